@@ -1,0 +1,21 @@
+-- preflight.lua: what a client has to know before its first lock. Writes nothing.
+-- KEYS[1] lock  a name that nobody uses
+-- KEYS[2] channel
+-- Returns {1, nonce, now, missing, server, replication, memory}: the rights that are missing, comma-separated, and
+--   three sections of INFO (empty where INFO is refused).
+local lock, channel = KEYS[1], KEYS[2]
+local needed = {
+  {'HGET', lock, 'o'}, {'EXISTS', lock}, {'PTTL', lock}, {'HINCRBY', lock, 'o', '1'}, {'HSET', lock, 'o', '1'},
+  {'HDEL', lock, 'o'}, {'HEXISTS', lock, 'o'}, {'PEXPIRE', lock, '1000'}, {'HGETALL', lock}, {'HKEYS', lock},
+  {'DEL', lock}, {'PUBLISH', channel, '0'}, {'SUBSCRIBE', channel}, {'UNSUBSCRIBE', channel}, {'PING'},
+}
+local missing = {}
+for _, command in ipairs(needed) do
+  if not redis.acl_check_cmd(unpack(command)) then missing[#missing + 1] = command[1] end
+end
+local function info(section)
+  local text = redis.pcall('INFO', section)
+  if type(text) == 'table' then return '' end
+  return text
+end
+return {1, nonce, now, table.concat(missing, ','), info('server'), info('replication'), info('memory')}

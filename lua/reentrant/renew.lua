@@ -1,0 +1,16 @@
+-- reentrant/renew.lua: lengthen the leases of many holds. Creates nothing.
+-- KEYS[i] lock  hash  owner -> hold count
+-- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
+-- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
+-- Redisson: LockTask.renew. Differs: a lease of its own for each hold, a key of another type spoils no other, the TTL only grows.
+local reply = {1, nonce, now}
+for i, lock in ipairs(KEYS) do
+  local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
+  local renewed = 0
+  if redis.pcall('HEXISTS', lock, owner) == 1 then
+    renewed = 1
+    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, lease) end
+  end
+  reply[i + 3] = renewed
+end
+return reply

@@ -1,0 +1,21 @@
+-- reentrant/settle.lua: make the owner's count what the client's registry says. Lowers it, never raises it.
+-- KEYS[1] lock  hash  owner -> hold count
+-- KEYS[2] channel
+-- ARGV[3] owner  ARGV[4] n
+-- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} nothing to do;
+--   {4, nonce, now, error} another type.
+-- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
+local lock, channel = KEYS[1], KEYS[2]
+local owner, n = ARGV[3], tonumber(ARGV[4])
+local found = redis.pcall('HGET', lock, owner)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found == false or (tonumber(found) or 0) <= n then return {0, nonce, now} end
+if n > 0 then
+  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
+  redis.call('HSET', lock, owner, n)
+  return {1, nonce, now, -1}
+end
+redis.call('HDEL', lock, owner)
+local receivers = redis.pcall('PUBLISH', channel, '0')
+if type(receivers) == 'table' then receivers = -1 end
+return {1, nonce, now, receivers}

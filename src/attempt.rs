@@ -1,0 +1,267 @@
+//! Taking a lock: one settled attempt, and the contest that waits for the next.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::clock::millis;
+use crate::error::{LockError, LostBy, Refused};
+use crate::guard::Ticket;
+use crate::hold::{Debts, Lease, Slot, State};
+use crate::kind::Table;
+use crate::line::{Mail, Place};
+use crate::notify::Subscription;
+use crate::release::sweep;
+use crate::script::{Fault, Patience, Settled, Status};
+use crate::session::Core;
+use crate::wait::{Contest, Tried, Turn};
+
+/// One owner's wish for one lock.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    pub(crate) core: Arc<Core>,
+    pub(crate) kind: &'static Table,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) lease: Lease,
+    pub(crate) patience: Patience,
+}
+
+impl Wish {
+    /// One attempt with all its copies. Dropped half-way, the janitor settles it.
+    pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
+        let mut gate = self.slot.gate.clone().lock_owned().await;
+        if let Some(ticket) = place.and_then(Place::take_ticket) {
+            return Ok(Tried::Won(ticket));
+        }
+        if let Some(doubt) = gate.release {
+            self.core.wire.pass(doubt).await;
+            gate.release = None;
+        }
+        let gate = self.check(gate)?;
+        let wish = self.clone();
+        self.core
+            .janitor
+            .carry(move |abandoned| {
+                let patience = wish.patience.clone().unless(abandoned);
+                async move { wish.settle(gate, patience).await }
+            })
+            .await
+    }
+
+    /// What can be refused without asking the server.
+    fn check(&self, gate: OwnedMutexGuard<Debts>) -> Result<OwnedMutexGuard<Debts>, LockError> {
+        if self.core.is_closing() {
+            return Err(LockError::Closed);
+        }
+        let Some(hold) = self.slot.hold() else { return Ok(gate) };
+        let name = self.slot.line.keys.name.to_string();
+        let owner = self.core.owner_of(&self.slot.field);
+        if let Some(why) = hold.lost(self.core.now()) {
+            self.core.watchdog.forget(&hold);
+            self.slot.drop_hold(hold.id, why);
+            let doubt = gate.acquire;
+            let left = sweep(self.core.clone(), self.kind, self.slot.clone(), Some(gate), doubt);
+            self.core.janitor.finish(left);
+            return Err(LockError::Lost { name, owner });
+        }
+        if !self.kind.reentrant {
+            return Err(LockError::AlreadyHeld { name, owner });
+        }
+        let limit = self.core.settings.max_holds;
+        if self.slot.count() >= limit {
+            return Err(LockError::HoldLimit { name, owner, limit });
+        }
+        Ok(gate)
+    }
+
+    async fn settle(self, gate: OwnedMutexGuard<Debts>, patience: Patience) -> Result<Tried<Ticket>, LockError> {
+        let keys = &self.slot.line.keys;
+        let lease = millis(self.lease.duration()).to_string();
+        let n = self.slot.count().to_string();
+        let args = [&*self.slot.field, &lease, &n];
+        let settled = self.core.wire.settle(self.kind.acquire, &[&keys.lock], &args, &patience).await;
+        self.read(gate, settled)
+    }
+
+    fn read(&self, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Result<Tried<Ticket>, LockError> {
+        let name = self.slot.line.keys.name.to_string();
+        let doubt = settled.doubt;
+        let answer = match settled.result {
+            Ok(answer) => answer,
+            Err(fault) => {
+                self.take_back(Some(gate), doubt);
+                return Err(match fault {
+                    Fault::Unreachable(detail) => LockError::Unreachable { name, detail },
+                    Fault::Refused(why) => LockError::Refused { name, why },
+                });
+            }
+        };
+        match answer.status {
+            Status::Done => {
+                gate.acquire = gate.acquire.max(doubt);
+                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, answer.sent, self.lease);
+                if ticket.hold.state(self.core.now()) == State::Lost {
+                    let detail = "the answer took longer than the lease".to_owned();
+                    return Err(LockError::Unreachable { name, detail });
+                }
+                Ok(Tried::Won(ticket))
+            }
+            Status::Busy => {
+                if doubt.is_some() {
+                    self.take_back(None, doubt);
+                }
+                self.slot.line.busy_elsewhere();
+                let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
+                Ok(Tried::Busy(left.map(Duration::from_millis)))
+            }
+            Status::NotHeld => {
+                if let Some(hold) = self.slot.hold() {
+                    self.core.watchdog.forget(&hold);
+                    self.slot.drop_hold(hold.id, LostBy::Server);
+                }
+                Err(LockError::Lost { name, owner: self.core.owner_of(&self.slot.field) })
+            }
+            Status::WrongType(detail) => Err(LockError::WrongType { name, detail }),
+            Status::Tampered(found) => Err(LockError::Tampered { name, found }),
+            Status::Refused(text) => Err(LockError::Refused { name, why: Refused::NoPermission(text) }),
+        }
+    }
+
+    /// Whatever copies in doubt may have taken, or may take yet.
+    fn take_back(&self, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
+        self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), gate, doubt));
+    }
+}
+
+/// A waiter: in the process's line, and at its head on the server.
+pub(crate) struct Contender {
+    wish: Wish,
+    place: Arc<Place>,
+    subscription: Option<Subscription>,
+    pub(crate) attempts: u32,
+    /// Attempts that were answered.
+    answers: u32,
+}
+
+impl Contender {
+    pub(crate) fn new(wish: Wish) -> Self {
+        let place = wish.slot.line.join(wish.slot.clone(), wish.lease);
+        Self { wish, place, subscription: None, attempts: 0, answers: 0 }
+    }
+
+    /// It asked, and was never answered.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.attempts > 0 && self.answers == 0
+    }
+
+    /// Lets another process go first: until it had the lock, at most as long as the line says.
+    async fn stand_aside(&mut self) {
+        let line = self.wish.slot.line.clone();
+        if line.aside().is_none() {
+            return;
+        }
+        if self.subscribe().await {
+            if let Some(subscription) = &self.subscription {
+                subscription.drain();
+            }
+        }
+        while let Some(aside) = line.aside() {
+            let now = self.wish.core.now();
+            let left = aside.until.since(now);
+            let heard = wakes(self.subscription.as_ref(), aside.messages);
+            tokio::select! {
+                () = heard => line.end_aside(true),
+                () = tokio::time::sleep(left) => line.end_aside(false),
+            }
+        }
+    }
+
+    /// `true`: only from now on.
+    async fn subscribe(&mut self) -> bool {
+        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
+            return false;
+        }
+        let core = &self.wish.core;
+        let channel = self.wish.slot.line.keys.channel.clone();
+        let confirmed = core.channels.is_confirmed(&channel);
+        // Unconfirmed in time: the waiter polls until it is.
+        let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(&channel)).await;
+        self.subscription = joined.ok().flatten();
+        self.subscription.is_some() && !confirmed
+    }
+}
+
+impl Contest for Contender {
+    type Prize = Ticket;
+    type Error = LockError;
+
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
+        let deadline = pause.map(|pause| tokio::time::Instant::now() + pause);
+        let slot = self.wish.slot.clone();
+        loop {
+            match self.place.take_mail() {
+                Mail::Granted(ticket) => return Ok(Turn::Won(ticket)),
+                Mail::Closed => return Err(LockError::Closed),
+                Mail::Try => {
+                    self.stand_aside().await;
+                    return Ok(Turn::Try);
+                }
+                Mail::Nothing | Mail::Gone => {}
+            }
+            let mut held = pin!(slot.held.notified());
+            held.as_mut().enable();
+            if slot.count() > 0 {
+                // The same owner got it elsewhere: entering again needs no place in the line.
+                return Ok(Turn::Try);
+            }
+            tokio::select! {
+                () = self.place.bell.notified() => {}
+                () = held => return Ok(Turn::Try),
+                () = wakes(self.subscription.as_ref(), 1) => return Ok(Turn::Try),
+                () = sleep_until(deadline) => return Ok(Turn::Try),
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
+        self.attempts += 1;
+        if let Some(subscription) = &self.subscription {
+            subscription.drain();
+        }
+        let tried = self.wish.attempt(Some(&self.place)).await;
+        self.answers += 1;
+        tried
+    }
+
+    async fn listen(&mut self) -> bool {
+        self.subscribe().await
+    }
+
+    fn pause(&mut self, left: Option<Duration>) -> Duration {
+        let cap = self.wish.core.wire.jittered(self.wish.core.settings.wait_cap);
+        // A millisecond on top, as the server rounds down.
+        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        self.wish.slot.line.leave(&self.place);
+    }
+}
+
+async fn wakes(subscription: Option<&Subscription>, messages: u32) {
+    match subscription {
+        Some(subscription) => subscription.heard(messages).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

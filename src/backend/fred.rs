@@ -1,0 +1,400 @@
+//! Real servers, by fred: two connections, one for scripts and one for subscriptions. The only file that uses fred.
+//!
+//! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
+//! URL parser, cluster router and redirections stay unused.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::futures::future::{BoxFuture, FutureExt};
+use fred::prelude::*;
+use fred::types::{ConnectHandle, Message, RespVersion, Value};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
+
+use super::{Backend, Call, Item, Outcome, Refusal, Signal};
+use crate::client::Locks;
+use crate::config::{Builder, ConnectError};
+use crate::error::Refused;
+use crate::url::{Address, Endpoint};
+
+/// Timeouts in a row after which a connection is taken for dead.
+const TIMEOUTS: u32 = 3;
+/// Commands that may wait for a connection.
+const BUFFER: usize = 1 << 17;
+/// Messages that may wait for us before fred drops some, and says so.
+const MESSAGES: usize = 1 << 14;
+
+impl Builder {
+    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
+    ///
+    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
+    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock is
+    /// not safe with others. This is the only place where a type of fred is seen.
+    ///
+    /// # Errors
+    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
+        self.check()?;
+        match config.server {
+            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => {}
+            _ => return Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+        }
+        Locks::over(Target { config }, self.settings).await
+    }
+}
+
+/// A server to connect to.
+pub(crate) struct Target {
+    config: Config,
+}
+
+impl Target {
+    pub(crate) fn of(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Self, ConnectError> {
+        let server = match endpoint.address {
+            Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
+            Address::Unix { path } => ServerConfig::Unix { path: path.into() },
+        };
+        #[allow(unused_mut)]
+        let mut config = Config {
+            server,
+            username: endpoint.username,
+            password: endpoint.password,
+            database: (endpoint.database != 0).then_some(endpoint.database),
+            ..Config::default()
+        };
+        #[cfg(feature = "tls")]
+        if endpoint.tls {
+            config.tls = Some(tls::connector(ca_pem)?.into());
+        }
+        #[cfg(not(feature = "tls"))]
+        let _ = ca_pem;
+        Ok(Self { config })
+    }
+
+    fn client(&self, command_timeout: Duration) -> Result<Client, ConnectError> {
+        let mut config = self.config.clone();
+        config.version = RespVersion::RESP3;
+        config.fail_fast = true;
+        let mut policy = ReconnectPolicy::new_exponential(0, 20, 1000, 2);
+        policy.set_jitter(20);
+        let mut builder = fred::types::Builder::from_config(config);
+        builder
+            .with_connection_config(|connection| {
+                connection.max_command_attempts = 1;
+                connection.max_redirections = 0;
+                connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
+                connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
+                connection.max_command_buffer_len = BUFFER;
+                connection.unresponsive.max_timeout = Some(command_timeout * 2);
+                connection.unresponsive.interval = Duration::from_millis(200);
+                connection.tcp.nodelay = Some(true);
+                connection.tcp.keepalive =
+                    Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(command_timeout));
+                #[cfg(target_os = "linux")]
+                {
+                    connection.tcp.user_timeout = Some(command_timeout);
+                }
+            })
+            .with_performance_config(|performance| {
+                performance.default_command_timeout = command_timeout;
+                performance.broadcast_channel_capacity = MESSAGES;
+            })
+            .set_policy(policy);
+        builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
+    }
+
+    /// Connects both connections, or neither.
+    pub(crate) async fn connect(
+        self,
+        command_timeout: Duration,
+    ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
+        let (commands, subscriber) = (self.client(command_timeout)?, self.client(command_timeout)?);
+        let (closed, _) = watch::channel(false);
+        // Dropped before its end, both connections are closed.
+        let backend = Arc::new(Fred {
+            commands: commands.clone(),
+            subscriber: subscriber.clone(),
+            command_timeout,
+            timeouts: Arc::default(),
+            barriers: AtomicU64::new(0),
+            closed,
+        });
+        let limit = command_timeout.max(Duration::from_secs(2)) * 2;
+        for client in [&commands, &subscriber] {
+            let connected = tokio::time::timeout(limit, client.init()).await;
+            let handle = match connected {
+                Ok(Ok(handle)) => handle,
+                Ok(Err(error)) => return Err(connect_error(&error)),
+                Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
+            };
+            tokio::spawn(supervise(client.clone(), handle, backend.closed.subscribe()));
+        }
+        let (signals, received) = unbounded_channel();
+        let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
+        tokio::spawn(listen(messages, reconnects, signals.clone(), backend.closed.subscribe()));
+        tokio::spawn(beat(subscriber, command_timeout, signals, backend.closed.subscribe()));
+        Ok((backend, received))
+    }
+}
+
+struct Fred {
+    commands: Client,
+    subscriber: Client,
+    command_timeout: Duration,
+    timeouts: Arc<AtomicU32>,
+    barriers: AtomicU64,
+    closed: watch::Sender<bool>,
+}
+
+impl Drop for Fred {
+    fn drop(&mut self) {
+        self.closed.send_replace(true);
+    }
+}
+
+impl Backend for Fred {
+    fn call(&self, call: Call) -> BoxFuture<'static, Outcome> {
+        let (client, timeouts) = (self.commands.clone(), self.timeouts.clone());
+        async move {
+            let sha = call.script.sha.get_or_init(|| fred::util::sha1_hash(call.script.text));
+            let first: FredResult<Value> = client.evalsha(sha.as_str(), call.keys.clone(), call.args.clone()).await;
+            let result = match first {
+                // NOSCRIPT proves that nothing ran; EVAL also loads it.
+                Err(error) if error.details().starts_with("NOSCRIPT") => {
+                    client.eval(call.script.text, call.keys, call.args).await
+                }
+                other => other,
+            };
+            if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
+                timeouts.store(0, Ordering::Relaxed);
+            } else if timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
+                replace(&client);
+            }
+            outcome(result)
+        }
+        .boxed()
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        let client = self.subscriber.clone();
+        let token = format!("barrier-{}", self.barriers.fetch_add(1, Ordering::Relaxed));
+        async move {
+            client.subscribe(channels).await.map_err(|error| error.to_string())?;
+            // fred answers before the server does: only the echo proves the subscription.
+            match client.ping::<Value>(Some(token.clone())).await {
+                Ok(echo) if echoes(&echo, &token) => Ok(()),
+                Ok(_) => {
+                    replace(&client);
+                    Err("the answer belongs to another call".to_owned())
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        }
+        .boxed()
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+        let client = self.subscriber.clone();
+        async move {
+            // What stays subscribed by a fault is gone with the connection.
+            if !channels.is_empty() && client.unsubscribe(channels).await.is_err() {
+                replace(&client);
+            }
+        }
+        .boxed()
+    }
+
+    fn reset(&self) {
+        replace(&self.commands);
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.closed.send_replace(true);
+        let (commands, subscriber, limit) = (self.commands.clone(), self.subscriber.clone(), self.command_timeout);
+        async move {
+            let quit = ::futures::future::join(commands.quit(), subscriber.quit());
+            let _ = tokio::time::timeout(limit, quit).await;
+        }
+        .boxed()
+    }
+}
+
+/// Drops a client's connection and makes a new one.
+fn replace(client: &Client) {
+    let client = client.clone();
+    tokio::spawn(async move {
+        let _ = client.force_reconnection().await;
+    });
+}
+
+/// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
+async fn supervise(client: Client, mut connection: ConnectHandle, mut closed: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = closed.wait_for(|closed| *closed) => {
+                connection.abort();
+                return;
+            }
+            _ = &mut connection => {}
+        }
+        tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        connection = client.connect();
+    }
+}
+
+async fn listen(
+    mut messages: Receiver<Message>,
+    mut reconnects: Receiver<Server>,
+    signals: UnboundedSender<Signal>,
+    mut closed: watch::Receiver<bool>,
+) {
+    loop {
+        let signal = tokio::select! {
+            _ = closed.wait_for(|closed| *closed) => return,
+            message = messages.recv() => match message {
+                Ok(message) => Signal::Message(message.channel.to_string()),
+                Err(RecvError::Lagged(_)) => Signal::Gap,
+                Err(RecvError::Closed) => return,
+            },
+            reconnect = reconnects.recv() => match reconnect {
+                Ok(_) | Err(RecvError::Lagged(_)) => Signal::Gap,
+                Err(RecvError::Closed) => return,
+            },
+        };
+        if signals.send(signal).is_err() {
+            return;
+        }
+    }
+}
+
+/// A subscriber has nothing to send, so only this finds that its connection is dead.
+async fn beat(
+    client: Client,
+    command_timeout: Duration,
+    signals: UnboundedSender<Signal>,
+    mut closed: watch::Receiver<bool>,
+) {
+    let mut beats = 0_u64;
+    loop {
+        tokio::select! {
+            _ = closed.wait_for(|closed| *closed) => return,
+            () = tokio::time::sleep(command_timeout) => {}
+        }
+        beats += 1;
+        let token = format!("beat-{beats}");
+        let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
+        if !alive {
+            // The reconnect signals a gap too; this one is for waiters that should poll until then.
+            let _ = signals.send(Signal::Gap);
+            let _ = client.force_reconnection().await;
+        }
+    }
+}
+
+/// RESP3 answers PING with its argument, RESP2 inside a subscription with `["pong", argument]`.
+fn echoes(value: &Value, token: &str) -> bool {
+    match value {
+        Value::Array(items) => items.last().is_some_and(|item| echoes(item, token)),
+        other => other.as_str().is_some_and(|text| text == token),
+    }
+}
+
+fn outcome(result: FredResult<Value>) -> Outcome {
+    match result {
+        Ok(Value::Array(values)) => Outcome::Executed(values.into_iter().map(item).collect()),
+        Ok(value) => Outcome::Executed(vec![item(value)]),
+        Err(error) => failed(&error),
+    }
+}
+
+fn item(value: Value) -> Item {
+    match value {
+        Value::Integer(number) => Item::Int(number),
+        Value::Boolean(yes) => Item::Int(i64::from(yes)),
+        Value::Null => Item::Nil,
+        other => other.as_string().map_or(Item::Nil, Item::Text),
+    }
+}
+
+/// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
+fn failed(error: &Error) -> Outcome {
+    let text = error.details();
+    match error.kind() {
+        ErrorKind::Backpressure | ErrorKind::Canceled => Outcome::NotExecuted(Refusal::NotReady(text.to_owned())),
+        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
+            Outcome::Unknown(error.to_string())
+        }
+        ErrorKind::Cluster | ErrorKind::Routing => Outcome::NotExecuted(Refusal::Other(text.to_owned())),
+        _ => {
+            if let Some(refusal) = Refusal::of_reply(text) {
+                return Outcome::NotExecuted(refusal);
+            }
+            match text {
+                "Client is not initialized." | "Failed to send command to router." => {
+                    Outcome::NotExecuted(Refusal::NotReady(text.to_owned()))
+                }
+                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => {
+                    Outcome::NotExecuted(Refusal::Other(text.to_owned()))
+                }
+                _ => Outcome::Unknown(error.to_string()),
+            }
+        }
+    }
+}
+
+fn connect_error(error: &Error) -> ConnectError {
+    match Refusal::of_reply(error.details()) {
+        Some(Refusal::NoPermission(text)) => Refused::NoPermission(text).into(),
+        Some(Refusal::NotAuthenticated(text)) => Refused::NotAuthenticated(text).into(),
+        _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
+        #[cfg(feature = "tls")]
+        _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
+        _ => ConnectError::Unreachable(error.to_string()),
+    }
+}
+
+#[cfg(feature = "tls")]
+mod tls {
+    use std::sync::Arc;
+
+    use fred::types::config::TlsConnector;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::CertificateDer;
+    use rustls::{ClientConfig, RootCertStore};
+
+    use crate::config::ConnectError;
+
+    /// With ring by name: fred's own way panics where two providers are in one build.
+    pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {
+        let mut roots = RootCertStore::empty();
+        let wrong = |error: &dyn std::fmt::Display| ConnectError::Tls(error.to_string());
+        match ca_pem {
+            Some(pem) => {
+                for certificate in CertificateDer::pem_slice_iter(pem) {
+                    roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
+                }
+            }
+            None => {
+                let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        if roots.is_empty() {
+            return Err(ConnectError::Tls("no root certificate was found: give one by `ca_pem`".to_owned()));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(config.into())
+    }
+}

@@ -1,0 +1,118 @@
+//! The seam: all that lockson asks of a server. Two implementations stand behind it, [`fred`] for real servers and
+//! [`embedded`](super) for one inside the process; both run the same Lua files.
+
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
+pub(crate) mod fred;
+
+use std::sync::OnceLock;
+
+use ::futures::future::BoxFuture;
+
+/// A Lua file of `lua/`, as it is sent.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// `folder/verb`, for messages.
+    pub(crate) name: &'static str,
+    /// The text, joined at compile time.
+    pub(crate) text: &'static str,
+    /// What EVALSHA names it by; the backend that needs it fills it in once.
+    pub(crate) sha: OnceLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
+        Self { name, text, sha: OnceLock::new() }
+    }
+}
+
+/// One copy of one script call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: Vec<String>,
+    pub(crate) args: Vec<String>,
+}
+
+/// One element of a script's reply, which is always a flat array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Item {
+    Int(i64),
+    Text(String),
+    Nil,
+}
+
+/// What became of one copy. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It ran, and this is its answer.
+    Executed(Vec<Item>),
+    /// It did not run and never will.
+    NotExecuted(Refusal),
+    /// It may have run, may run later, or neither.
+    Unknown(String),
+}
+
+/// Why a call was not executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No connection took it, or the server is not ready (LOADING, BUSY, MASTERDOWN, ...): worth another try.
+    NotReady(String),
+    /// NOPERM: the server's text names the command or key.
+    NoPermission(String),
+    /// NOAUTH, WRONGPASS.
+    NotAuthenticated(String),
+    /// READONLY: a replica.
+    ReadOnly,
+    /// OOM: `maxmemory` is reached.
+    OutOfMemory,
+    /// Any other error reply, in the server's words.
+    Other(String),
+}
+
+impl Refusal {
+    /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
+    pub(crate) fn of_reply(text: &str) -> Option<Self> {
+        let word = text.split(' ').next().unwrap_or_default();
+        // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
+        match word {
+            "NOPERM" => Some(Self::NoPermission(text.to_owned())),
+            "NOAUTH" | "WRONGPASS" => Some(Self::NotAuthenticated(text.to_owned())),
+            "READONLY" => Some(Self::ReadOnly),
+            "OOM" => Some(Self::OutOfMemory),
+            "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "MISCONF" => {
+                Some(Self::NotReady(text.to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a backend reports of its subscriptions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// A message arrived on this channel.
+    Message(String),
+    /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
+    Gap,
+}
+
+/// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as long
+/// as its connection lives.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping the
+    /// future does not take the copy back.
+    fn call(&self, call: Call) -> BoxFuture<'static, Outcome>;
+
+    /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>>;
+
+    /// Ends subscriptions.
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()>;
+
+    /// Drops the connection and makes a new one: an answer did not belong to its question.
+    fn reset(&self);
+
+    /// Ends every task and socket.
+    fn close(&self) -> BoxFuture<'static, ()>;
+}

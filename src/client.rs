@@ -1,0 +1,246 @@
+//! A client: the factory of locks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::fred::Target;
+use crate::backend::Script;
+use crate::clock::Clock;
+use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
+use crate::error::Refused;
+use crate::hold::State;
+use crate::keys::Keys;
+use crate::kind::Kind;
+use crate::kinds::reentrant::{NonReentrant, Reentrant};
+use crate::lock::Lock;
+use crate::owner::Owner;
+use crate::script::{Answer, Fault, Patience, Status};
+use crate::session::{Core, Session};
+
+static PREFLIGHT: Script =
+    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")));
+
+/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it, and its tasks
+/// run on the runtime that it was made on.
+#[derive(Clone)]
+pub struct Locks {
+    session: Arc<Session>,
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("client_id", &self.client_id()).finish_non_exhaustive()
+    }
+}
+
+/// How a client is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the server answers, as far as the last calls tell.
+    pub reachable: bool,
+    /// Holds that are looked after.
+    pub holds: usize,
+    /// Of these, holds whose last renewal failed.
+    pub uncertain: usize,
+    /// The shortest time that is left to any of them if nothing is renewed from now on.
+    pub shortest_validity: Option<Duration>,
+    /// How long ago the oldest renewal was sent that a watched hold counts on.
+    pub oldest_renewal: Option<Duration>,
+    /// Channels that are subscribed to.
+    pub subscriptions: usize,
+    /// How often messages may have been missed since the client was made.
+    pub gaps: u64,
+}
+
+/// What [`Locks::shutdown`] could not give back: these locks end with their leases.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the release of {} locks was not confirmed in time; they end with their leases: {names:?}", names.len())]
+pub struct Leftover {
+    /// Their names.
+    pub names: Vec<String>,
+}
+
+impl Locks {
+    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Begins a client with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A client of a new server inside this process: no server needed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Self {
+        crate::EmbeddedServer::new().connect()
+    }
+
+    /// The reentrant lock of this name (Redisson's `getLock`).
+    pub fn lock(&self, name: &str) -> Lock<Reentrant> {
+        self.handle(name)
+    }
+
+    /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its owner
+    /// can't take it again.
+    pub fn mutex(&self, name: &str) -> Lock<NonReentrant> {
+        self.handle(name)
+    }
+
+    fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
+        let core = self.core();
+        let keys = Keys::new(&core.settings.key_prefix, name, core.settings.max_name_len);
+        Lock::new(self.session.clone(), name, keys.map(|keys| core.registry.line(keys)))
+    }
+
+    /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
+    pub fn client_id(&self) -> &str {
+        &self.core().client_id
+    }
+
+    /// How the client is doing. Asks nobody.
+    pub fn health(&self) -> Health {
+        let core = self.core();
+        let now = core.now();
+        let holds = core.watchdog.holds();
+        let left = |hold: &Arc<crate::hold::Hold>| hold.valid_until().since(now);
+        let renewed_ago = |hold: &Arc<crate::hold::Hold>| {
+            hold.renewable(now).map(|lease| (lease - crate::hold::margin(lease)).saturating_sub(left(hold)))
+        };
+        Health {
+            reachable: !core.wire.is_silent(),
+            holds: holds.len(),
+            uncertain: holds.iter().filter(|hold| hold.state(now) == State::Uncertain).count(),
+            shortest_validity: holds.iter().map(left).min(),
+            oldest_renewal: holds.iter().filter_map(renewed_ago).max(),
+            subscriptions: core.channels.len(),
+            gaps: core.channels.gaps(),
+        }
+    }
+
+    /// Ends the client: refuses new calls, ends every wait with `Closed`, gives every hold back, and closes its
+    /// connections. For programs that exit.
+    ///
+    /// # Errors
+    /// [`Leftover`] names the locks whose release was not confirmed within `limit`.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some holds are not given back; they end with their leases.
+    pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
+        let names = self.core().shutdown(limit).await;
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(Leftover { names })
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    /// Connects, and looks the server over before it is used.
+    pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+        let (backend, signals) = target.connect(settings.command_timeout).await?;
+        let session = Session::start(settings, backend, signals, Clock::System);
+        preflight(&session.core).await?;
+        Ok(Self { session })
+    }
+
+    #[cfg(feature = "embedded")]
+    pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
+        let (backend, signals) = server.backend(settings.command_timeout);
+        let clock = Clock::Tokio(tokio::time::Instant::now());
+        let session = Session::start(settings, backend, signals, clock);
+        session.core.wire.server.learn(server.now_ms(), clock.now());
+        Self { session }
+    }
+}
+
+async fn preflight(core: &Core) -> Result<(), ConnectError> {
+    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
+    let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
+    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let answer = settled.result.map_err(|fault| match fault {
+        Fault::Unreachable(why) => ConnectError::Unreachable(why),
+        Fault::Refused(why) => ConnectError::Refused(why),
+    })?;
+    if answer.status != Status::Done {
+        return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
+    }
+    inspect(core, &answer)
+}
+
+fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
+    let section = |at: usize| answer.text(at).unwrap_or_default();
+    let entry = |at: usize, key: &str| {
+        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    };
+    let missing = section(0);
+    if !missing.is_empty() {
+        let needed = format!("{missing} on keys {}* and channels redisson_lock__channel:*", core.settings.key_prefix);
+        return Err(Refused::NoPermission(needed).into());
+    }
+    let mut unknown = Vec::new();
+    match entry(1, "redis_version") {
+        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
+        Some(_) => {}
+        None => unknown.push("its version"),
+    }
+    match entry(2, "role") {
+        Some("slave") => return Err(Refused::ReadOnly.into()),
+        Some(_) => {}
+        None => unknown.push("its role"),
+    }
+    match entry(3, "maxmemory_policy") {
+        Some("noeviction") => {}
+        Some(policy) if core.settings.allow_eviction => {
+            tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
+        }
+        Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
+        None => unknown.push("its maxmemory-policy"),
+    }
+    if !unknown.is_empty() {
+        tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
+    }
+    Ok(())
+}
+
+fn is_too_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    found < LOWEST_VERSION
+}
+
+impl Core {
+    /// The owner part of a field of this client.
+    pub(crate) fn owner_of(&self, own: &str) -> Owner {
+        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| owner.parse().ok());
+        // Every field was made of an owner.
+        owner.unwrap_or_else(Owner::current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
+        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
+    }
+}

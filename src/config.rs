@@ -1,0 +1,279 @@
+//! What can be set, and what each setting costs.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::client::Locks;
+use crate::error::Refused;
+use crate::url::Endpoint;
+
+/// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
+pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
+/// The oldest server that the tests run on.
+pub(crate) const LOWEST_VERSION: (u32, u32) = (7, 0);
+
+/// Why a client could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL can't be read. (The URL itself is not shown: it may hold a password.)
+    #[error("the URL can't be used: {0}")]
+    Url(String),
+    /// The scheme is none of those that lockson knows.
+    #[error("the URL's scheme is not one of redis, rediss, redis+unix, valkey, valkeys, valkey+unix")]
+    Scheme,
+    /// Sentinel and Cluster are not supported yet.
+    #[error("{0} is not supported yet: name one primary by redis:// or rediss://")]
+    NotYet(String),
+    /// `rediss://` and `valkeys://` need the cargo feature `tls`.
+    #[error("rediss:// and valkeys:// need the cargo feature `tls` of lockson")]
+    NeedsTls,
+    /// A certificate or key is not readable as PEM, or no root certificate was found.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// A setting of the builder is out of its range.
+    #[error("{setting} {problem}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// No connection, or no answer.
+    #[error("the server can't be reached: {0}")]
+    Unreachable(String),
+    /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The server is older than what lockson is tested on.
+    #[error("the server says version {found}; lockson needs Redis 7.0 or Valkey 7.2 at least")]
+    TooOld {
+        /// What it says.
+        found: String,
+    },
+    /// The server may drop locks to make room.
+    #[error(
+        "the server's maxmemory-policy is {0}, which may drop locks: set it to noeviction, or call `allow_eviction`"
+    )]
+    Evicts(String),
+}
+
+/// The settings of a client, as they were checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) key_prefix: String,
+    pub(crate) label: Option<String>,
+    pub(crate) watchdog_lease: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) wait_cap: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) outage_limit: Duration,
+    pub(crate) max_lease: Duration,
+    pub(crate) max_holds: u32,
+    pub(crate) max_name_len: usize,
+    pub(crate) allow_eviction: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            key_prefix: String::new(),
+            label: None,
+            watchdog_lease: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(1),
+            wait_cap: Duration::from_secs(1),
+            max_hold: None,
+            outage_limit: Duration::from_secs(30),
+            max_lease: Duration::from_secs(24 * 60 * 60),
+            max_holds: u32::MAX >> 1,
+            max_name_len: 512,
+            allow_eviction: false,
+        }
+    }
+}
+
+/// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
+///
+/// ```no_run
+/// # async fn f() -> Result<(), lockson::ConnectError> {
+/// use std::time::Duration;
+/// let locks = lockson::Locks::builder()
+///     .label("billing-7")
+///     .watchdog_lease(Duration::from_secs(15))
+///     .connect("redis://127.0.0.1:6379")
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "a builder does nothing until `connect`"]
+pub struct Builder {
+    pub(crate) settings: Settings,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: Option<u8>,
+    pub(crate) ca_pem: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Builder {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("settings", &self.settings)
+            .field("username", &self.username)
+            .field("database", &self.database)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// The user to authenticate as. Default: the URL's, or the server's default user. It wins over the URL's.
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.username = Some(username.into());
+        self
+    }
+
+    /// The password. Default: the URL's. It wins over the URL's, and is in no Debug output, error or log.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The database by number. Default: the URL's, or 0. Channels are not parted by database: locks of one name in two
+    /// databases wake each other's waiters for nothing.
+    pub fn database(mut self, database: u8) -> Self {
+        self.database = Some(database);
+        self
+    }
+
+    /// Stands before every name, in keys and channels. Default: none. Every client that shares the locks needs the same;
+    /// Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len).
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.key_prefix = prefix.into();
+        self
+    }
+
+    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`. Default: none, the id is a uuid
+    /// as Redisson's. The uuid is always fresh: two processes with one label are two clients.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.settings.label = Some(label.into());
+        self
+    }
+
+    /// The lease of holds that the watchdog renews, each third of it. Default: 30 s, as Redisson; at least 1 s and three
+    /// command timeouts. Longer: what a crashed process held stays locked longer. Shorter: more renewals, and a shorter
+    /// outage loses holds.
+    pub fn watchdog_lease(mut self, lease: Duration) -> Self {
+        self.settings.watchdog_lease = lease;
+        self
+    }
+
+    /// How long one call waits for its answer before it is sent again. Default: 1 s; at least 10 ms. Longer: after a lost
+    /// answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.command_timeout = timeout;
+        self
+    }
+
+    /// The longest that a waiter sleeps without looking again, should a wake-up be lost. Default: 1 s; at least 10 ms.
+    /// Longer: a lost wake-up costs more. Shorter: each process that waits asks more often (half the cap to the cap).
+    pub fn wait_cap(mut self, cap: Duration) -> Self {
+        self.settings.wait_cap = cap;
+        self
+    }
+
+    /// Ends the renewal of a hold this long after it was taken. Default: none. With it, a hold that its task forgot ends;
+    /// but work that takes longer loses its lock (and is told).
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.settings.max_hold = Some(limit);
+        self
+    }
+
+    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s. Longer: calls hang
+    /// longer before they fail. Shorter: a short outage fails them.
+    pub fn outage_limit(mut self, limit: Duration) -> Self {
+        self.settings.outage_limit = limit;
+        self
+    }
+
+    /// The longest lease that a request may have. Default: 24 h. A longer lease keeps a lock longer after a crash.
+    pub fn max_lease(mut self, limit: Duration) -> Self {
+        self.settings.max_lease = limit;
+        self
+    }
+
+    /// How many times one owner may hold one lock. Default: 2^31 - 1. A lower limit finds recursion without end.
+    pub fn max_holds(mut self, limit: u32) -> Self {
+        self.settings.max_holds = limit;
+        self
+    }
+
+    /// The longest name in bytes, prefix included. Default: 512. Names are sent with every call.
+    pub fn max_name_len(mut self, limit: usize) -> Self {
+        self.settings.max_name_len = limit;
+        self
+    }
+
+    /// Connects although the server's `maxmemory-policy` may drop locks to make room. Default: refused. A dropped lock is
+    /// found at its next renewal; until then two owners may think that they hold it.
+    pub fn allow_eviction(mut self) -> Self {
+        self.settings.allow_eviction = true;
+        self
+    }
+
+    /// A root certificate to trust (PEM, one or more), in place of the system's, for `rediss://`.
+    #[cfg(feature = "tls")]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca_pem = Some(pem.into());
+        self
+    }
+
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
+    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
+    /// managed server won't answer is one warning.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let mut endpoint = Endpoint::parse(url)?;
+        endpoint.username = self.username.clone().or(endpoint.username);
+        endpoint.password = self.password.clone().or(endpoint.password);
+        endpoint.database = self.database.unwrap_or(endpoint.database);
+        self.check()?;
+        Locks::over(crate::backend::fred::Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+        let settings = &self.settings;
+        let at_least = |setting, value: Duration, least: Duration| {
+            if value >= least && value <= Duration::from_secs(10 * 365 * 24 * 60 * 60) {
+                return Ok(());
+            }
+            Err(ConnectError::Setting { setting, problem: format!("is {value:?}: it must be {least:?} to ten years") })
+        };
+        let ms = Duration::from_millis;
+        at_least("command_timeout", settings.command_timeout, ms(10))?;
+        at_least("watchdog_lease", settings.watchdog_lease, (settings.command_timeout * 3).max(ms(1000)))?;
+        at_least("wait_cap", settings.wait_cap, ms(10))?;
+        at_least("outage_limit", settings.outage_limit, ms(10))?;
+        at_least("max_lease", settings.max_lease, SHORTEST_LEASE)?;
+        if let Some(limit) = settings.max_hold {
+            at_least("max_hold", limit, SHORTEST_LEASE)?;
+        }
+        let label = settings.label.as_deref().unwrap_or("x");
+        if label.is_empty() || label.len() > 128 || label.contains(|c: char| c == ':' || c.is_control()) {
+            let problem = "must be 1 to 128 bytes without ':' and control characters".to_owned();
+            return Err(ConnectError::Setting { setting: "label", problem });
+        }
+        if settings.max_holds == 0 || settings.max_name_len == 0 {
+            let problem = "must not be 0".to_owned();
+            return Err(ConnectError::Setting { setting: "max_holds and max_name_len", problem });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! What can go wrong, by verb. A busy lock is never an error, and an unreachable server is never a busy lock.
+
+use std::time::Duration;
+
+use crate::keys::NameError;
+use crate::owner::Owner;
+
+/// Why the server did not do what it was asked. Nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The user of this connection lacks a right; the server's text names it. docs/GUARANTEES.md lists what locks need.
+    #[error("a right is missing (ACL): {0}")]
+    NoPermission(String),
+    /// The server wants a password, or another one.
+    #[error("the server refused the credentials: {0}")]
+    NotAuthenticated(String),
+    /// The server is a replica: connect to its primary.
+    #[error("the server is a read-only replica: connect to its primary")]
+    ReadOnly,
+    /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
+    #[error("the server is out of memory (maxmemory)")]
+    OutOfMemory,
+    /// Any other refusal, in the server's words.
+    #[error("the server answered: {0}")]
+    Other(String),
+}
+
+/// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The name can't be used. Nothing was sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The lease is too short or too long. Nothing was sent.
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    Lease {
+        /// What was asked for.
+        lease: Duration,
+        /// The shortest lease.
+        min: Duration,
+        /// The longest lease, see `Builder::max_lease`.
+        max: Duration,
+    },
+    /// The wait limit ends beyond the clock: leave it out to wait without limit. Nothing was sent.
+    #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
+    Wait(Duration),
+    /// A non-reentrant lock is held by this very owner. Nothing was sent; the hold is untouched.
+    #[error("lock {name:?} is not reentrant and owner {owner} holds it already")]
+    AlreadyHeld {
+        /// The lock.
+        name: String,
+        /// The owner.
+        owner: Owner,
+    },
+    /// The owner holds the lock as often as the limit allows. Nothing was sent; the holds are untouched.
+    #[error("lock {name:?} is held {limit} times by owner {owner}, the limit of `max_holds`")]
+    HoldLimit {
+        /// The lock.
+        name: String,
+        /// The owner.
+        owner: Owner,
+        /// The limit in force.
+        limit: u32,
+    },
+    /// This owner held the lock, and the hold was lost (it expired, or the server lost it). It is not taken again silently:
+    /// the owner now holds nothing, and the next call starts anew.
+    #[error("owner {owner} lost its hold of lock {name:?} and holds nothing now")]
+    Lost {
+        /// The lock.
+        name: String,
+        /// The owner.
+        owner: Owner,
+    },
+    /// The key is not a lock. Nothing was written.
+    #[error("key {name:?} is not a lock: {detail}")]
+    WrongType {
+        /// The lock.
+        name: String,
+        /// The server's words.
+        detail: String,
+    },
+    /// Somebody changed this owner's count on the server. Nothing was written.
+    #[error("the hold count of lock {name:?} on the server is {found}, which this client did not write")]
+    Tampered {
+        /// The lock.
+        name: String,
+        /// What the server has.
+        found: String,
+    },
+    /// No answer in time. The lock may be held by this owner for a moment: the client gives it back as soon as it can, at
+    /// the latest its lease ends.
+    #[error("no answer from the server for lock {name:?}: {detail}")]
+    Unreachable {
+        /// The lock.
+        name: String,
+        /// What was seen last.
+        detail: String,
+    },
+    /// The server refused. Nothing was written.
+    #[error("lock {name:?}: {why}")]
+    Refused {
+        /// The lock.
+        name: String,
+        /// Why.
+        why: Refused,
+    },
+    /// The client was shut down.
+    #[error("the client is shut down")]
+    Closed,
+}
+
+impl LockError {
+    /// Whether the server may have the lock in this owner's name after this error.
+    pub fn may_hold(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::AlreadyHeld { .. } | Self::HoldLimit { .. })
+    }
+}
+
+/// Why a lock was not released.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnlockError {
+    /// The name can't be used. Nothing was sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was changed.
+    /// A guard's hold is the guard's to give back, not `unlock()`'s.
+    #[error("owner {owner} does not hold lock {name:?}")]
+    NotHeld {
+        /// The lock.
+        name: String,
+        /// The owner asked for.
+        owner: Owner,
+    },
+    /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was lost.
+    #[error("owner {owner} no longer holds lock {name:?}, but it may have lost it before this unlock")]
+    Unconfirmed {
+        /// The lock.
+        name: String,
+        /// The owner asked for.
+        owner: Owner,
+    },
+    /// The key is not a lock. Nothing was written.
+    #[error("key {name:?} is not a lock: {detail}")]
+    WrongType {
+        /// The lock.
+        name: String,
+        /// The server's words.
+        detail: String,
+    },
+    /// Somebody changed this owner's count on the server. Nothing was written; the hold is no longer renewed.
+    #[error("the hold count of lock {name:?} on the server is {found}, which this client did not write")]
+    Tampered {
+        /// The lock.
+        name: String,
+        /// What the server has.
+        found: String,
+    },
+    /// No answer in time. The hold is no longer renewed; it ends with its lease if the release did not arrive.
+    #[error("no answer from the server to the unlock of {name:?}: {detail}")]
+    Unreachable {
+        /// The lock.
+        name: String,
+        /// What was seen last.
+        detail: String,
+    },
+    /// The server refused. The hold is no longer renewed; it ends with its lease.
+    #[error("lock {name:?}: {why}")]
+    Refused {
+        /// The lock.
+        name: String,
+        /// Why.
+        why: Refused,
+    },
+}
+
+impl UnlockError {
+    /// Whether the server may still have the lock in this owner's name after this error.
+    pub fn may_hold(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Refused { .. } | Self::Tampered { .. })
+    }
+}
+
+/// Why a question about a lock, or a change by force, got no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The name can't be used. Nothing was sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The key is not a lock. Nothing was written.
+    #[error("key {name:?} is not a lock: {detail}")]
+    WrongType {
+        /// The lock.
+        name: String,
+        /// The server's words.
+        detail: String,
+    },
+    /// No answer in time.
+    #[error("no answer from the server for lock {name:?}: {detail}")]
+    Unreachable {
+        /// The lock.
+        name: String,
+        /// What was seen last.
+        detail: String,
+    },
+    /// The server refused.
+    #[error("lock {name:?}: {why}")]
+    Refused {
+        /// The lock.
+        name: String,
+        /// Why.
+        why: Refused,
+    },
+    /// The client was shut down.
+    #[error("the client is shut down")]
+    Closed,
+}
+
+/// Why a hold could not be verified or its lease not be changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// The hold is lost.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// The lease is too short or too long. Nothing was sent.
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    Lease {
+        /// What was asked for.
+        lease: Duration,
+        /// The shortest lease.
+        min: Duration,
+        /// The longest lease, see `Builder::max_lease`.
+        max: Duration,
+    },
+    /// The server did not answer, or refused: the hold is what [`Guard::state`](crate::Guard::state) says.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
+/// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the hold is lost: {why}")]
+pub struct Lost {
+    /// How that is known.
+    pub why: LostBy,
+}
+
+/// How a hold is known to be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostBy {
+    /// Its lease, counted from the send instant of its last confirmed renewal, ran out here: the server may hold it on
+    /// for a moment, but nobody can promise that.
+    Deadline,
+    /// The server said that it is gone: it expired, was ended by force, or the server lost its data.
+    Server,
+    /// It was given back or the client was shut down.
+    Released,
+}
+
+impl std::fmt::Display for LostBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Deadline => "its lease ran out without a confirmed renewal",
+            Self::Server => "the server no longer has it",
+            Self::Released => "it was given back",
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! Every key and channel name. Redisson's layout: docs/PROTOCOL.md, "Layout".
+
+use std::sync::Arc;
+
+/// Beginnings that belong to the keys that Redisson and lockson derive from a name.
+const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
+/// Endings that do.
+const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
+
+/// Why a name can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The name is empty.
+    #[error("a lock needs a name; this one is empty")]
+    Empty,
+    /// The name, with the client's key prefix, is over the limit of the builder.
+    #[error("the name has {len} bytes with its prefix, the limit is {limit}: shorten it, or raise `max_name_len`")]
+    TooLong {
+        /// Bytes of the name and the prefix.
+        len: usize,
+        /// The limit in force.
+        limit: usize,
+    },
+    /// The name has a control character (a newline, a NUL, ..).
+    #[error("the name has the control character {0:?}")]
+    Control(char),
+    /// The braces of the name would put its keys in two cluster slots: `a{b`, `a}b`, `{}`.
+    #[error("the braces in {0:?} would put the keys of this lock in two cluster slots: use none, or one `{{tag}}`")]
+    Braces(String),
+    /// The name collides with the keys that locks derive from their names.
+    #[error("{0:?} is reserved: keys of locks are named so (redisson_.., lockson:.., ..:timeout)")]
+    Reserved(String),
+}
+
+/// The names of one lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// As the user gave it.
+    pub(crate) name: Arc<str>,
+    /// The key: the prefix and the name.
+    pub(crate) lock: Arc<str>,
+    /// Where a release is announced.
+    pub(crate) channel: Arc<str>,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, name: &str, limit: usize) -> Result<Self, NameError> {
+        if name.is_empty() {
+            return Err(NameError::Empty);
+        }
+        let len = prefix.len() + name.len();
+        if len > limit {
+            return Err(NameError::TooLong { len, limit });
+        }
+        if let Some(control) = name.chars().find(|c| c.is_control()) {
+            return Err(NameError::Control(control));
+        }
+        let lock = format!("{prefix}{name}");
+        if RESERVED_STARTS.iter().any(|start| lock.starts_with(start) || name.starts_with(start))
+            || RESERVED_ENDS.iter().any(|end| lock.ends_with(end))
+        {
+            return Err(NameError::Reserved(lock));
+        }
+        let channel = tagged("redisson_lock__channel", &lock);
+        if hash_tag(&lock) != hash_tag(&channel) {
+            return Err(NameError::Braces(lock));
+        }
+        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into() })
+    }
+}
+
+/// Redisson's `prefixName`: the name becomes the hash tag, unless it has a brace already.
+fn tagged(prefix: &str, name: &str) -> String {
+    if name.contains('{') {
+        format!("{prefix}:{name}")
+    } else {
+        format!("{prefix}:{{{name}}}")
+    }
+}
+
+/// The part of a key that decides its slot (Redis Cluster specification, "Hash tags").
+fn hash_tag(key: &str) -> &str {
+    key.split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map(|(tag, _)| tag)
+        .filter(|tag| !tag.is_empty())
+        .unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(name: &str) -> Result<Keys, NameError> {
+        Keys::new("", name, 512)
+    }
+
+    #[test]
+    fn names_are_redissons() {
+        let plain = keys("orders:42").unwrap();
+        assert_eq!((&*plain.lock, &*plain.channel), ("orders:42", "redisson_lock__channel:{orders:42}"));
+        let tagged = keys("{eu}:x").unwrap();
+        assert_eq!((&*tagged.lock, &*tagged.channel), ("{eu}:x", "redisson_lock__channel:{eu}:x"));
+        assert_eq!(&*Keys::new("app:", "x", 512).unwrap().channel, "redisson_lock__channel:{app:x}");
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        assert_eq!(keys(""), Err(NameError::Empty));
+        assert_eq!(keys(&"x".repeat(513)), Err(NameError::TooLong { len: 513, limit: 512 }));
+        assert_eq!(keys("a\0"), Err(NameError::Control('\0')));
+        for name in ["a{b", "a}b", "{}", "{}a", "a{}b", "}{", "{a"] {
+            assert!(matches!(keys(name), Err(NameError::Braces(_))), "{name}");
+        }
+        for name in ["redisson_lock_queue:{x}", "lockson:x", "{x}:timeout", "x:rwlock_timeout"] {
+            assert!(matches!(keys(name), Err(NameError::Reserved(_))), "{name}");
+        }
+        assert!(matches!(Keys::new("redisson_", "x", 512), Err(NameError::Reserved(_))));
+    }
+
+    #[test]
+    fn two_names_never_share_a_key() {
+        let names = ["a", "b", "a:b", "{a}", "{a}:b", "a b", "ä", "x{a}"];
+        let mut all: Vec<String> = names
+            .iter()
+            .flat_map(|name| keys(name).map(|k| [k.lock.to_string(), k.channel.to_string()]).unwrap())
+            .collect();
+        let before = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), before);
+    }
+}

@@ -1,0 +1,30 @@
+//! What a kind of lock is: data that the one path runs on.
+
+use crate::backend::Script;
+
+/// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) name: &'static str,
+    /// Whether the same owner may enter again.
+    pub(crate) reentrant: bool,
+    pub(crate) acquire: &'static Script,
+    pub(crate) release: &'static Script,
+    /// From one owner of this process to another, in one script.
+    pub(crate) hand_over: Option<&'static Script>,
+    pub(crate) renew: &'static Script,
+    /// Makes the count on the server what the registry says.
+    pub(crate) settle: &'static Script,
+    pub(crate) extend: &'static Script,
+    pub(crate) inspect: &'static Script,
+    pub(crate) force: &'static Script,
+}
+
+/// Kinds are lockson's own.
+pub trait Sealed: Send + Sync + 'static {
+    /// The data.
+    const TABLE: &'static Table;
+}
+
+/// A kind of lock, as in [`Lock<K>`](crate::Lock).
+pub trait Kind: Sealed {}

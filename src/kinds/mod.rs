@@ -1,0 +1,3 @@
+//! The kinds of locks: a table each.
+
+pub(crate) mod reentrant;

@@ -1,0 +1,46 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod attempt;
+mod backend;
+mod client;
+mod clock;
+mod config;
+mod error;
+mod guard;
+mod hold;
+mod janitor;
+mod keys;
+mod kind;
+mod kinds;
+mod line;
+mod lock;
+mod notify;
+mod owner;
+mod release;
+mod script;
+mod session;
+mod url;
+mod wait;
+mod watchdog;
+
+#[cfg(feature = "embedded")]
+pub use backend::embedded::{EmbeddedServer, Reply};
+pub use client::{Health, Leftover, Locks};
+pub use config::{Builder, ConnectError};
+pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockError};
+pub use guard::Guard;
+pub use hold::State;
+pub use keys::NameError;
+pub use kind::Kind;
+pub use kinds::reentrant::{NonReentrant, Reentrant};
+pub use lock::{Acquire, Holder, Lock, RLock, Request};
+pub use owner::{InvalidOwner, Owner};
+
+/// The lock of [`Locks::lock`].
+pub type ReentrantLock = Lock<Reentrant>;
+/// The lock of [`Locks::mutex`].
+pub type Mutex = Lock<NonReentrant>;

@@ -1,0 +1,304 @@
+//! The line for one lock in this process: its entries, its holder, its FIFO of waiters, and when to let other processes
+//! in. Rule 16 of docs/PROTOCOL.md.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::Moment;
+use crate::guard::Ticket;
+use crate::hold::{Lease, Slot};
+use crate::keys::Keys;
+
+/// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
+/// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
+const LONGEST_RUN: u32 = 32;
+/// And the time that they may take.
+const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
+/// How long a process stands aside for another at most, when the last one that it stood aside for came ..
+const LONGEST_ASIDE: Duration = Duration::from_millis(50);
+/// .. and when none came for a while: a subscription may linger without a waiter.
+const SHORTEST_ASIDE: Duration = Duration::from_millis(2);
+
+/// What a waiter finds.
+#[derive(Default)]
+pub(crate) enum Mail {
+    #[default]
+    Nothing,
+    /// It heads the line and nobody here holds the lock.
+    Try,
+    /// The lock was handed over to it.
+    Granted(Ticket),
+    Closed,
+    /// It went away.
+    Gone,
+}
+
+/// A waiter's place in the line.
+pub(crate) struct Place {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) lease: Lease,
+    mail: Mutex<Mail>,
+    pub(crate) bell: Notify,
+}
+
+impl Place {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take_mail(&self) -> Mail {
+        std::mem::take(&mut *self.mail())
+    }
+
+    /// The ticket, when it was handed over; other mail stays.
+    pub(crate) fn take_ticket(&self) -> Option<Ticket> {
+        let mut mail = self.mail();
+        match std::mem::take(&mut *mail) {
+            Mail::Granted(ticket) => Some(ticket),
+            other => {
+                *mail = other;
+                None
+            }
+        }
+    }
+
+    /// Leaves mail, unless something weightier lies there or nobody is there to read it.
+    fn post(&self, new: Mail) {
+        let mut mail = self.mail();
+        if matches!(*mail, Mail::Nothing | Mail::Try) {
+            *mail = new;
+            drop(mail);
+            self.bell.notify_one();
+        }
+        // A ticket that is not delivered is dropped here, and gives its hold back.
+    }
+
+    /// Gives the lock to this waiter.
+    pub(crate) fn grant(&self, ticket: Ticket) {
+        self.post(Mail::Granted(ticket));
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(*self.mail(), Mail::Gone)
+    }
+}
+
+/// Standing aside for another process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Aside {
+    pub(crate) until: Moment,
+    /// Messages that tell that the other was there: one more when our own release is heard too.
+    pub(crate) messages: u32,
+}
+
+/// What a release does.
+pub(crate) enum Next {
+    HandOver(Arc<Place>),
+    /// `last_of_run`: others must get their chance now.
+    Release {
+        last_of_run: bool,
+    },
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<Arc<str>, Weak<Slot>>,
+    purge_at: usize,
+    /// The hold of this process, while it is one.
+    holder: Option<u64>,
+    queue: VecDeque<Arc<Place>>,
+    run: u32,
+    run_began: Option<Moment>,
+    aside: Option<Aside>,
+    aside_span: Option<Duration>,
+}
+
+pub(crate) struct Line {
+    pub(crate) keys: Keys,
+    state: Mutex<State>,
+}
+
+impl Line {
+    pub(crate) fn new(keys: Keys) -> Self {
+        Self { keys, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of one owner.
+    pub(crate) fn slot(self: &Arc<Self>, field: &Arc<str>) -> Arc<Slot> {
+        let mut state = self.state();
+        if let Some(slot) = state.entries.get(field).and_then(Weak::upgrade) {
+            return slot;
+        }
+        if state.entries.len() >= state.purge_at {
+            state.entries.retain(|_, slot| slot.strong_count() > 0);
+            state.purge_at = (state.entries.len() * 2).max(16);
+        }
+        let slot = Arc::new(Slot::new(self.clone(), field.clone()));
+        state.entries.insert(field.clone(), Arc::downgrade(&slot));
+        slot
+    }
+
+    /// Takes a place at the end of the line.
+    pub(crate) fn join(&self, slot: Arc<Slot>, lease: Lease) -> Arc<Place> {
+        let place = Arc::new(Place { slot, lease, mail: Mutex::default(), bell: Notify::new() });
+        let mut state = self.state();
+        state.queue.push_back(place.clone());
+        state.wake_head();
+        place
+    }
+
+    /// Leaves the line, with or without the lock. What had been handed over and was not taken goes back.
+    pub(crate) fn leave(&self, place: &Arc<Place>) {
+        let left = std::mem::replace(&mut *place.mail(), Mail::Gone);
+        let mut state = self.state();
+        let was_head = state.queue.front().is_some_and(|head| Arc::ptr_eq(head, place));
+        if was_head {
+            state.queue.pop_front();
+        } else {
+            state.queue.retain(|other| !Arc::ptr_eq(other, place));
+        }
+        if was_head {
+            // A wake-up that it did not use is passed on.
+            state.wake_head();
+        }
+        drop(state);
+        drop(left);
+    }
+
+    /// A hold of this process began.
+    pub(crate) fn took(&self, hold: u64, now: Moment) {
+        let mut state = self.state();
+        state.holder = Some(hold);
+        state.aside = None;
+        state.run += 1;
+        state.run_began.get_or_insert(now);
+    }
+
+    /// A hold of this process is over or lost.
+    pub(crate) fn ended(&self, hold: u64) {
+        let mut state = self.state();
+        if state.holder == Some(hold) {
+            state.holder = None;
+            state.wake_head();
+        }
+    }
+
+    /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
+    pub(crate) fn busy_elsewhere(&self) {
+        let mut state = self.state();
+        if state.holder.is_some() {
+            return;
+        }
+        state.run = 0;
+        state.run_began = None;
+        state.aside = None;
+        state.aside_span = None;
+    }
+
+    /// The one place that decides between handing over here and letting others in.
+    pub(crate) fn next(&self, now: Moment, can_hand_over: bool) -> Next {
+        let mut state = self.state();
+        let long = state.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
+        if state.run >= LONGEST_RUN || long {
+            state.run = 0;
+            state.run_began = None;
+            return Next::Release { last_of_run: true };
+        }
+        if !can_hand_over {
+            return Next::Release { last_of_run: false };
+        }
+        match state.queue.pop_front() {
+            Some(heir) => Next::HandOver(heir),
+            None => Next::Release { last_of_run: false },
+        }
+    }
+
+    /// The hand-over did not happen: the waiter is the head again.
+    pub(crate) fn put_back(&self, heir: Arc<Place>) {
+        let mut state = self.state();
+        if !heir.is_gone() {
+            state.queue.push_front(heir);
+        }
+        state.wake_head();
+    }
+
+    /// The last release of a run was heard elsewhere: others go first.
+    pub(crate) fn stand_aside(&self, now: Moment, messages: u32) {
+        let mut state = self.state();
+        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
+        state.aside = Some(Aside { until: now.after(span), messages });
+    }
+
+    /// Whether to stand aside still.
+    pub(crate) fn aside(&self) -> Option<Aside> {
+        self.state().aside
+    }
+
+    /// Standing aside is over: `came` when another process had the lock meanwhile.
+    pub(crate) fn end_aside(&self, came: bool) {
+        let mut state = self.state();
+        if state.aside.take().is_some() {
+            let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
+            state.aside_span = (!came).then(|| (span / 2).max(SHORTEST_ASIDE));
+        }
+    }
+
+    /// Ends every wait.
+    pub(crate) fn close(&self) {
+        for place in &self.state().queue {
+            place.post(Mail::Closed);
+        }
+    }
+
+    /// Entries that are held or in use.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.state().entries.values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl State {
+    fn wake_head(&mut self) {
+        if self.holder.is_none() {
+            if let Some(head) = self.queue.front() {
+                head.post(Mail::Try);
+            }
+        }
+    }
+}
+
+/// Lines by lock key.
+#[derive(Default)]
+pub(crate) struct Registry {
+    lines: Mutex<(HashMap<Arc<str>, Weak<Line>>, usize)>,
+}
+
+impl Registry {
+    /// The line for these keys: one a key, however many handles there are.
+    pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
+        let mut guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lines, purge_at) = &mut *guard;
+        if let Some(line) = lines.get(&keys.lock).and_then(Weak::upgrade) {
+            return line;
+        }
+        if lines.len() >= *purge_at {
+            lines.retain(|_, line| line.strong_count() > 0);
+            *purge_at = (lines.len() * 2).max(64);
+        }
+        let key = keys.lock.clone();
+        let line = Arc::new(Line::new(keys));
+        lines.insert(key, Arc::downgrade(&line));
+        line
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Arc<Line>> {
+        let guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.0.values().filter_map(Weak::upgrade).collect()
+    }
+}

@@ -1,0 +1,571 @@
+//! The handle of a lock, the verbs that every lock has, and the one path: attempt, wait, hold.
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::{BoxFuture, FutureExt};
+use tracing::Instrument;
+
+use crate::attempt::{Contender, Wish};
+use crate::error::{LockError, QueryError, UnlockError};
+use crate::guard::{Guard, Ticket};
+use crate::hold::{Lease, Share};
+use crate::keys::NameError;
+use crate::kind::{Kind, Table};
+use crate::line::Line;
+use crate::owner::{field, Owner};
+use crate::release::release;
+use crate::script::{Answer, Fault, Status};
+use crate::session::{Core, Session};
+use crate::wait::{wait, Tried};
+
+/// How a lock is wanted: for [`RLock::acquire_with`] and [`RLock::guard_with`].
+///
+/// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    once: bool,
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+}
+
+impl Request {
+    /// One attempt, no waiting.
+    pub fn once() -> Self {
+        Self { once: true, ..Self::default() }
+    }
+
+    /// Waits for at most this long. Zero is one attempt.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.once = limit.is_zero();
+        self.wait = Some(limit);
+        self
+    }
+
+    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+}
+
+/// The verbs that every lock has. Sealed: lockson's own locks implement it.
+///
+/// Plain use needs no import, as [`Lock`] has the same verbs; this is for code that takes any lock, as `Arc<dyn RLock>`.
+/// Errors and cancel safety are those of [`Lock`]'s verbs.
+#[async_trait]
+pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
+    /// The name, without the client's prefix.
+    fn name(&self) -> &str;
+
+    /// See [`Lock::lock`].
+    async fn lock(&self) -> Result<(), LockError>;
+
+    /// See [`Lock::try_lock`].
+    async fn try_lock(&self) -> Result<bool, LockError>;
+
+    /// See [`Lock::acquire`].
+    async fn acquire_with(&self, request: Request) -> Result<bool, LockError>;
+
+    /// See [`Lock::guard`].
+    async fn guard(&self) -> Result<Guard, LockError>;
+
+    /// See [`Acquire::guard`].
+    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError>;
+
+    /// See [`Lock::unlock`].
+    async fn unlock(&self) -> Result<(), UnlockError>;
+
+    /// See [`Lock::is_held`].
+    async fn is_held(&self) -> Result<bool, QueryError>;
+
+    /// See [`Lock::owned_by`].
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The client that took it.
+    pub client: String,
+    /// The owner within that client.
+    pub owner: Owner,
+    /// How many times it is held.
+    pub count: u64,
+    /// What is left of the lease on the server; `None` when somebody took its lease away.
+    pub ttl: Option<Duration>,
+}
+
+impl Holder {
+    /// The owner as the server has it, for [`Lock::force_unlock_if`].
+    pub fn field(&self) -> String {
+        format!("{}:{}", self.client, self.owner)
+    }
+}
+
+/// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a bad
+/// name is the error of its first verb.
+pub struct Lock<K: Kind> {
+    session: Arc<Session>,
+    name: Arc<str>,
+    line: Result<Arc<Line>, NameError>,
+    owner: Option<Owner>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Clone for Lock<K> {
+    fn clone(&self) -> Self {
+        Self {
+            session: self.session.clone(),
+            name: self.name.clone(),
+            line: self.line.clone(),
+            owner: self.owner.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Lock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("kind", &K::TABLE.name)
+            .field("name", &self.name)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Kind> Lock<K> {
+    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
+        Self { session, name: name.into(), line, owner: None, kind: PhantomData }
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same lock for another owner, in place of the scope, task or thread that calls.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { owner: Some(owner.clone()), ..self.clone() }
+    }
+
+    /// Waits until the lock is held. It is a bare hold: renewed until [`unlock`](Lock::unlock),
+    /// [`Locks::shutdown`](crate::Locks::shutdown) or `max_hold`, even if this task ends. A [`guard`](Lock::guard) ends
+    /// with its scope.
+    ///
+    /// # Errors
+    /// [`LockError::Unreachable`] when the server was silent for the outage limit; never that it is busy.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn lock(&self) -> Result<(), LockError> {
+        self.hold().await.map(Ticket::keep_bare)
+    }
+
+    async fn hold(&self) -> Result<Ticket, LockError> {
+        // Without a limit the wait ends in a hold or an error.
+        self.contend(&Request::default()).await?.ok_or(LockError::Closed)
+    }
+
+    /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
+    ///
+    /// # Errors
+    /// As [`lock`](Lock::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Lock::lock)'s.
+    pub async fn try_lock(&self) -> Result<bool, LockError> {
+        let ticket = self.contend(&Request::once()).await?;
+        Ok(ticket.map(Ticket::keep_bare).is_some())
+    }
+
+    /// Begins a request with a wait limit, a lease, or a guard at its end:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), lockson::LockError> {
+    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await? {
+    ///     // a bare hold of at most a minute
+    /// }
+    /// if let Some(guard) = lock.acquire().wait(Duration::from_secs(5)).guard().await? {
+    ///     // a guard, renewed
+    /// #   drop(guard);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self) -> Acquire<'_, K> {
+        Acquire { lock: self, request: Request::default() }
+    }
+
+    /// Waits until the lock is held, by a guard that gives it back when it is dropped.
+    ///
+    /// # Errors
+    /// As [`lock`](Lock::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Lock::lock)'s.
+    pub async fn guard(&self) -> Result<Guard, LockError> {
+        Ok(Guard::new(self.hold().await?, self.session.clone()))
+    }
+
+    async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
+        let ticket = self.contend(request).await?;
+        Ok(ticket.map(|ticket| Guard::new(ticket, self.session.clone())))
+    }
+
+    /// Gives one bare hold of this owner back.
+    ///
+    /// # Errors
+    /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by their
+    /// guards. [`UnlockError::Unconfirmed`] when the hold is gone but the answer to an earlier copy was lost.
+    ///
+    /// # Cancel safety
+    /// Once polled, the unlock is carried out even if the future is dropped.
+    pub async fn unlock(&self) -> Result<(), UnlockError> {
+        let line = self.line.clone()?;
+        let core = self.core();
+        let slot = line.slot(&self.field());
+        if slot.count() == 0 {
+            return Err(crate::release::not_held(core, &slot));
+        }
+        let work = release(core.clone(), K::TABLE, slot, Share::Bare);
+        core.janitor.carry(|_| work).await
+    }
+
+    /// Whether the server has the lock in this owner's name. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn is_held(&self) -> Result<bool, QueryError> {
+        Ok(self.hold_count().await? > 0)
+    }
+
+    /// How many times this owner holds the lock, on the server.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn hold_count(&self) -> Result<u64, QueryError> {
+        let field = self.field();
+        let holder = self.holder().await?;
+        Ok(holder.filter(|holder| holder.field() == *field).map_or(0, |holder| holder.count))
+    }
+
+    /// Whether anybody holds the lock.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn is_locked(&self) -> Result<bool, QueryError> {
+        Ok(self.holder().await?.is_some())
+    }
+
+    /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
+        Ok(self.holder().await?.and_then(|holder| holder.ttl))
+    }
+
+    /// Who holds the lock, if anybody does. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
+        let line = self.line.clone()?;
+        let answer = self.ask(K::TABLE.inspect, &[&line.keys.lock], &[]).await?;
+        if answer.status != Status::Done {
+            return Ok(None);
+        }
+        let ttl = answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        let count = answer.int(2).and_then(|count| u64::try_from(count).ok());
+        let parts = answer.text(1).and_then(|field| field.split_once(':'));
+        match (parts.and_then(|(client, owner)| Some((client, owner.parse().ok()?))), count) {
+            (Some((client, owner)), Some(count)) => Ok(Some(Holder { client: client.to_owned(), owner, count, ttl })),
+            _ => Err(QueryError::WrongType {
+                name: self.name.to_string(),
+                detail: format!("its field {:?} is not client:owner with a count", answer.text(1)),
+            }),
+        }
+    }
+
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked: its hold
+    /// turns lost at its next renewal, and until then only a fencing token protects what it does.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not happen.
+    pub async fn force_unlock(&self) -> Result<bool, QueryError> {
+        self.force("").await
+    }
+
+    /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not happen.
+    pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
+        if field.is_empty() {
+            return Ok(false);
+        }
+        self.force(field).await
+    }
+
+    async fn force(&self, field: &str) -> Result<bool, QueryError> {
+        let line = self.line.clone()?;
+        let answer = self.ask(K::TABLE.force, &[&line.keys.lock, &line.keys.channel], &[field]).await?;
+        let ended = answer.status == Status::Done;
+        if ended {
+            tracing::warn!(target: "lockson", name = &*self.name, owner = field, "a hold was ended by force");
+        }
+        Ok(ended)
+    }
+
+    async fn ask(
+        &self,
+        script: &'static crate::backend::Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<Answer, QueryError> {
+        let core = self.core();
+        if core.is_closing() {
+            return Err(QueryError::Closed);
+        }
+        let settled = core.wire.settle(script, keys, args, &core.patience()).await;
+        let answer = settled.result.map_err(|fault| query_error(&self.name, fault))?;
+        match &answer.status {
+            Status::WrongType(detail) => {
+                Err(QueryError::WrongType { name: self.name.to_string(), detail: detail.clone() })
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    fn field(&self) -> Arc<str> {
+        match &self.owner {
+            Some(owner) => field(&self.core().client_id, owner),
+            None => field(&self.core().client_id, &Owner::current()),
+        }
+    }
+
+    async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
+        let line = self.line.clone()?;
+        let span = tracing::debug_span!(
+            target: "lockson",
+            "acquire",
+            kind = K::TABLE.name,
+            name = &*self.name,
+            owner = tracing::field::Empty,
+            attempts = tracing::field::Empty,
+            waited = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+        );
+        let field = self.field();
+        span.record("owner", &*field);
+        let work = acquire(self.core(), K::TABLE, &line, &field, request);
+        if span.is_disabled() {
+            work.await
+        } else {
+            work.instrument(span).await
+        }
+    }
+}
+
+/// The one path.
+async fn acquire(
+    core: &Arc<Core>,
+    kind: &'static Table,
+    line: &Arc<Line>,
+    field: &Arc<str>,
+    request: &Request,
+) -> Result<Option<Ticket>, LockError> {
+    let lease = match request.lease {
+        Some(lease) => {
+            core.check_lease(lease)?;
+            Lease::Fixed(lease)
+        }
+        None => core.watched(request.max_hold),
+    };
+    let deadline = match request.wait.filter(|_| !request.once) {
+        Some(limit) => Some(tokio::time::Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))?),
+        None => None,
+    };
+    if core.is_closing() {
+        return Err(LockError::Closed);
+    }
+    let began = core.now();
+    let wish = Wish { core: core.clone(), kind, slot: line.slot(field), lease, patience: core.patience() };
+    let (outcome, attempts) = if request.once {
+        (wish.attempt(None).await.map(won), 1)
+    } else {
+        let mut contender = Contender::new(wish);
+        let outcome = match before(deadline, wait(&mut contender)).await {
+            Some(result) => result.map(Some),
+            // Busy and unreachable are told apart by whether the server answers.
+            None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
+                name: line.keys.name.to_string(),
+                detail: "the wait limit came before an answer".to_owned(),
+            }),
+            None => Ok(None),
+        };
+        (outcome, contender.attempts)
+    };
+    record(core, began, attempts, &outcome);
+    outcome
+}
+
+fn won(tried: Tried<Ticket>) -> Option<Ticket> {
+    match tried {
+        Tried::Won(ticket) => Some(ticket),
+        Tried::Busy(_) => None,
+    }
+}
+
+/// `None`: the deadline came first.
+async fn before<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+fn record(core: &Core, began: crate::clock::Moment, attempts: u32, outcome: &Result<Option<Ticket>, LockError>) {
+    let span = tracing::Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    span.record("attempts", attempts);
+    span.record("waited", tracing::field::debug(core.now().since(began)));
+    match outcome {
+        Ok(Some(_)) => span.record("outcome", "held"),
+        Ok(None) => span.record("outcome", "busy"),
+        Err(error) => span.record("outcome", tracing::field::display(error)),
+    };
+}
+
+pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {
+    let name = name.to_owned();
+    match fault {
+        Fault::Unreachable(detail) => QueryError::Unreachable { name, detail },
+        Fault::Refused(why) => QueryError::Refused { name, why },
+    }
+}
+
+/// A request under construction; awaiting it says whether the lock is held.
+#[must_use = "a request does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Acquire<'a, K: Kind> {
+    lock: &'a Lock<K>,
+    request: Request,
+}
+
+impl<K: Kind> Acquire<'_, K> {
+    /// See [`Request::wait`].
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
+    /// See [`Request::lease`].
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.request = self.request.lease(lease);
+        self
+    }
+
+    /// See [`Request::max_hold`].
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.request = self.request.max_hold(limit);
+        self
+    }
+
+    /// Ends the request with a guard; `None` when another owner had the lock until the limit.
+    ///
+    /// # Errors
+    /// As [`Lock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::lock`]'s.
+    pub async fn guard(self) -> Result<Option<Guard>, LockError> {
+        self.lock.guard_with(&self.request).await
+    }
+}
+
+impl<'a, K: Kind> IntoFuture for Acquire<'a, K> {
+    type Output = Result<bool, LockError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move {
+            let ticket = self.lock.contend(&self.request).await?;
+            Ok(ticket.map(Ticket::keep_bare).is_some())
+        }
+        .boxed()
+    }
+}
+
+impl<K: Kind> sealed::Sealed for Lock<K> {}
+
+#[async_trait]
+impl<K: Kind> RLock for Lock<K> {
+    fn name(&self) -> &str {
+        Lock::name(self)
+    }
+
+    async fn lock(&self) -> Result<(), LockError> {
+        Lock::lock(self).await
+    }
+
+    async fn try_lock(&self) -> Result<bool, LockError> {
+        Lock::try_lock(self).await
+    }
+
+    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
+        Acquire { lock: self, request }.await
+    }
+
+    async fn guard(&self) -> Result<Guard, LockError> {
+        Lock::guard(self).await
+    }
+
+    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
+        Lock::guard_with(self, &request).await
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Lock::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Lock::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Lock::owned_by(self, owner))
+    }
+}

@@ -1,0 +1,169 @@
+//! Who owns a hold.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// The longest owner, in bytes.
+const LONGEST: usize = 256;
+
+tokio::task_local! {
+    static SCOPE: Owner;
+}
+
+/// Who owns a hold: the part of Redisson's owner field that follows the client id.
+///
+/// Locks are reentrant by owner: the same owner enters again, another waits. Which owner a call acts for is settled at
+/// its first poll, in this order:
+///
+/// 1. the one given to the handle by `owned_by`;
+/// 2. the one whose [`scope`](Owner::scope) the code runs in;
+/// 3. the tokio task (as Redisson's is the thread);
+/// 4. outside any task, the thread.
+///
+/// Futures that are joined inside one task share its owner, so they do not exclude each other. Some HTTP servers run
+/// many requests of one connection in one task. Give such futures scopes of their own:
+///
+/// ```
+/// # async fn handle() {}
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use lockson::Owner;
+/// Owner::unique().scope(handle()).await;
+/// # });
+/// ```
+///
+/// `Display` and `FromStr` round-trip. Owners of different clients differ on the server even when they are equal here:
+/// the field holds the client's id too.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(Arc<str>);
+
+impl Owner {
+    /// An owner that no one else is: a fresh uuid.
+    pub fn unique() -> Self {
+        Self(format!("unique-{}", uuid::Uuid::new_v4().simple()).into())
+    }
+
+    /// An owner known by an id of yours, so that several tasks can share one hold.
+    ///
+    /// # Errors
+    /// An id that is empty, longer than 250 bytes, or that has a colon or a control character.
+    pub fn named(id: impl AsRef<str>) -> Result<Self, InvalidOwner> {
+        format!("named-{}", id.as_ref()).parse()
+    }
+
+    /// The owner that code at this place acts for.
+    pub fn current() -> Self {
+        if let Ok(scoped) = SCOPE.try_with(Clone::clone) {
+            return scoped;
+        }
+        match tokio::task::try_id() {
+            Some(task) => Self(task.to_string().into()),
+            None => Self(format!("thread-{}", thread_number()).into()),
+        }
+    }
+
+    /// Runs a future in which this is the owner. What the future spawns is outside of it.
+    pub async fn scope<F: Future>(self, future: F) -> F::Output {
+        SCOPE.scope(self, future).await
+    }
+
+    /// The owner, as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// `std::thread::ThreadId` has no stable number.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+    NUMBER.with(|number| {
+        number.get().unwrap_or_else(|| {
+            let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(fresh));
+            fresh
+        })
+    })
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({})", self.0)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = InvalidOwner;
+
+    /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server.
+    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+        let id = text.strip_prefix("named-").unwrap_or(text);
+        if id.is_empty() || text.len() > LONGEST || text.contains(|c: char| c == ':' || c.is_control()) {
+            return Err(InvalidOwner);
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+/// An owner must be 1 to 256 bytes without a colon and without control characters: the colon parts it from the client id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an owner is 1 to 256 bytes without ':' and without control characters")]
+pub struct InvalidOwner;
+
+/// The field of one owner of one client, as Redisson writes it.
+pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
+    let mut text = String::with_capacity(client_id.len() + 1 + owner.0.len());
+    text.push_str(client_id);
+    text.push(':');
+    text.push_str(&owner.0);
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_and_from_str_round_trip() {
+        for owner in [Owner::unique(), Owner::named("request-17").unwrap(), Owner::current()] {
+            assert_eq!(owner.to_string().parse::<Owner>(), Ok(owner));
+        }
+        assert_eq!("57".parse::<Owner>().map(|o| o.to_string()), Ok("57".to_owned()));
+    }
+
+    #[test]
+    fn bad_owners_are_refused() {
+        for id in ["", "a:b", "a\nb", &"x".repeat(300)] {
+            assert_eq!(Owner::named(id), Err(InvalidOwner));
+        }
+        assert_eq!("".parse::<Owner>(), Err(InvalidOwner));
+        assert_eq!("named-".parse::<Owner>(), Err(InvalidOwner));
+    }
+
+    #[test]
+    fn a_thread_is_never_taken_for_a_task() {
+        let here = Owner::current();
+        assert_eq!(here, Owner::current());
+        assert!(here.as_str().starts_with("thread-"));
+        assert_ne!(std::thread::spawn(Owner::current).join().unwrap(), here);
+    }
+
+    #[tokio::test]
+    async fn a_scope_wins_over_the_task() {
+        let task = tokio::spawn(async { Owner::current() }).await.unwrap();
+        assert!(task.as_str().parse::<u64>().is_ok());
+        let named = Owner::named("a").unwrap();
+        assert_eq!(named.clone().scope(async { Owner::current() }).await, named);
+    }
+}

@@ -1,0 +1,207 @@
+//! Giving back: to the next in line, to the server, or, where an acquire is in doubt, whatever it may have taken.
+
+use std::sync::Arc;
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::clock::ServerTime;
+use crate::error::{LostBy, UnlockError};
+use crate::guard::Ticket;
+use crate::hold::{Debts, Hold, Share, Slot};
+use crate::kind::Table;
+use crate::line::{Next, Place};
+use crate::script::{Answer, Fault, Status};
+use crate::session::Core;
+use crate::watchdog::report_lost;
+
+type Gate = OwnedMutexGuard<Debts>;
+
+/// A share of a hold on its way back, with its entry to itself.
+struct Leaving<'a> {
+    core: &'a Arc<Core>,
+    kind: &'static Table,
+    slot: &'a Arc<Slot>,
+    share: Share,
+    hold: Arc<Hold>,
+    /// The count before.
+    n: u32,
+    gate: Gate,
+}
+
+/// Gives one share back. Once polled it is carried out: callers run it as carried work or in the janitor.
+pub(crate) async fn release(
+    core: Arc<Core>,
+    kind: &'static Table,
+    slot: Arc<Slot>,
+    share: Share,
+) -> Result<(), UnlockError> {
+    let gate = slot.gate.clone().lock_owned().await;
+    let Some((hold, n)) = slot.has(share) else { return Err(not_held(&core, &slot)) };
+    let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate };
+    if n > 1 {
+        return leaving.to_server(false).await;
+    }
+    core.watchdog.forget(&leaving.hold);
+    match slot.line.next(core.now(), kind.hand_over.is_some()) {
+        Next::HandOver(heir) => leaving.to_heir(heir).await,
+        Next::Release { last_of_run } => leaving.to_server(last_of_run).await,
+    }
+}
+
+impl Leaving<'_> {
+    async fn to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
+        let keys = &self.slot.line.keys;
+        let own = u32::from(last_of_run && self.core.channels.drain(&keys.channel));
+        let lease = self.hold.lease_millis();
+        let settled = self
+            .core
+            .wire
+            .settle(
+                self.kind.release,
+                &[&keys.lock, &keys.channel],
+                &[&self.slot.field, &lease, &self.n.to_string()],
+                &self.core.patience(),
+            )
+            .await;
+        self.gate.release = self.gate.release.max(settled.doubt);
+        match settled.result {
+            Ok(answer) if answer.status == Status::Done => {
+                if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
+                    self.slot.line.stand_aside(self.core.now(), own + 1);
+                }
+                self.slot.leave(self.share);
+                self.look_after_copies();
+                Ok(())
+            }
+            Ok(answer) => Err(self.refused(&answer, settled.doubt.is_some())),
+            Err(fault) => Err(self.unanswered(fault)),
+        }
+    }
+
+    async fn to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
+        let (Some(script), Ok(mut heir_gate)) = (self.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
+            // The waiter is busy with an attempt of its own.
+            self.slot.line.put_back(heir);
+            return self.to_server(false).await;
+        };
+        let lease = crate::clock::millis(heir.lease.duration()).to_string();
+        let keys = &self.slot.line.keys;
+        let settled = self
+            .core
+            .wire
+            .settle(script, &[&keys.lock], &[&self.slot.field, &heir.slot.field, &lease], &self.core.patience())
+            .await;
+        self.gate.release = self.gate.release.max(settled.doubt);
+        match settled.result {
+            Ok(answer) if answer.status == Status::Done => {
+                heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
+                let ticket = Ticket::enter(self.core, self.kind, &heir.slot, answer.sent, heir.lease);
+                drop(heir_gate);
+                heir.grant(ticket);
+                self.slot.leave(self.share);
+                self.look_after_copies();
+                Ok(())
+            }
+            Ok(answer) => {
+                drop(heir_gate);
+                self.slot.line.put_back(heir);
+                Err(self.refused(&answer, settled.doubt.is_some()))
+            }
+            Err(Fault::Refused(_)) if settled.doubt.is_none() => {
+                // Taking may be refused (out of memory) where giving back is not.
+                drop(heir_gate);
+                self.slot.line.put_back(heir);
+                self.to_server(false).await
+            }
+            Err(fault) => {
+                // It may still happen: the waiter's next attempt waits for that, and finds what came of it.
+                heir_gate.release = heir_gate.release.max(settled.doubt);
+                drop(heir_gate);
+                let error = self.unanswered(fault);
+                heir.slot.line.put_back(heir.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies of the acquire without an answer may take the lock again: look once more when they no longer can.
+    fn look_after_copies(&mut self) {
+        if let Some(doubt) = self.gate.acquire.take().filter(|_| self.slot.count() == 0) {
+            self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), None, Some(doubt)));
+        }
+    }
+
+    fn refused(&self, answer: &Answer, doubt: bool) -> UnlockError {
+        let name = self.slot.line.keys.name.to_string();
+        self.slot.drop_hold(self.hold.id, LostBy::Server);
+        self.core.watchdog.forget(&self.hold);
+        match &answer.status {
+            Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
+            Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
+            Status::NotHeld | Status::Done | Status::Busy | Status::Refused(_) => {
+                let owner = self.core.owner_of(&self.slot.field);
+                if doubt && self.n == 1 {
+                    return UnlockError::Unconfirmed { name, owner };
+                }
+                report_lost(&self.hold, LostBy::Server);
+                UnlockError::NotHeld { name, owner }
+            }
+        }
+    }
+
+    /// It is not renewed any more, and what may be left of it is looked after.
+    fn unanswered(self, fault: Fault) -> UnlockError {
+        let name = self.slot.line.keys.name.to_string();
+        self.slot.leave(self.share);
+        let doubt = self.gate.release.max(self.gate.acquire);
+        let core = self.core.clone();
+        self.core.janitor.finish(sweep(core, self.kind, self.slot.clone(), Some(self.gate), doubt));
+        match fault {
+            Fault::Unreachable(detail) => UnlockError::Unreachable { name, detail },
+            Fault::Refused(why) => UnlockError::Refused { name, why },
+        }
+    }
+}
+
+/// Makes the server's count what the registry says: at once where the gate is given, and once more after `doubt`.
+pub(crate) async fn sweep(
+    core: Arc<Core>,
+    kind: &'static Table,
+    slot: Arc<Slot>,
+    gate: Option<Gate>,
+    doubt: Option<ServerTime>,
+) {
+    if let Some(gate) = gate {
+        settle(&core, kind, &slot).await;
+        drop(gate);
+    }
+    if let Some(doubt) = doubt {
+        core.wire.pass(doubt).await;
+        let _gate = slot.gate.clone().lock_owned().await;
+        settle(&core, kind, &slot).await;
+    }
+}
+
+async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Slot) -> bool {
+    let keys = &slot.line.keys;
+    let n = slot.count().to_string();
+    let settled =
+        core.wire.settle(kind.settle, &[&keys.lock, &keys.channel], &[&slot.field, &n], &core.patience()).await;
+    matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy))
+}
+
+/// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.
+pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: u64) -> bool {
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let Some(current) = slot.hold().filter(|current| current.id == hold) else { return true };
+    slot.drop_hold(hold, LostBy::Released);
+    let confirmed = settle(&core, current.kind, &slot).await;
+    if let Some(doubt) = gate.acquire.take() {
+        core.janitor.finish(sweep(core.clone(), current.kind, slot.clone(), None, Some(doubt)));
+    }
+    confirmed
+}
+
+pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {
+    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field) }
+}

@@ -1,0 +1,270 @@
+//! Script calls that are settled: sent, sent again while in doubt, and read.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
+use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime};
+use crate::error::Refused;
+
+/// The first pause between two copies, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a script says first. The headers in `lua/` say when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Status {
+    Done,
+    Busy,
+    NotHeld,
+    WrongType(String),
+    Tampered(String),
+    Refused(String),
+}
+
+/// A script's answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    /// What follows status, nonce and time.
+    rest: Vec<Item>,
+    /// When the copy that answered was sent: leases count from here.
+    pub(crate) sent: Moment,
+}
+
+impl Answer {
+    pub(crate) fn int(&self, at: usize) -> Option<i64> {
+        match self.rest.get(at)? {
+            Item::Int(value) => Some(*value),
+            Item::Text(text) => text.parse().ok(),
+            Item::Nil => None,
+        }
+    }
+
+    pub(crate) fn text(&self, at: usize) -> Option<&str> {
+        match self.rest.get(at)? {
+            Item::Text(text) => Some(text),
+            Item::Int(_) | Item::Nil => None,
+        }
+    }
+}
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Unreachable(String),
+    Refused(Refused),
+}
+
+/// A call that was given all the copies that its patience allowed.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) result: Result<Answer, Fault>,
+    /// Copies without an answer may run until this moment of the server's clock (rule 6 of docs/PROTOCOL.md).
+    pub(crate) doubt: Option<ServerTime>,
+}
+
+/// How long a call is sent again.
+#[derive(Debug, Clone)]
+pub(crate) struct Patience {
+    started: Moment,
+    outage: Duration,
+    abandoned: Option<Arc<AtomicBool>>,
+}
+
+impl Patience {
+    pub(crate) fn new(started: Moment, outage: Duration) -> Self {
+        Self { started, outage, abandoned: None }
+    }
+
+    /// Ends as soon as the flag is set: the caller went away.
+    pub(crate) fn unless(mut self, abandoned: Arc<AtomicBool>) -> Self {
+        self.abandoned = Some(abandoned);
+        self
+    }
+
+    fn is_over(&self, now: Moment, silent_since: Option<Moment>) -> bool {
+        if self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire)) {
+            return true;
+        }
+        let outage_began = silent_since.map_or(self.started, |since| since.max(self.started));
+        now.since(outage_began) >= self.outage
+    }
+}
+
+/// The way to the server: the backend, the clocks, and whether the server answers.
+pub(crate) struct Wire {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) clock: Clock,
+    pub(crate) command_timeout: Duration,
+    pub(crate) server: ServerClock,
+    nonce: AtomicU64,
+    /// Nanoseconds of the first copy that is without any answer since; 0 when the server answers.
+    silent_since: AtomicU64,
+}
+
+impl Wire {
+    pub(crate) fn new(backend: Arc<dyn Backend>, clock: Clock, command_timeout: Duration) -> Self {
+        Self {
+            backend,
+            clock,
+            command_timeout,
+            server: ServerClock::default(),
+            nonce: AtomicU64::new(1),
+            silent_since: AtomicU64::new(0),
+        }
+    }
+
+    /// Since when nothing has been answered, if something is waiting for an answer.
+    pub(crate) fn silent_since(&self) -> Option<Moment> {
+        Some(self.silent_since.load(Ordering::Relaxed)).filter(|&nanos| nanos != 0).map(Moment::from_nanos)
+    }
+
+    /// Whether the server has been silent for longer than a slow answer takes.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent_since().is_some_and(|since| self.clock.now().since(since) >= self.command_timeout / 4)
+    }
+
+    /// Waits until copies that may run until `doubt` can no longer.
+    pub(crate) async fn pass(&self, doubt: ServerTime) {
+        loop {
+            let now = self.server.at(self.clock.now());
+            let Ok(left) = u64::try_from(doubt.saturating_sub(now)) else { return };
+            tokio::time::sleep(Duration::from_millis(left.saturating_add(1))).await;
+        }
+    }
+
+    /// Sends a call until it is answered or patience ends. Only here is anything sent again.
+    pub(crate) async fn settle(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+        patience: &Patience,
+    ) -> Settled {
+        let mut doubt: Option<ServerTime> = None;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let copy = self.copy(script, keys, args).await;
+            let why = match copy.fate {
+                Fate::Answered(answer) => return Settled { result: Ok(answer), doubt },
+                Fate::Refused(why) => return Settled { result: Err(Fault::Refused(why)), doubt },
+                Fate::Late => "this client's idea of the server's clock was behind".to_owned(),
+                Fate::NotSent(why) => why,
+                Fate::Doubtful(why) => {
+                    doubt = doubt.max(Some(copy.not_after));
+                    why
+                }
+            };
+            if patience.is_over(self.clock.now(), self.silent_since()) {
+                return Settled { result: Err(Fault::Unreachable(why)), doubt };
+            }
+            tokio::time::sleep(self.jittered(pause)).await;
+            if patience.is_over(self.clock.now(), self.silent_since()) {
+                return Settled { result: Err(Fault::Unreachable(why)), doubt };
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Sends one copy.
+    pub(crate) async fn copy(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Copy {
+        let sent = self.clock.now();
+        let not_after = self.server.at(sent).saturating_add(millis(self.command_timeout));
+        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed).to_string();
+        let mut all = Vec::with_capacity(args.len() + 2);
+        all.push(nonce.clone());
+        all.push(not_after.to_string());
+        all.extend(args.iter().map(|arg| (*arg).to_owned()));
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        // Moments are never 0 once a client is connected, but the embedded clock starts there.
+        let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
+        let outcome = self.backend.call(Call { script, keys, args: all }).await;
+        let fate = match outcome {
+            Outcome::Executed(items) => self.read(script.name, items, &nonce, sent),
+            Outcome::NotExecuted(Refusal::NotReady(why)) => Fate::NotSent(why),
+            Outcome::NotExecuted(refusal) => {
+                self.silent_since.store(0, Ordering::Relaxed);
+                Fate::Refused(refused(refusal))
+            }
+            Outcome::Unknown(why) => Fate::Doubtful(why),
+        };
+        Copy { fate, not_after }
+    }
+
+    fn read(&self, script: &'static str, items: Vec<Item>, nonce: &str, sent: Moment) -> Fate {
+        let mut items = items.into_iter();
+        let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
+            (items.next(), items.next(), items.next())
+        else {
+            return self.poisoned(script, "the reply has not the shape of a lockson script's");
+        };
+        if echo != nonce {
+            return self.poisoned(script, "the reply belongs to another call");
+        }
+        self.server.learn(time, self.clock.now());
+        self.silent_since.store(0, Ordering::Relaxed);
+        let mut rest: Vec<Item> = items.collect();
+        let status = match status {
+            0 => Status::Busy,
+            1 => Status::Done,
+            2 => return Fate::Late,
+            3 => Status::NotHeld,
+            4 => Status::WrongType(take_text(&mut rest)),
+            5 => Status::Tampered(take_text(&mut rest)),
+            6 => Status::Refused(take_text(&mut rest)),
+            other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
+        };
+        Fate::Answered(Answer { status, rest, sent })
+    }
+
+    /// Answers and questions no longer match on this connection: whatever was answered can't be believed.
+    fn poisoned(&self, script: &'static str, why: &str) -> Fate {
+        tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced");
+        self.backend.reset();
+        Fate::Doubtful(why.to_owned())
+    }
+
+    /// Between a half and the whole of a pause, so that clients drift apart.
+    pub(crate) fn jittered(&self, pause: Duration) -> Duration {
+        let mut bits = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let share = u32::try_from((bits >> 33) % 512).unwrap_or_default();
+        pause * (512 + share) / 1024
+    }
+}
+
+/// One copy, and what became of it.
+pub(crate) struct Copy {
+    pub(crate) fate: Fate,
+    pub(crate) not_after: ServerTime,
+}
+
+pub(crate) enum Fate {
+    Answered(Answer),
+    /// It came after its `not_after`: it wrote nothing, and the server's clock is known now.
+    Late,
+    NotSent(String),
+    Doubtful(String),
+    Refused(Refused),
+}
+
+fn take_text(rest: &mut Vec<Item>) -> String {
+    match rest.pop() {
+        Some(Item::Text(text)) => text,
+        Some(Item::Int(value)) => value.to_string(),
+        Some(Item::Nil) | None => String::new(),
+    }
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::NoPermission(text) => Refused::NoPermission(text),
+        Refusal::NotAuthenticated(text) => Refused::NotAuthenticated(text),
+        Refusal::ReadOnly => Refused::ReadOnly,
+        Refusal::OutOfMemory => Refused::OutOfMemory,
+        Refusal::NotReady(text) | Refusal::Other(text) => Refused::Other(text),
+    }
+}

@@ -1,0 +1,201 @@
+//! What the handles of one client share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{join_all, BoxFuture, FutureExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::backend::{Backend, Signal};
+use crate::clock::{millis, Clock, Moment};
+use crate::config::Settings;
+use crate::error::{LockError, LostBy};
+use crate::hold::{Hold, Lease};
+use crate::janitor::Janitor;
+use crate::kind::Table;
+use crate::line::Registry;
+use crate::notify::Channels;
+use crate::script::{Fate, Patience, Wire};
+use crate::watchdog::{Renew, Verdict, Watchdog};
+
+/// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    /// A fresh uuid, behind the label if there is one.
+    pub(crate) client_id: String,
+    pub(crate) wire: Wire,
+    pub(crate) channels: Arc<Channels>,
+    pub(crate) registry: Registry,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) janitor: Janitor,
+    closing: AtomicBool,
+    renewals: Mutex<Vec<(usize, Arc<dyn Renew>)>>,
+}
+
+/// One client. The last handle or guard that goes closes it.
+pub(crate) struct Session {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Session {
+    /// Starts the client's tasks on the current runtime.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let id = uuid::Uuid::new_v4();
+        let client_id = match &settings.label {
+            Some(label) => format!("{label}-{id}"),
+            None => id.to_string(),
+        };
+        let (channels, pump) = Channels::new(backend.clone(), signals);
+        let (janitor, chores) = Janitor::new();
+        let watchdog = Arc::new(Watchdog::new(clock));
+        let core = Arc::new(Core {
+            wire: Wire::new(backend, clock, settings.command_timeout),
+            settings,
+            client_id,
+            channels,
+            registry: Registry::default(),
+            watchdog: watchdog.clone(),
+            janitor,
+            closing: AtomicBool::new(false),
+            renewals: Mutex::default(),
+        });
+        tokio::spawn(pump.run());
+        tokio::spawn(watchdog.run());
+        let parts = core.clone();
+        tokio::spawn(async move {
+            chores.run(parts.settings.command_timeout).await;
+            parts.end().await;
+        });
+        Arc::new(Self { core })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.closing.store(true, Ordering::Release);
+        self.core.janitor.close();
+    }
+}
+
+impl Core {
+    pub(crate) fn now(&self) -> Moment {
+        self.wire.clock.now()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// A call is sent again until the outage limit.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.now(), self.settings.outage_limit)
+    }
+
+    /// The lease of a request without one.
+    pub(crate) fn watched(&self, max_hold: Option<Duration>) -> Lease {
+        Lease::Watched { lease: self.settings.watchdog_lease, max_hold: max_hold.or(self.settings.max_hold) }
+    }
+
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), LockError> {
+        let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);
+        if lease < min || lease > max {
+            return Err(LockError::Lease { lease, min, max });
+        }
+        Ok(())
+    }
+
+    /// What renews the holds of a kind: one object a kind, so that they share batches.
+    pub(crate) fn renewal(self: &Arc<Self>, table: &'static Table) -> Arc<dyn Renew> {
+        let lane = std::ptr::from_ref(table.renew).addr();
+        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, renewal)) = renewals.iter().find(|(other, _)| *other == lane) {
+            return renewal.clone();
+        }
+        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), table, lane });
+        renewals.push((lane, renewal.clone()));
+        renewal
+    }
+
+    /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
+    pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        self.closing.store(true, Ordering::Release);
+        let mut holds = Vec::new();
+        for line in self.registry.lines() {
+            line.close();
+            holds.extend(line.slots().iter().filter_map(|slot| slot.hold().map(|hold| (slot.clone(), hold))));
+        }
+        let left: Mutex<Vec<String>> = Mutex::default();
+        let releases = holds.into_iter().map(|(slot, hold)| {
+            let left = &left;
+            async move {
+                self.watchdog.forget(&hold);
+                let name = slot.line.keys.name.to_string();
+                let given_back = crate::release::give_all_back(self.clone(), slot, hold.id);
+                let confirmed = tokio::time::timeout(limit, given_back).await.unwrap_or(false);
+                if !confirmed {
+                    left.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+                }
+            }
+        });
+        join_all(releases).await;
+        self.janitor.close();
+        left.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes every task and socket.
+    async fn end(&self) {
+        self.watchdog.close();
+        self.channels.close().await;
+        for line in self.registry.lines() {
+            line.close();
+            for slot in line.slots() {
+                if let Some(hold) = slot.hold() {
+                    slot.drop_hold(hold.id, LostBy::Released);
+                }
+            }
+        }
+        self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.wire.backend.close().await;
+    }
+}
+
+/// Renews batches of one kind's holds with its script.
+struct Renewal {
+    core: Arc<Core>,
+    table: &'static Table,
+    lane: usize,
+}
+
+impl Renew for Renewal {
+    fn lane(&self) -> usize {
+        self.lane
+    }
+
+    fn renew(&self, holds: Vec<(Arc<Hold>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+        let (core, table) = (self.core.clone(), self.table);
+        async move {
+            let keys: Vec<&str> = holds.iter().map(|(hold, _)| &*hold.line.keys.lock).collect();
+            let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
+            let args: Vec<&str> =
+                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.field, lease.as_str()]).collect();
+            // One copy: the watchdog itself tries again.
+            let Fate::Answered(answer) = core.wire.copy(table.renew, &keys, &args).await.fate else {
+                return vec![Verdict::Unknown; holds.len()];
+            };
+            (0..holds.len())
+                .map(|at| match answer.int(at) {
+                    Some(1) => Verdict::Renewed { sent: answer.sent },
+                    Some(0) => Verdict::Refused,
+                    _ => Verdict::Unknown,
+                })
+                .collect()
+        }
+        .boxed()
+    }
+}

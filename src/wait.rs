@@ -1,0 +1,52 @@
+//! The only wait loop. It knows neither Redis nor kinds.
+
+use std::future::Future;
+use std::time::Duration;
+
+/// What an attempt came to.
+pub(crate) enum Tried<P> {
+    Won(P),
+    /// Somebody else has it, for at most this long if that is known.
+    Busy(Option<Duration>),
+}
+
+/// Why a waiter woke.
+pub(crate) enum Turn<P> {
+    /// It is worth an attempt.
+    Try,
+    /// It was given to this waiter.
+    Won(P),
+}
+
+/// Something that is contended for.
+pub(crate) trait Contest: Send {
+    type Prize: Send;
+    type Error: Send;
+
+    /// Waits until an attempt is worth it, at most `pause`; without one, until told.
+    fn turn(&mut self, pause: Option<Duration>) -> impl Future<Output = Result<Turn<Self::Prize>, Self::Error>> + Send;
+
+    /// One attempt.
+    fn attempt(&mut self) -> impl Future<Output = Result<Tried<Self::Prize>, Self::Error>> + Send;
+
+    /// Makes sure that a release will be heard. `true`: only from now on, so what happened before was missed.
+    fn listen(&mut self) -> impl Future<Output = bool> + Send;
+
+    /// How long to sleep at most after an attempt that found it busy for `left`.
+    fn pause(&mut self, left: Option<Duration>) -> Duration;
+}
+
+/// Contends until it is won. Dropping the future leaves nothing behind that the contest does not take back.
+pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Error> {
+    let mut pause = None;
+    loop {
+        if let Turn::Won(prize) = contest.turn(pause).await? {
+            return Ok(prize);
+        }
+        match contest.attempt().await? {
+            Tried::Won(prize) => return Ok(prize),
+            Tried::Busy(_) if contest.listen().await => pause = Some(Duration::ZERO),
+            Tried::Busy(left) => pause = Some(contest.pause(left)),
+        }
+    }
+}
