@@ -169,6 +169,29 @@ impl Locks {
     }
 }
 
+#[cfg(feature = "embedded")]
+impl crate::EmbeddedServer {
+    /// A client of this server with the default settings. Several clients of one server exclude each other as processes do.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub fn connect(&self) -> Locks {
+        Locks::in_process(self, Settings::default())
+    }
+
+    /// A client of this server with the settings of a builder; its user, password and database are not used.
+    ///
+    /// # Errors
+    /// [`ConnectError::Setting`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
+        builder.check()?;
+        Ok(Locks::in_process(self, builder.settings))
+    }
+}
+
 async fn preflight(core: &Core) -> Result<(), ConnectError> {
     let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
     let channel = format!("redisson_lock__channel:{{{scratch}}}");

@@ -95,8 +95,10 @@ impl Target {
                 connection.unresponsive.max_timeout = Some(command_timeout * 2);
                 connection.unresponsive.interval = Duration::from_millis(200);
                 connection.tcp.nodelay = Some(true);
+                // The kernel counts keepalive in whole seconds.
+                let interval = command_timeout.max(Duration::from_secs(1));
                 connection.tcp.keepalive =
-                    Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(command_timeout));
+                    Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(interval));
                 #[cfg(target_os = "linux")]
                 {
                     connection.tcp.user_timeout = Some(command_timeout);

@@ -1,0 +1,25 @@
+//! The server's clock: tokio's, made to look like a server's.
+
+use tokio::time::Instant;
+
+/// What the clock shows at its origin, in milliseconds since 1970.
+const EPOCH_MS: i64 = 1_700_000_000_000;
+
+/// Follows tokio's clock, so that a paused runtime pauses expiry and `tokio::time::advance` brings it about. Outside a
+/// runtime tokio's clock is the system's monotonic one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    /// Microseconds since 1970. A runtime whose clock is behind the origin reads the origin.
+    pub(super) fn now_us(self) -> i64 {
+        let elapsed = Instant::now().saturating_duration_since(self.origin).as_micros();
+        (EPOCH_MS * 1000).saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,142 @@
+//! A server inside the process: it runs the same Lua files as a real one, in an embedded Lua 5.1, over keys in memory.
+
+mod client;
+mod clock;
+mod commands;
+mod convert;
+mod hash;
+mod host;
+mod hub;
+mod keyspace;
+mod lua;
+mod numbers;
+mod reply;
+mod server;
+mod sha1;
+mod sorted_set;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub use self::reply::Reply;
+
+use self::client::Client;
+use self::server::Shared;
+use super::{Backend, Signal};
+
+/// A server inside the process that stands in for Redis: for trying lockson out, and for the unit tests of code that
+/// uses it. It keeps strings, hashes, lists and sorted sets in memory, knows the commands that lock scripts use, and
+/// answers them as Redis 7.0 does.
+///
+/// A clone is another handle of the same server. Clients of one server contend for the same locks.
+///
+/// # Time
+/// Keys expire on tokio's clock. In a test with `tokio::time::pause` a lease therefore ends when the test advances the
+/// clock or sleeps, and takes no real time. Use a server in one runtime only: each paused runtime has a clock of its
+/// own. The server may be made outside of a runtime.
+///
+/// # Faults
+/// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
+/// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
+/// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, and [`wipe`](Self::wipe) is a restart without
+/// persistence.
+#[derive(Clone)]
+pub struct EmbeddedServer {
+    shared: Arc<Shared>,
+}
+
+impl EmbeddedServer {
+    /// Starts a server without data.
+    pub fn new() -> Self {
+        Self { shared: Arc::new(Shared::new()) }
+    }
+
+    /// Runs one command as `redis-cli` would, for tests that look at what is stored or store something themselves. It
+    /// reaches the server even while that is stopped.
+    ///
+    /// # Errors
+    /// The text of the server's error reply.
+    pub fn command(&self, args: &[&str]) -> Result<Reply, String> {
+        let words: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+        self.shared.with(|server| server.run_command(&words))?.into_reply()
+    }
+
+    /// Runs a Lua script, as EVAL would. Like [`command`](Self::command) it reaches a stopped server, and it is not
+    /// among the [`calls`](Self::calls).
+    ///
+    /// Of Lua's libraries there are the base, `table`, `string` and `math`; of Redis's only `redis`.
+    ///
+    /// # Errors
+    /// The text of the error that the script raised or returned.
+    pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Reply, String> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let (keys, args) = (owned(keys), owned(args));
+        let sha = sha1::sha1_hex(text.as_bytes());
+        self.shared.with(|server| server.run_script(&sha, text, &keys, &args))?.into_reply()
+    }
+
+    /// How many scripts the server has run for its clients: the measure of how much they asked of it.
+    pub fn calls(&self) -> u64 {
+        self.shared.with(|server| server.calls())
+    }
+
+    /// Makes the server unreachable. A call under way now, or made before [`start`](Self::start), is never executed,
+    /// but its client learns only that it had no answer, after its command timeout. Subscriptions are lost; keys stay,
+    /// and go on expiring.
+    pub fn stop(&self) {
+        self.shared.with(|server| server.stop());
+    }
+
+    /// Makes a stopped server reachable again. Clients notice that they were cut off and subscribe again.
+    pub fn start(&self) {
+        self.shared.with(|server| server.start());
+    }
+
+    /// Has the next `count` calls of any clients executed without an answer, as when a connection is cut after the
+    /// server read the call: the client learns at once that it can't know. Each time that client loses its
+    /// subscriptions. A new `count` takes the place of what is left of an earlier one.
+    pub fn lose_replies(&self, count: u64) {
+        self.shared.with(|server| server.lose_replies(count));
+    }
+
+    /// While `lose` is set, messages reach nobody, and nobody is told. Their senders still see the number of
+    /// subscribers.
+    pub fn lose_messages(&self, lose: bool) {
+        self.shared.with(|server| server.hub(|hub| hub.mute = lose));
+    }
+
+    /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
+    /// and its run id and uptime are those of a new server. If it is stopped it stays so.
+    pub fn wipe(&self) {
+        self.shared.with(|server| server.wipe());
+    }
+
+    /// The server's time in milliseconds since 1970; it starts at some fixed time in the past.
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.shared.with(|server| server.now_ms())
+    }
+
+    /// A new client of this server and what it is told. It ends when it is closed or dropped.
+    pub(crate) fn backend(&self, command_timeout: Duration) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
+        let (client, signals) = Client::connect(Arc::clone(&self.shared), command_timeout);
+        (Arc::new(client), signals)
+    }
+}
+
+impl Default for EmbeddedServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for EmbeddedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedServer").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}

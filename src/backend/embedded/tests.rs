@@ -1,0 +1,220 @@
+//! The embedded server at the seam: order, subscriptions and faults. What it answers is judged in `tests/embedded.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::poll;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use super::numbers::{format_float, parse_float, parse_int};
+use super::sha1::sha1_hex;
+use super::{EmbeddedServer, Reply};
+use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script, Signal};
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+static INCR: Script = Script::new("test/incr", "return {redis.call('INCR', KEYS[1])}");
+static PUBLISH: Script = Script::new("test/publish", "return {redis.call('PUBLISH', KEYS[1], '0')}");
+
+fn client(server: &EmbeddedServer) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
+    server.backend(TIMEOUT)
+}
+
+fn call(script: &'static Script, key: &str) -> Call {
+    Call { script, keys: vec![key.to_owned()], args: Vec::new() }
+}
+
+fn int(value: i64) -> Outcome {
+    Outcome::Executed(vec![Item::Int(value)])
+}
+
+fn count(server: &EmbeddedServer) -> Result<Reply, String> {
+    server.command(&["GET", "n"])
+}
+
+fn text(text: &str) -> Result<Reply, String> {
+    Ok(Reply::Text(text.to_owned()))
+}
+
+/// What came so far.
+fn drained(signals: &mut UnboundedReceiver<Signal>) -> Vec<Signal> {
+    std::iter::from_fn(|| signals.try_recv().ok()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_are_done_in_the_order_in_which_they_were_polled() {
+    let server = EmbeddedServer::new();
+    let (client, _signals) = client(&server);
+    let mut running = Vec::new();
+    let mut expected = Vec::new();
+    for value in 1..=500 {
+        let mut future = client.call(call(&INCR, "n"));
+        assert!(poll!(&mut future).is_pending());
+        // From here on each runs on whatever thread comes first.
+        running.push(tokio::spawn(future));
+        expected.push(int(value));
+    }
+    let outcomes: Vec<_> = join_all(running).await.into_iter().filter_map(Result::ok).collect();
+    assert_eq!(outcomes, expected);
+    assert_eq!(server.calls(), 500);
+}
+
+#[tokio::test]
+async fn a_call_is_made_by_its_first_poll_and_not_taken_back() {
+    let server = EmbeddedServer::new();
+    let (client, _signals) = client(&server);
+    drop(client.call(call(&INCR, "n")));
+    assert_eq!(count(&server), Ok(Reply::Nil));
+    let mut future = client.call(call(&INCR, "n"));
+    assert!(poll!(&mut future).is_pending());
+    assert_eq!(count(&server), Ok(Reply::Nil), "it takes a hop to the server");
+    drop(future);
+    assert_eq!(count(&server), text("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_server_does_nothing_and_answers_late() {
+    let server = EmbeddedServer::new();
+    let (client, mut signals) = client(&server);
+    assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
+    let mut under_way = client.call(call(&INCR, "n"));
+    assert!(poll!(&mut under_way).is_pending());
+    server.stop();
+
+    let begun = Instant::now();
+    assert!(matches!(under_way.await, Outcome::Unknown(_)));
+    assert_eq!(begun.elapsed(), TIMEOUT);
+    assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::Unknown(_)));
+    assert_eq!(begun.elapsed(), TIMEOUT * 2);
+    assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
+    assert_eq!(begun.elapsed(), TIMEOUT * 3);
+
+    // Made while it was stopped, and lost although it is back before the timeout.
+    let mut made_while_stopped = client.call(call(&INCR, "n"));
+    assert!(poll!(&mut made_while_stopped).is_pending());
+    assert_eq!(drained(&mut signals), []);
+    server.start();
+    server.start();
+    assert!(matches!(made_while_stopped.await, Outcome::Unknown(_)));
+    assert_eq!(begun.elapsed(), TIMEOUT * 4);
+    assert_eq!((count(&server), server.calls()), (Ok(Reply::Nil), 0));
+
+    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(0), "subscriptions are lost");
+    assert_eq!(drained(&mut signals), [Signal::Gap]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_the_work_done() {
+    let server = EmbeddedServer::new();
+    let (client, mut signals) = client(&server);
+    let (other, mut other_signals) = self::client(&server);
+    for client in [&client, &other] {
+        assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
+    }
+    server.lose_replies(2);
+    let begun = Instant::now();
+    for _ in 0..2 {
+        assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::Unknown(_)));
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(client.call(call(&INCR, "n")).await, int(3));
+    assert_eq!(drained(&mut signals), [Signal::Gap, Signal::Gap]);
+    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(1), "only the other is subscribed");
+    assert_eq!(drained(&mut other_signals), [Signal::Message("channel".to_owned())]);
+    assert_eq!(drained(&mut signals), []);
+}
+
+#[tokio::test]
+async fn messages_reach_subscribers_unless_they_are_to_be_lost() {
+    let server = EmbeddedServer::new();
+    let (client, mut signals) = client(&server);
+    let channels = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(client.subscribe(channels).await, Ok(()));
+    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(1));
+    assert_eq!(server.command(&["PUBLISH", "b", "x"]), Ok(Reply::Int(1)));
+    assert_eq!(server.command(&["PUBLISH", "c", "x"]), Ok(Reply::Int(0)));
+    assert_eq!(server.command(&["SPUBLISH", "a", "x"]), Ok(Reply::Int(0)));
+    server.lose_messages(true);
+    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(1));
+    server.lose_messages(false);
+    client.unsubscribe(vec!["b".to_owned()]).await;
+    assert_eq!(server.command(&["PUBLISH", "b", "x"]), Ok(Reply::Int(0)));
+    assert_eq!(drained(&mut signals), ["a", "b"].map(|channel| Signal::Message(channel.to_owned())));
+    client.reset();
+    assert_eq!(drained(&mut signals), [Signal::Gap]);
+    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(0));
+}
+
+#[tokio::test]
+async fn a_wiped_server_is_a_new_one() {
+    let server = EmbeddedServer::new();
+    let (client, mut signals) = client(&server);
+    assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
+    assert_eq!(client.call(call(&INCR, "n")).await, int(1));
+    let before = server.command(&["INFO", "server"]);
+    assert_eq!(before, server.command(&["INFO", "server"]));
+    server.wipe();
+    assert_ne!(before, server.command(&["INFO", "server"]), "another run id");
+    assert_eq!(drained(&mut signals), [Signal::Gap]);
+    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(0));
+    assert_eq!(client.call(call(&INCR, "n")).await, int(1));
+}
+
+#[tokio::test]
+async fn a_closed_client_is_told_so() {
+    let server = EmbeddedServer::new();
+    let (client, mut signals) = client(&server);
+    assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
+    client.close().await;
+    assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::NotExecuted(Refusal::NotReady(_))));
+    assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
+    assert_eq!(server.command(&["PUBLISH", "channel", "x"]), Ok(Reply::Int(0)));
+    assert_eq!(signals.recv().await, None);
+    let (dropped, mut signals) = self::client(&server);
+    drop(dropped);
+    assert_eq!(signals.recv().await, None);
+}
+
+#[tokio::test]
+async fn errors_that_escape_a_script_are_refusals() {
+    static WRONG_TYPE: Script = Script::new("test/wrong", "return redis.call('HGET', KEYS[1], 'f')");
+    static OOM: Script = Script::new("test/oom", "return redis.error_reply('OOM no room')");
+    static NESTED: Script = Script::new("test/nested", "return {1, {2}}");
+    static SINGLE: Script = Script::new("test/single", "return {redis.call('PING'), false, 'x', 2.9}");
+    let server = EmbeddedServer::new();
+    let (client, _signals) = client(&server);
+    assert_eq!(server.command(&["SET", "n", "1"]), text("OK"));
+    let other = |outcome| match outcome {
+        Outcome::NotExecuted(Refusal::Other(text)) => text,
+        other => format!("{other:?}"),
+    };
+    let wrong = other(client.call(call(&WRONG_TYPE, "n")).await);
+    assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
+    assert_eq!(client.call(call(&OOM, "n")).await, Outcome::NotExecuted(Refusal::OutOfMemory));
+    assert_eq!(other(client.call(call(&NESTED, "n")).await), "the script's reply is not a flat array");
+    let items = vec![Item::Text("PONG".to_owned()), Item::Nil, Item::Text("x".to_owned()), Item::Int(2)];
+    assert_eq!(client.call(call(&SINGLE, "n")).await, Outcome::Executed(items));
+}
+
+#[test]
+fn a_table_that_contains_itself_is_an_error() {
+    let answer = EmbeddedServer::new().eval("local t = {} t[1] = t return t", &[], &[]);
+    assert_eq!(answer, Err("ERR reached lua stack limit".to_owned()));
+}
+
+#[test]
+fn numbers_are_read_and_written_as_c_does() {
+    let written = [(0.1, "0.10000000000000001"), (1e17, "1e+17"), (1e16, "10000000000000000"), (-0.0, "-0")];
+    let small = [(1e-5, "1.0000000000000001e-05"), (0.0001, "0.0001"), (2.5, "2.5"), (f64::NEG_INFINITY, "-inf")];
+    for (value, text) in written.into_iter().chain(small) {
+        assert_eq!(format_float(value), text);
+    }
+    assert_eq!(["+5", "05", "-0", " 5", "", "9223372036854775808"].map(|text| parse_int(text.as_bytes())), [None; 6]);
+    assert_eq!(["nan", "1e400", "1e-400", "0x", "1 "].map(|text| parse_float(text.as_bytes())), [None; 5]);
+    assert_eq!(parse_float(b"-Infinity"), Some(f64::NEG_INFINITY));
+    let long = "a".repeat(119);
+    assert_eq!(sha1_hex(long.as_bytes()), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
+    assert_eq!(sha1_hex(b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}

@@ -1,0 +1,112 @@
+//! What belongs to no lock: clients, their ids, and their end.
+
+use lockson::{LockError, Locks, Owner, Request, UnlockError};
+
+use crate::support::patient;
+use crate::world::{ms, secs, Case};
+
+/// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
+pub async fn labels_never_make_two_clients_one(case: Case) {
+    let (a, b) = (
+        case.client_with(Locks::builder().label("billing")).await,
+        case.client_with(Locks::builder().label("billing")).await,
+    );
+    assert!(a.client_id().starts_with("billing-") && a.client_id() != b.client_id());
+    let owner = Owner::named("x").unwrap();
+    assert!(case.lock(&a).owned_by(&owner).try_lock().await.unwrap());
+    assert!(!case.lock(&b).owned_by(&owner).try_lock().await.unwrap());
+    let holder = b.lock(&case.name).holder().await.unwrap().unwrap();
+    assert_eq!(holder.client, a.client_id());
+}
+
+pub async fn shutdown_gives_everything_back(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name);
+    lock.lock().await.unwrap();
+    lock.lock().await.unwrap();
+    let other = format!("{}-2", case.name);
+    let guard = locks.lock(&other).guard().await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
+    assert!(case.is_free().await && case.ask(&["EXISTS", &other]).await == "0");
+    assert!(!guard.is_valid());
+    assert!(matches!(lock.lock().await, Err(LockError::Closed)));
+    assert!(matches!(lock.try_lock().await, Err(LockError::Closed)));
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert!(lock.is_locked().await.is_err());
+    drop(guard);
+}
+
+pub async fn shutdown_ends_waits(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let _guard = case.lock(&a).guard().await.unwrap();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let lock = case.lock(&b);
+            tokio::spawn(async move { lock.lock().await })
+        })
+        .collect();
+    while b.health().subscriptions == 0 {
+        tokio::task::yield_now().await;
+    }
+    b.shutdown(secs(5)).await.unwrap();
+    for waiter in waiters {
+        assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(LockError::Closed));
+    }
+}
+
+/// Rule 7: a guard keeps the client alive, nothing else does.
+pub async fn the_last_handle_closes_the_client(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let id = locks.client_id().to_owned();
+    let guard = case.lock(&locks).guard().await.unwrap();
+    drop(locks);
+    tokio::time::sleep(ms(1500)).await;
+    assert!(guard.is_valid() && case.ask(&["HKEYS", &case.name]).await.starts_with(&id));
+    drop(guard);
+    for _ in 0..500 {
+        if case.is_free().await {
+            return;
+        }
+        tokio::time::sleep(ms(2)).await;
+    }
+    panic!("the dropped guard was not given back");
+}
+
+pub async fn health_counts(case: Case) {
+    let locks = case.client().await;
+    let before = locks.health();
+    assert!(before.reachable && before.holds == 0 && before.subscriptions == 0 && before.shortest_validity.is_none());
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let during = locks.health();
+    assert!(during.holds == 1 && during.uncertain == 0);
+    assert!(during.shortest_validity.unwrap() > secs(20) && during.oldest_renewal.unwrap() < secs(5));
+    guard.unlock().await.unwrap();
+    assert_eq!(locks.health().holds, 0);
+}
+
+pub async fn prefixes_part_names(case: Case) {
+    let (a, b) = (case.client_with(Locks::builder().key_prefix("app:")).await, case.client().await);
+    assert!(case.lock(&a).try_lock().await.unwrap());
+    assert!(case.lock(&b).try_lock().await.unwrap());
+    assert_eq!(case.ask(&["EXISTS", &format!("app:{}", case.name)]).await, "1");
+    assert!(!(case.factory)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
+}
+
+/// Rule 14: the hint of an unlock that came too late still wakes whoever waits for the key to go.
+pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
+    let patient_builder = || Locks::builder().wait_cap(secs(60));
+    let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
+    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(50))).await.unwrap());
+    let waiter = tokio::spawn({
+        let lock = case.lock(&b);
+        async move { lock.guard().await }
+    });
+    while b.health().subscriptions == 0 {
+        tokio::task::yield_now().await;
+    }
+    // Let the waiter's second attempt pass, so that only a message can wake it.
+    tokio::time::sleep(ms(200)).await;
+    case.ask(&["DEL", &case.name]).await;
+    assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
+    patient("the hint wakes the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+}

@@ -1,0 +1,483 @@
+//! What every lock promises. Names say the promise; "rule n" is docs/PROTOCOL.md's.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockson::{HoldError, LockError, Locks, LostBy, Owner, Request, State, UnlockError};
+use tokio::time::Instant;
+
+use crate::support::patient;
+use crate::world::{ms, secs, Case};
+
+pub async fn one_owner_at_a_time(case: Case) {
+    let clients = [case.client().await, case.client().await];
+    let (inside, turns) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let tasks: Vec<_> = (0..8)
+        .map(|task| {
+            let lock = case.lock(&clients[task % 2]);
+            let (inside, turns) = (inside.clone(), turns.clone());
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    lock.lock().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    turns.fetch_add(1, Ordering::SeqCst);
+                    lock.unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        patient("the tasks take turns", task).await.unwrap();
+    }
+    assert_eq!(turns.load(Ordering::SeqCst), 80);
+    assert!(case.is_free().await);
+}
+
+pub async fn try_lock_says_busy(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    assert!(case.lock(&a).try_lock().await.unwrap());
+    assert!(!case.lock(&b).try_lock().await.unwrap());
+    let stranger = case.lock(&a).owned_by(&Owner::unique());
+    assert!(!stranger.try_lock().await.unwrap());
+    assert!(stranger.guard_with(Request::once()).await.unwrap().is_none());
+    case.lock(&a).unlock().await.unwrap();
+    assert!(case.lock(&b).try_lock().await.unwrap());
+}
+
+pub async fn unlock_by_another_changes_nothing(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    case.lock(&a).lock().await.unwrap();
+    let before = case.ask(&["HGETALL", &case.name]).await;
+    let stranger = Owner::named("stranger").unwrap();
+    let error = case.lock(&b).owned_by(&stranger).unlock().await.unwrap_err();
+    assert_eq!(error, UnlockError::NotHeld { name: case.name.clone(), owner: stranger });
+    assert!(!error.may_hold() && error.to_string().contains(&case.name) && error.to_string().contains("stranger"));
+    assert_eq!(case.ask(&["HGETALL", &case.name]).await, before);
+    case.lock(&a).unlock().await.unwrap();
+}
+
+pub async fn unlock_twice(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks);
+    lock.lock().await.unwrap();
+    lock.unlock().await.unwrap();
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+}
+
+pub async fn wait_limit_ends_as_busy(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    case.lock(&a).lock().await.unwrap();
+    let began = Instant::now();
+    assert!(!case.lock(&b).acquire_with(Request::default().wait(ms(200))).await.unwrap());
+    assert!(began.elapsed() >= ms(200));
+    assert!(!case.lock(&b).acquire_with(Request::default().wait(Duration::ZERO)).await.unwrap());
+    case.lock(&a).unlock().await.unwrap();
+    assert!(case.lock(&b).acquire_with(Request::default().wait(secs(5))).await.unwrap());
+}
+
+/// Rule 15: by the message, long before the lease or the cap.
+pub async fn a_release_wakes_the_other_client(case: Case) {
+    let patient_builder = || Locks::builder().wait_cap(secs(60));
+    let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
+    let guard = case.lock(&a).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = case.lock(&b);
+        async move { lock.guard().await.unwrap().unlock().await }
+    });
+    let channel = format!("redisson_lock__channel:{{{}}}", case.name);
+    while !case.ask(&["PUBSUB", "NUMSUB", &channel]).await.ends_with('1') && b.health().subscriptions == 0 {
+        tokio::task::yield_now().await;
+    }
+    let began = Instant::now();
+    guard.unlock().await.unwrap();
+    patient("the message wakes the waiter", waiter).await.unwrap().unwrap();
+    assert!(began.elapsed() < secs(20));
+}
+
+pub async fn an_expired_lease_lets_the_next_in(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    assert!(case.lock(&a).acquire_with(Request::default().lease(ms(300))).await.unwrap());
+    let began = Instant::now();
+    assert!(case.lock(&b).acquire_with(Request::default().wait(secs(10))).await.unwrap());
+    assert!(began.elapsed() >= ms(250) && began.elapsed() < secs(5));
+    assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
+    case.lock(&b).unlock().await.unwrap();
+}
+
+pub async fn a_fixed_lease_is_not_renewed(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let request = Request::default().lease(ms(600));
+    let guard = case.lock(&locks).guard_with(request).await.unwrap().unwrap();
+    assert!(case.pttl().await <= 600 && guard.remaining() <= ms(594));
+    patient("the lease ends", guard.lost()).await;
+    assert_eq!((guard.state(), guard.remaining()), (State::Lost, Duration::ZERO));
+}
+
+/// Rule 11: each third of the lease, and no more after the unlock.
+pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    tokio::time::sleep(ms(2500)).await;
+    assert_eq!(guard.state(), State::Held);
+    assert!(case.pttl().await > 300);
+    guard.unlock().await.unwrap();
+    assert!(case.is_free().await);
+    tokio::time::sleep(ms(700)).await;
+    assert!(case.is_free().await && locks.health().holds == 0);
+}
+
+/// Rule 8.
+pub async fn max_hold_ends_renewal(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let lock = case.lock(&locks);
+    assert!(lock.acquire_with(Request::default().max_hold(ms(900))).await.unwrap());
+    tokio::time::sleep(ms(800)).await;
+    assert!(!case.is_free().await);
+    tokio::time::sleep(ms(1800)).await;
+    assert!(case.is_free().await);
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+}
+
+pub async fn a_guard_releases_when_dropped(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    drop(case.lock(&a).guard().await.unwrap());
+    let next = case.lock(&b).guard_with(Request::default().wait(secs(10))).await.unwrap();
+    assert!(next.is_some());
+}
+
+pub async fn a_guard_moves_between_tasks(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let owner = guard.owner();
+    let guard = tokio::spawn(async move {
+        assert!(guard.is_valid());
+        guard
+    })
+    .await
+    .unwrap();
+    assert_eq!(guard.owner(), owner);
+    tokio::spawn(guard.unlock()).await.unwrap().unwrap();
+    assert!(case.is_free().await);
+}
+
+pub async fn guards_and_bare_holds_are_counted_apart(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks);
+    let guard = lock.guard().await.unwrap();
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert!(guard.is_valid() && !case.is_free().await);
+    guard.unlock().await.unwrap();
+}
+
+/// Rule 2: an entry has a hold with a generation, not a name.
+pub async fn a_guard_of_a_lost_hold_leaves_the_next_alone(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks).owned_by(&Owner::named("one").unwrap());
+    let old = lock.guard().await.unwrap();
+    case.ask(&["DEL", &case.name]).await;
+    assert!(matches!(old.verify().await, Err(HoldError::Lost(_))));
+    assert!(matches!(lock.lock().await, Err(LockError::Lost { .. })));
+    let new = lock.guard().await.unwrap();
+    assert!(matches!(old.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert!(new.is_valid());
+    new.verify().await.unwrap();
+    assert!(lock.is_held().await.unwrap());
+    new.unlock().await.unwrap();
+}
+
+/// Rule 11: a refused renewal is lost at once.
+pub async fn losing_it_is_told(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3))).await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    case.ask(&["DEL", &case.name]).await;
+    let lost = patient("the renewal is refused", lost).await.unwrap();
+    assert_eq!(lost.why, LostBy::Server);
+    assert!(!guard.is_valid() && case.is_free().await);
+    assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
+}
+
+pub async fn run_stops_the_work(case: Case) {
+    let locks = case.client().await;
+    let request = Request::default().lease(ms(500));
+    let guard = case.lock(&locks).guard_with(request).await.unwrap().unwrap();
+    let stopped = Arc::new(Mutex::new(None));
+    struct OnDrop(Arc<Mutex<Option<Instant>>>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            *self.0.lock().unwrap() = Some(Instant::now());
+        }
+    }
+    let (began, mark) = (Instant::now(), OnDrop(stopped.clone()));
+    let result = guard
+        .run(async move {
+            let _mark = mark;
+            std::future::pending::<()>().await;
+        })
+        .await;
+    assert_eq!(result.unwrap_err().why, LostBy::Deadline);
+    let after = stopped.lock().unwrap().unwrap() - began;
+    assert!(after >= ms(400) && after < secs(5), "{after:?}");
+}
+
+pub async fn run_returns_what_the_work_does(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await, Ok(7));
+    assert!(guard.is_valid());
+    guard.unlock().await.unwrap();
+}
+
+/// Rule 10: a lease that its holder sets is exact, shorter or longer.
+pub async fn extend_is_exact(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).guard_with(Request::default().lease(secs(20))).await.unwrap().unwrap();
+    guard.extend(secs(100)).await.unwrap();
+    assert!(case.pttl().await > 90_000 && guard.remaining() > secs(90));
+    guard.extend(secs(5)).await.unwrap();
+    assert!(case.pttl().await <= 5_000 && guard.remaining() <= ms(4_950));
+    assert!(matches!(guard.extend(ms(1)).await, Err(HoldError::Lease { .. })));
+    assert!(guard.is_valid());
+    guard.unlock().await.unwrap();
+}
+
+pub async fn verify_asks_the_server(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let before = case.pttl().await;
+    guard.verify().await.unwrap();
+    assert!(case.pttl().await <= before);
+    case.ask(&["DEL", &case.name]).await;
+    match guard.verify().await {
+        Err(HoldError::Lost(lost)) => assert_eq!(lost.why, LostBy::Server),
+        other => panic!("{other:?}"),
+    }
+    assert!(!guard.is_valid());
+}
+
+/// Rule 7.
+pub async fn a_dropped_wait_leaves_nothing(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let guard = case.lock(&a).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = case.lock(&b);
+        async move { lock.lock().await }
+    });
+    while b.health().subscriptions == 0 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    waiter.abort();
+    assert!(waiter.await.unwrap_err().is_cancelled());
+    guard.unlock().await.unwrap();
+    assert!(case.is_free().await);
+    assert!(case.lock(&a).try_lock().await.unwrap());
+    tokio::time::sleep(secs(6)).await;
+    assert_eq!(b.health().subscriptions, 0, "the linger is over");
+}
+
+/// Rule 16: FIFO inside a process, by hand-over.
+pub async fn waiters_of_a_process_are_served_in_order(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut waiters = Vec::new();
+    for number in 0..20 {
+        let (lock, served) = (case.lock(&locks), served.clone());
+        let (began, begun) = tokio::sync::oneshot::channel();
+        waiters.push(tokio::spawn(async move {
+            let mut wait = std::pin::pin!(lock.guard());
+            assert!(futures::poll!(wait.as_mut()).is_pending());
+            began.send(()).unwrap();
+            let guard = wait.await.unwrap();
+            served.lock().unwrap().push(number);
+            guard.unlock().await.unwrap();
+        }));
+        begun.await.unwrap();
+    }
+    guard.unlock().await.unwrap();
+    for waiter in waiters {
+        patient("every waiter is served", waiter).await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    assert!(case.is_free().await);
+}
+
+/// Rule 1.
+pub async fn the_layout_is_redissons(case: Case) {
+    let locks = case.client().await;
+    let owner = Owner::named("me").unwrap();
+    let lock = case.lock(&locks).owned_by(&owner);
+    lock.lock().await.unwrap();
+    assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{}:named-me 1", locks.client_id()));
+    let ttl = case.pttl().await;
+    assert!((29_000..=30_000).contains(&ttl), "{ttl}");
+    lock.unlock().await.unwrap();
+    let task = tokio::spawn({
+        let lock = case.lock(&locks);
+        async move {
+            lock.lock().await.unwrap();
+            tokio::task::id().to_string()
+        }
+    });
+    let id = task.await.unwrap();
+    assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{}:{id} 1", locks.client_id()));
+}
+
+const ACQUIRE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/acquire.lua"));
+const RELEASE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/release.lua"));
+
+/// Rule 6: past its `not_after` a copy answers late and writes nothing.
+pub async fn a_late_copy_writes_nothing(case: Case) {
+    let past = (case.time().await - 1).to_string();
+    let answer = case.eval(ACQUIRE, &[&case.name], &["n", &past, "late", "1000", "0"]).await;
+    assert!(answer.starts_with("2 n "), "{answer}");
+    assert!(case.is_free().await);
+    let locks = case.client().await;
+    let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
+    lock.lock().await.unwrap();
+    let field = format!("{}:named-me", locks.client_id());
+    let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &past, &field, "1000", "1"]).await;
+    assert!(answer.starts_with("2 n "), "{answer}");
+    assert!(!case.is_free().await);
+    lock.unlock().await.unwrap();
+}
+
+/// Rule 5: a copy that finds its work done does nothing more.
+pub async fn copies_apply_once(case: Case) {
+    let soon = (case.time().await + 60_000).to_string();
+    for _ in 0..3 {
+        let answer = case.eval(ACQUIRE, &[&case.name], &["n", &soon, "o", "5000", "0"]).await;
+        assert!(answer.starts_with("1 n "), "{answer}");
+        assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
+    }
+    for _ in 0..3 {
+        case.eval(ACQUIRE, &[&case.name], &["n", &soon, "o", "5000", "1"]).await;
+    }
+    for _ in 0..3 {
+        let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "2"]).await;
+        assert!(answer.starts_with("1 n "), "{answer}");
+        assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
+    }
+    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("1 n "));
+    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("3 n "));
+    assert!(case.is_free().await);
+}
+
+pub async fn a_bad_name_is_the_first_verbs_error(case: Case) {
+    let locks = case.client().await;
+    let long = "x".repeat(513);
+    for name in ["", &long, "a{b", "a}b", "{}", "new\nline", "nul\0", "redisson_lock_queue:{x}", "{x}:timeout"] {
+        let lock = (case.factory)(&locks, name);
+        assert!(matches!(lock.lock().await, Err(LockError::Name(_))), "{name:?}");
+        assert!(matches!(lock.try_lock().await, Err(LockError::Name(_))), "{name:?}");
+        assert!(matches!(lock.guard().await, Err(LockError::Name(_))), "{name:?}");
+        assert!(matches!(lock.unlock().await, Err(UnlockError::Name(_))), "{name:?}");
+        assert!(lock.is_held().await.is_err(), "{name:?}");
+    }
+}
+
+pub async fn a_bad_lease_is_refused(case: Case) {
+    let locks = case.client_with(Locks::builder().max_lease(secs(60))).await;
+    for lease in [Duration::ZERO, Duration::from_nanos(1), ms(99), ms(60_001), Duration::MAX] {
+        let request = Request::default().lease(lease);
+        match case.lock(&locks).acquire_with(request).await {
+            Err(LockError::Lease { lease: asked, min, max }) => {
+                assert_eq!((asked, min, max), (lease, ms(100), secs(60)));
+            }
+            other => panic!("{lease:?}: {other:?}"),
+        }
+    }
+    assert!(case.is_free().await);
+    assert!(case.lock(&locks).acquire_with(Request::default().lease(ms(100))).await.unwrap());
+}
+
+pub async fn a_wait_beyond_the_clock_is_refused(case: Case) {
+    let locks = case.client().await;
+    let request = Request::default().wait(Duration::MAX);
+    assert_eq!(case.lock(&locks).acquire_with(request).await, Err(LockError::Wait(Duration::MAX)));
+    assert!(case.is_free().await);
+}
+
+pub async fn a_key_of_another_type_is_refused(case: Case) {
+    let locks = case.client().await;
+    case.ask(&["SET", &case.name, "mine"]).await;
+    let lock = case.lock(&locks);
+    assert!(matches!(lock.lock().await, Err(LockError::WrongType { .. })));
+    assert!(matches!(lock.try_lock().await, Err(LockError::WrongType { .. })));
+    assert!(lock.is_held().await.unwrap_err().to_string().contains("is not a lock"));
+    assert_eq!(case.ask(&["GET", &case.name]).await, "mine");
+    assert_eq!(case.ask(&["PTTL", &case.name]).await, "-1");
+}
+
+/// Rule 5: a count that this client did not write.
+pub async fn a_tampered_count_is_refused(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
+    let field = format!("{}:named-me", locks.client_id());
+    for count in ["7", "nonsense", "9223372036854775807"] {
+        lock.lock().await.unwrap();
+        case.ask(&["HSET", &case.name, &field, count]).await;
+        match lock.unlock().await {
+            Err(UnlockError::Tampered { found, .. }) => assert_eq!(found, count),
+            other => panic!("{count}: {other:?}"),
+        }
+        assert_eq!(case.ask(&["HGET", &case.name, &field]).await, count);
+        assert!(matches!(lock.lock().await, Err(LockError::Tampered { .. })), "{count}");
+        case.ask(&["DEL", &case.name]).await;
+    }
+}
+
+/// In every form: the future, not the call, has the owner.
+pub async fn an_owner_is_read_at_the_first_poll(case: Case) {
+    let locks = case.client().await;
+    let (lock, scope) = (case.lock(&locks), Owner::named("scope").unwrap());
+    let wait = lock.guard();
+    let guard = scope.clone().scope(wait).await.unwrap();
+    assert_eq!(guard.owner(), scope);
+    guard.unlock().await.unwrap();
+}
+
+pub async fn is_held_is_about_this_owner(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks);
+    assert!(!lock.is_held().await.unwrap());
+    lock.lock().await.unwrap();
+    assert!(lock.is_held().await.unwrap());
+    assert!(!lock.owned_by(&Owner::unique()).is_held().await.unwrap());
+    lock.unlock().await.unwrap();
+    assert!(!lock.is_held().await.unwrap());
+}
+
+/// Redisson waits for ever for a key without a TTL (6.A.6); here the cap ends each sleep.
+pub async fn a_key_without_ttl_is_asked_again(case: Case) {
+    let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
+    case.ask(&["HSET", &case.name, "java:1", "1"]).await;
+    let waiter = tokio::spawn({
+        let lock = case.lock(&locks);
+        async move { lock.guard().await }
+    });
+    while locks.health().subscriptions == 0 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    assert!(!waiter.is_finished());
+    case.ask(&["DEL", &case.name]).await;
+    patient("the waiter looks again", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// Rule 10.
+pub async fn no_key_is_left_without_ttl(case: Case) {
+    let locks = case.client().await;
+    let lock = case.lock(&locks);
+    let guard = lock.guard_with(Request::default().lease(secs(9))).await.unwrap().unwrap();
+    assert!((8_000..=9_000).contains(&case.pttl().await));
+    guard.extend(secs(8)).await.unwrap();
+    assert!(case.pttl().await > 0);
+    case.ask(&["PERSIST", &case.name]).await;
+    guard.extend(secs(7)).await.unwrap();
+    assert!((6_000..=7_000).contains(&case.pttl().await));
+    guard.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}

@@ -1,0 +1,130 @@
+//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the same
+//! owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
+#![cfg(feature = "embedded")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod client;
+mod every;
+mod reentry;
+mod verbs;
+mod world;
+
+use world::{Case, Factory};
+
+/// Every factory of `Locks`, with what it makes.
+const FACTORIES: [(&str, Factory); 2] = [
+    ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
+    ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
+];
+
+macro_rules! cases {
+    ($factory:expr, $module:ident: $($case:ident),* $(,)?) => {
+        mod $module {
+            mod real {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::$module::$case(crate::Case::real($factory)).await;
+                })*
+            }
+            mod embedded {
+                $(#[tokio::test(start_paused = true)]
+                async fn $case() {
+                    crate::$module::$case(crate::Case::embedded($factory)).await;
+                })*
+            }
+        }
+    };
+}
+
+macro_rules! every {
+    ($factory:expr) => {
+        cases!($factory, every:
+            one_owner_at_a_time,
+            try_lock_says_busy,
+            unlock_by_another_changes_nothing,
+            unlock_twice,
+            wait_limit_ends_as_busy,
+            a_release_wakes_the_other_client,
+            an_expired_lease_lets_the_next_in,
+            a_fixed_lease_is_not_renewed,
+            the_watchdog_renews_and_stops_at_unlock,
+            max_hold_ends_renewal,
+            a_guard_releases_when_dropped,
+            a_guard_moves_between_tasks,
+            guards_and_bare_holds_are_counted_apart,
+            a_guard_of_a_lost_hold_leaves_the_next_alone,
+            losing_it_is_told,
+            run_stops_the_work,
+            run_returns_what_the_work_does,
+            extend_is_exact,
+            verify_asks_the_server,
+            a_dropped_wait_leaves_nothing,
+            waiters_of_a_process_are_served_in_order,
+            the_layout_is_redissons,
+            a_late_copy_writes_nothing,
+            copies_apply_once,
+            a_bad_name_is_the_first_verbs_error,
+            a_bad_lease_is_refused,
+            a_wait_beyond_the_clock_is_refused,
+            a_key_of_another_type_is_refused,
+            a_tampered_count_is_refused,
+            an_owner_is_read_at_the_first_poll,
+            is_held_is_about_this_owner,
+            a_key_without_ttl_is_asked_again,
+            no_key_is_left_without_ttl,
+        );
+    };
+}
+
+mod lock {
+    every!(crate::FACTORIES[0].1);
+    cases!(crate::FACTORIES[0].1, reentry:
+        entering_again_counts,
+        joined_futures_share_an_owner,
+        scopes_part_joined_futures,
+        re_entry_passes_waiters_by,
+        the_lease_only_grows,
+        an_inner_release_never_shortens,
+        a_lost_outer_hold_is_said,
+        the_hold_limit,
+    );
+    cases!(crate::FACTORIES[0].1, verbs:
+        who_holds_it,
+        force_unlock_frees_and_wakes,
+        force_unlock_if_asks_who,
+        names_and_debug,
+    );
+    cases!(crate::FACTORIES[0].1, client:
+        labels_never_make_two_clients_one,
+        shutdown_gives_everything_back,
+        shutdown_ends_waits,
+        the_last_handle_closes_the_client,
+        health_counts,
+        prefixes_part_names,
+        an_unlock_of_an_expired_hold_is_heard,
+    );
+}
+
+mod mutex {
+    every!(crate::FACTORIES[1].1);
+    cases!(crate::FACTORIES[1].1, verbs: a_mutex_is_not_entered_again, who_holds_it, force_unlock_frees_and_wakes);
+}
+
+/// A factory that is added to `Locks` without a place in this suite fails here.
+#[test]
+fn every_factory_is_in_the_list() {
+    let source = include_str!("../../src/client.rs");
+    let made: Vec<&str> = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub fn "))
+        .filter(|line| line.contains("(&self, name: &str"))
+        .filter_map(|line| line.split('(').next())
+        .collect();
+    let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(made, listed);
+    for (name, _) in FACTORIES {
+        assert!(include_str!("main.rs").contains(&format!("\nmod {name} {{\n    every!")), "{name} is not run");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the locks on a hash add: who holds it, and ending a hold by force.
+
+use lockson::{LockError, LostBy, Owner};
+
+use crate::support::patient;
+use crate::world::{secs, Case};
+
+pub async fn who_holds_it(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let (mine, other) = (a.lock(&case.name), b.lock(&case.name));
+    assert_eq!(other.holder().await.unwrap(), None);
+    assert!(!other.is_locked().await.unwrap());
+    assert_eq!(other.remaining_ttl().await.unwrap(), None);
+    let owner = Owner::named("holder").unwrap();
+    mine.owned_by(&owner).lock().await.unwrap();
+    let holder = other.holder().await.unwrap().unwrap();
+    assert_eq!((holder.client.as_str(), &holder.owner, holder.count), (a.client_id(), &owner, 1));
+    assert!(holder.ttl.unwrap() > secs(25));
+    assert_eq!(holder.field(), format!("{}:named-holder", a.client_id()));
+    assert!(other.is_locked().await.unwrap());
+    assert!(other.remaining_ttl().await.unwrap().unwrap() > secs(25));
+    assert_eq!(mine.owned_by(&owner).hold_count().await.unwrap(), 1);
+    // The same owner of another client is another owner.
+    assert_eq!(other.owned_by(&owner).hold_count().await.unwrap(), 0);
+    case.ask(&["PERSIST", &case.name]).await;
+    assert_eq!(other.holder().await.unwrap().unwrap().ttl, None);
+    mine.owned_by(&owner).unlock().await.unwrap();
+}
+
+pub async fn force_unlock_frees_and_wakes(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    assert!(!b.lock(&case.name).force_unlock().await.unwrap());
+    let guard = case.lock(&a).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = case.lock(&b);
+        async move { lock.guard().await }
+    });
+    while b.health().subscriptions == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(a.lock(&case.name).force_unlock().await.unwrap());
+    let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
+    assert!(guard.verify().await.is_err());
+    assert_eq!(guard.lost().await.why, LostBy::Server);
+    drop(guard);
+    next.verify().await.unwrap();
+    next.unlock().await.unwrap();
+}
+
+pub async fn force_unlock_if_asks_who(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let lock = a.lock(&case.name);
+    lock.lock().await.unwrap();
+    let field = lock.holder().await.unwrap().unwrap().field();
+    assert!(!b.lock(&case.name).force_unlock_if("somebody:else").await.unwrap());
+    assert!(!b.lock(&case.name).force_unlock_if("").await.unwrap());
+    assert!(lock.is_held().await.unwrap());
+    assert!(b.lock(&case.name).force_unlock_if(&field).await.unwrap());
+    assert!(!lock.is_held().await.unwrap());
+    assert!(!b.lock(&case.name).force_unlock_if(&field).await.unwrap());
+}
+
+pub async fn names_and_debug(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name);
+    assert_eq!(lock.name(), case.name);
+    assert!(format!("{lock:?} {locks:?}").contains(&case.name));
+    let guard = lock.guard().await.unwrap();
+    assert_eq!(guard.name(), case.name);
+    assert!(format!("{guard:?}").contains("Held"));
+}
+
+/// At once, in every form, and the hold is untouched.
+pub async fn a_mutex_is_not_entered_again(case: Case) {
+    let locks = case.client().await;
+    let (mutex, lock) = (locks.mutex(&case.name), locks.lock(&case.name));
+    mutex.lock().await.unwrap();
+    for again in [mutex.lock().await, mutex.try_lock().await.map(drop), mutex.guard().await.map(drop)] {
+        match again {
+            Err(error @ LockError::AlreadyHeld { .. }) => assert!(error.may_hold()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(mutex.hold_count().await.unwrap(), 1);
+    // The same lock on the server: a reentrant handle of the same owner enters it, another owner does not.
+    assert!(lock.try_lock().await.unwrap());
+    assert!(!lock.owned_by(&Owner::unique()).try_lock().await.unwrap());
+    lock.unlock().await.unwrap();
+    mutex.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}

@@ -1,0 +1,124 @@
+//! Where a case runs: a real server or the embedded one, seen through the same few questions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockson::{Builder, EmbeddedServer, Locks, RLock};
+
+use crate::support::{self, Raw, Reply, Server};
+
+/// One server, shared with nobody in the embedded case and with every case in the real one.
+pub enum World {
+    Real(&'static Server),
+    Embedded(EmbeddedServer),
+}
+
+/// Makes one kind of lock, by any client.
+pub type Factory = fn(&Locks, &str) -> Arc<dyn RLock>;
+
+/// A case's tools: a server, the kind under test, and a name that nobody else uses.
+pub struct Case {
+    pub world: World,
+    pub factory: Factory,
+    pub name: String,
+}
+
+impl Case {
+    pub fn real(factory: Factory) -> Self {
+        Self { world: World::Real(Server::shared()), factory, name: support::unique("contract") }
+    }
+
+    pub fn embedded(factory: Factory) -> Self {
+        Self { world: World::Embedded(EmbeddedServer::new()), factory, name: support::unique("contract") }
+    }
+
+    /// A client, as another process would have it.
+    pub async fn client(&self) -> Locks {
+        self.client_with(Locks::builder()).await
+    }
+
+    pub async fn client_with(&self, builder: Builder) -> Locks {
+        match &self.world {
+            World::Real(server) => builder.connect(&server.url()).await.unwrap(),
+            World::Embedded(server) => server.connect_with(builder).unwrap(),
+        }
+    }
+
+    /// The lock under test, by a client.
+    pub fn lock(&self, locks: &Locks) -> Arc<dyn RLock> {
+        (self.factory)(locks, &self.name)
+    }
+
+    /// Asks the server itself. Nothing is `nil`, a list is its members with blanks between.
+    pub async fn ask(&self, args: &[&str]) -> String {
+        match &self.world {
+            World::Real(server) => match Raw::connect(server.port()).await.command(args).await {
+                Ok(reply) => real_text(&reply),
+                Err(error) => error,
+            },
+            World::Embedded(server) => match server.command(args) {
+                Ok(reply) => embedded_text(&reply),
+                Err(error) => error,
+            },
+        }
+    }
+
+    /// Runs a script of lua/ by hand, as a copy that the network delayed would run it.
+    pub async fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> String {
+        match &self.world {
+            World::Real(_) => {
+                let count = keys.len().to_string();
+                let all: Vec<&str> = ["EVAL", text, &count]
+                    .into_iter()
+                    .chain(keys.iter().copied())
+                    .chain(args.iter().copied())
+                    .collect();
+                self.ask(&all).await
+            }
+            World::Embedded(server) => match server.eval(text, keys, args) {
+                Ok(reply) => embedded_text(&reply),
+                Err(error) => error,
+            },
+        }
+    }
+
+    pub async fn pttl(&self) -> i64 {
+        self.ask(&["PTTL", &self.name]).await.parse().unwrap()
+    }
+
+    pub async fn is_free(&self) -> bool {
+        self.ask(&["EXISTS", &self.name]).await == "0"
+    }
+
+    /// The server's time in milliseconds.
+    pub async fn time(&self) -> i64 {
+        let reply = self.ask(&["TIME"]).await;
+        let (secs, micros) = reply.split_once(' ').unwrap();
+        secs.parse::<i64>().unwrap() * 1000 + micros.parse::<i64>().unwrap() / 1000
+    }
+}
+
+fn real_text(reply: &Reply) -> String {
+    match reply {
+        Reply::Nil => "nil".to_owned(),
+        Reply::List(items) => items.iter().map(real_text).collect::<Vec<_>>().join(" "),
+        other => other.text(),
+    }
+}
+
+fn embedded_text(reply: &lockson::Reply) -> String {
+    match reply {
+        lockson::Reply::Nil => "nil".to_owned(),
+        lockson::Reply::Int(number) => number.to_string(),
+        lockson::Reply::Text(text) => text.clone(),
+        lockson::Reply::List(items) => items.iter().map(embedded_text).collect::<Vec<_>>().join(" "),
+    }
+}
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}

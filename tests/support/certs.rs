@@ -1,0 +1,112 @@
+//! Throw-away certificates for servers that speak TLS.
+
+use super::Server;
+use rcgen::{
+    date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The PEM files of a certificate and of its key.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authority that signed it.
+    pub ca: PathBuf,
+}
+
+/// An authority nobody trusts yet, and certificates it signed; the files are
+/// gone with the value.
+pub struct Certs {
+    dir: TempDir,
+    /// The certificate of the authority.
+    pub ca: PathBuf,
+    /// Right for `localhost` and 127.0.0.1.
+    pub good: Pair,
+    /// For `elsewhere.example` only.
+    pub wrong_host: Pair,
+    /// For `localhost` and 127.0.0.1, and over since 2021.
+    pub expired: Pair,
+    /// Right for the host, but signed by another authority of the same name.
+    pub stranger: Pair,
+}
+
+impl Certs {
+    /// Makes all of them.
+    pub fn new() -> Certs {
+        let dir = TempDir::with_prefix("lockson-certs-").unwrap();
+        let here = ["localhost", "127.0.0.1"];
+        let (ca, issuer) = authority(dir.path(), "ca");
+        let (other, other_issuer) = authority(dir.path(), "other-ca");
+        let make = |name: &str, hosts: &[&str], end: i32| sign(dir.path(), name, &params(hosts, end), &issuer, &ca);
+        Certs {
+            good: make("good", &here, 2100),
+            wrong_host: make("wrong-host", &["elsewhere.example"], 2100),
+            expired: make("expired", &here, 2021),
+            stranger: sign(dir.path(), "stranger", &params(&here, 2100), &other_issuer, &other),
+            ca,
+            dir,
+        }
+    }
+
+    /// Where the files are.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Server {
+    /// A server that also speaks TLS, at [`Server::tls_port`], with this
+    /// certificate; it asks clients for none.
+    pub fn tls(pair: &Pair) -> Server {
+        Server::with(&[
+            ("tls-port", "auto"),
+            ("tls-cert-file", pair.cert.to_str().unwrap()),
+            ("tls-key-file", pair.key.to_str().unwrap()),
+            ("tls-ca-cert-file", pair.ca.to_str().unwrap()),
+            ("tls-auth-clients", "no"),
+        ])
+    }
+}
+
+/// A new authority and the file of its certificate.
+fn authority(dir: &Path, name: &str) -> (PathBuf, Issuer<'static, KeyPair>) {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "lockson test authority");
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2100, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let path = dir.join(format!("{name}.pem"));
+    std::fs::write(&path, params.self_signed(&key).unwrap().pem()).unwrap();
+    (path, Issuer::new(params, key))
+}
+
+/// What a certificate for these hosts says, valid until the year `end`.
+fn params(hosts: &[&str], end: i32) -> CertificateParams {
+    let names: Vec<String> = hosts.iter().map(|host| host.to_string()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, "lockson test server");
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(end, 1, 1);
+    params
+}
+
+/// Signs a certificate and writes it down.
+fn sign(dir: &Path, name: &str, params: &CertificateParams, issuer: &Issuer<'static, KeyPair>, ca: &Path) -> Pair {
+    let key = KeyPair::generate().unwrap();
+    let cert = params.signed_by(&key, issuer).unwrap();
+    let pair =
+        Pair { cert: dir.join(format!("{name}.pem")), key: dir.join(format!("{name}-key.pem")), ca: ca.to_path_buf() };
+    std::fs::write(&pair.cert, cert.pem()).unwrap();
+    std::fs::write(&pair.key, key.serialize_pem()).unwrap();
+    pair
+}

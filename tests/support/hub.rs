@@ -1,0 +1,173 @@
+//! What all connections of a proxy share.
+
+use super::fault::Rule;
+use super::link::Link;
+use super::request::{Filter, Request};
+use super::sha1::sha1;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How many requests a proxy remembers.
+const LOG_LIMIT: usize = 500_000;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Way {
+    /// From the clients to the server.
+    Requests,
+    /// From the server to the clients.
+    Replies,
+}
+
+/// How the proxy treats one way.
+#[derive(Clone, Default)]
+pub(super) struct Mode {
+    /// Bytes get lost.
+    pub black: bool,
+    /// Bytes wait.
+    pub stall: bool,
+    /// Bytes take this long.
+    pub delay: Duration,
+}
+
+/// How the proxy treats everything.
+#[derive(Clone, Default)]
+pub(super) struct Modes {
+    /// The port of the server.
+    pub target: u16,
+    pub requests: Mode,
+    pub replies: Mode,
+    /// New connections are closed at once.
+    pub refuse: bool,
+    /// Messages of channels get lost.
+    pub swallow: bool,
+    /// Bytes of replies, and what they become.
+    pub replace: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Modes {
+    pub fn way(&self, way: Way) -> &Mode {
+        match way {
+            Way::Requests => &self.requests,
+            Way::Replies => &self.replies,
+        }
+    }
+
+    pub fn way_mut(&mut self, way: Way) -> &mut Mode {
+        match way {
+            Way::Requests => &mut self.requests,
+            Way::Replies => &mut self.replies,
+        }
+    }
+}
+
+/// What a proxy has done since it started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Connections that were passed on to the server.
+    pub accepted: usize,
+    /// Connections closed at once because of [`super::Proxy::refuse`].
+    pub refused: usize,
+    /// Connections the proxy itself cut.
+    pub cuts: usize,
+    /// Connections that ended, for whatever cause.
+    pub ended: usize,
+    /// Requests clients sent, whatever became of them.
+    pub requests: usize,
+    /// Answers and messages clients got.
+    pub replies: usize,
+    /// Messages that were swallowed.
+    pub swallowed: usize,
+    /// Requests lost in a black hole.
+    pub lost_requests: usize,
+    /// Answers and messages lost in a black hole.
+    pub lost_replies: usize,
+    /// Answers in which bytes were replaced.
+    pub replaced: usize,
+}
+
+/// The parts that change together.
+#[derive(Default)]
+pub(super) struct State {
+    pub rules: Vec<Rule>,
+    pub links: BTreeMap<u64, Arc<Link>>,
+    log: Vec<Arc<Request>>,
+    overflowed: bool,
+    scripts: HashMap<String, Arc<str>>,
+}
+
+/// What all connections of a proxy share.
+pub(super) struct Hub {
+    pub modes: watch::Sender<Modes>,
+    pub counts: watch::Sender<Counts>,
+    pub state: Mutex<State>,
+}
+
+impl Hub {
+    pub fn new(target: u16) -> Hub {
+        let modes = Modes { target, ..Modes::default() };
+        Hub { modes: watch::channel(modes).0, counts: watch::channel(Counts::default()).0, state: Mutex::default() }
+    }
+
+    pub fn target(&self) -> u16 {
+        self.modes.borrow().target
+    }
+
+    /// Adds to the counts.
+    pub fn count(&self, add: impl FnOnce(&mut Counts)) {
+        self.counts.send_modify(add);
+    }
+
+    /// Awaits that the modes are so.
+    pub async fn until(&self, so: impl FnMut(&Modes) -> bool) {
+        let mut modes = self.modes.subscribe();
+        let _ = modes.wait_for(so).await;
+    }
+
+    /// Awaits that a way loses nothing.
+    pub async fn until_clear(&self, way: Way) {
+        self.until(|modes| !modes.way(way).black).await;
+    }
+
+    /// Writes a request down, after the text of its script was put in.
+    pub fn note(&self, request: &mut Request) {
+        let mut state = self.state.lock().unwrap();
+        if let Some(text) = request.carried_script() {
+            let name = sha1(text.as_bytes());
+            state.scripts.entry(name).or_insert_with(|| text.into());
+        }
+        request.script = match request.name().as_str() {
+            "EVALSHA" | "EVALSHA_RO" => state.scripts.get(&request.arg(1).to_lowercase()).cloned(),
+            _ => request.carried_script().map(Arc::from),
+        };
+        if state.log.len() < LOG_LIMIT {
+            state.log.push(Arc::new(request.clone()));
+        } else {
+            state.overflowed = true;
+        }
+        drop(state);
+        self.count(|counts| counts.requests += 1);
+    }
+
+    /// The requests so far that a filter is for.
+    pub fn logged(&self, filter: &Filter) -> Vec<Arc<Request>> {
+        let state = self.state.lock().unwrap();
+        assert!(!state.overflowed, "more than {LOG_LIMIT} requests: call forget_requests now and then");
+        let picked = state.log.iter().filter(|request| filter.picks(request));
+        picked.cloned().collect()
+    }
+
+    /// Empties the log.
+    pub fn forget(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.log.clear();
+        state.overflowed = false;
+    }
+
+    /// The connections that are open now.
+    pub fn links(&self) -> Vec<Arc<Link>> {
+        self.state.lock().unwrap().links.values().cloned().collect()
+    }
+}

@@ -1,0 +1,99 @@
+//! What the tests share: servers, faults, chance and reports.
+#![allow(dead_code, unused_imports)]
+
+// Needs the dev-dependency rcgen.
+#[cfg(feature = "tls")]
+pub mod certs;
+pub mod fault;
+mod hub;
+mod link;
+pub mod logs;
+pub mod proxy;
+pub mod raw;
+pub mod reply;
+pub mod request;
+pub mod rng;
+pub mod server;
+pub mod sha1;
+mod spawner;
+
+#[cfg(feature = "tls")]
+pub use certs::{Certs, Pair};
+pub use fault::{Fault, Held};
+pub use hub::Counts;
+pub use logs::Logs;
+pub use proxy::Proxy;
+pub use raw::{Listener, Message, Raw};
+pub use reply::Reply;
+pub use request::{Filter, Request};
+pub use rng::Rng;
+pub use server::Server;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A name nobody else uses at this server: `name` with the process and a count.
+pub fn unique(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{}-{count}", std::process::id())
+}
+
+/// How often a long test repeats: `full` with `LOCKSON_SOAK=1`, otherwise a
+/// tenth of it, at least once.
+pub fn soak(full: usize) -> usize {
+    match std::env::var("LOCKSON_SOAK").as_deref() {
+        Ok("1") => full,
+        _ => (full / 10).max(1),
+    }
+}
+
+/// The seed of this run: `LOCKSON_SEED`, or one from the clock.
+pub fn seed() -> u64 {
+    match std::env::var("LOCKSON_SEED") {
+        Ok(text) => text.parse().expect("LOCKSON_SEED is a whole number"),
+        Err(_) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64,
+    }
+}
+
+/// Awaits that a condition without an event of its own comes true; panics
+/// with `what` when it has not within `limit` of real time.
+#[track_caller]
+pub fn eventually<F, T>(limit: Duration, what: &str, mut check: F) -> impl Future<Output = ()>
+where
+    F: FnMut() -> T,
+    T: Future<Output = bool>,
+{
+    let caller = std::panic::Location::caller();
+    let what = what.to_string();
+    async move {
+        let start = Instant::now();
+        while !check().await {
+            let waited = start.elapsed();
+            assert!(waited < limit, "not within {limit:?}: {what} (at {caller})");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Awaits what must come soon; panics with `what` after 20 seconds.
+#[track_caller]
+pub fn patient<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {
+    let caller = std::panic::Location::caller();
+    let what = what.to_string();
+    async move {
+        match tokio::time::timeout(Duration::from_secs(20), future).await {
+            Ok(output) => output,
+            Err(_) => panic!("waited in vain: {what} (at {caller})"),
+        }
+    }
+}
+
+/// Prints what a long test did and fails it unless all went well.
+#[track_caller]
+pub fn report(name: &str, done: usize, asked: usize, failures: usize, seed: u64) {
+    println!("{name}: {done}/{asked}, {failures} failures, seed {seed}");
+    assert_eq!(failures, 0, "{name}: failures, seed {seed}");
+    assert_eq!(done, asked, "{name}: not all done, seed {seed}");
+}

@@ -1,0 +1,264 @@
+//! A network that fails when the test wants it to.
+
+use super::fault::{Fault, Harm, Held, Rule};
+use super::hub::{Counts, Hub, Way};
+use super::link::Link;
+use super::patient;
+use super::request::{Filter, Request};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// Stands between clients and a server, and knows their commands.
+///
+/// It runs on a thread of its own, so a test may block its runtime. A method
+/// is in force when it returns: it holds for every request and reply the
+/// proxy takes up from then on.
+///
+/// A request that meets a fault is the last its connection carries: what the
+/// client pipelined before it is still answered, what came after it is
+/// dropped, and then the connection is cut.
+pub struct Proxy {
+    port: u16,
+    hub: Arc<Hub>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// A proxy in front of a port of this machine.
+    pub fn start(target: u16) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let hub = Arc::new(Hub::new(target));
+        let (stop, stopped) = oneshot::channel();
+        let shared = hub.clone();
+        let thread =
+            std::thread::Builder::new().name("proxy".into()).spawn(move || run(listener, shared, stopped)).unwrap();
+        Proxy { port, hub, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The port clients connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address for clients.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends new connections to another port; old ones stay where they are.
+    pub fn retarget(&self, port: u16) {
+        self.hub.modes.send_modify(|modes| modes.target = port);
+    }
+
+    /// Cuts all connections now and says how many there were.
+    pub fn cut_all(&self) -> usize {
+        let links = self.hub.links();
+        links.iter().for_each(|link| link.cut());
+        links.len()
+    }
+
+    /// Closes new connections at once and cuts the old ones.
+    pub fn refuse(&self, on: bool) {
+        self.hub.modes.send_modify(|modes| modes.refuse = on);
+        if on {
+            self.cut_all();
+        }
+    }
+
+    /// The next `count` matching requests never reach the server.
+    pub fn cut_before(&self, count: usize, filter: Filter) -> Fault {
+        let (hits, fault) = fault(count);
+        self.add(count, filter, Harm::Before, hits);
+        fault
+    }
+
+    /// The next `count` matching requests are executed, and the client does
+    /// not get their answers. The fault is done when the answers have come.
+    pub fn cut_after(&self, count: usize, filter: Filter) -> Fault {
+        let (hits, fault) = fault(count);
+        self.add(count, filter, Harm::After, hits);
+        fault
+    }
+
+    /// The next `count` matching requests are kept until the test has them
+    /// delivered late.
+    pub fn hold_back(&self, count: usize, filter: Filter) -> Held {
+        let (hits, fault) = fault(count);
+        let held =
+            Held { hub: self.hub.clone(), kept: Arc::new(Mutex::new(Vec::new())), count: watch::channel(0).0, fault };
+        self.add(count, filter, Harm::Hold(held.clone()), hits);
+        held
+    }
+
+    fn add(&self, left: usize, filter: Filter, harm: Harm, hits: watch::Sender<usize>) {
+        if left > 0 {
+            self.hub.state.lock().unwrap().rules.push(Rule { left, filter, harm, hits });
+        }
+    }
+
+    /// Loses all requests; connections stay open and new ones are accepted.
+    /// At the end of it those connections that lost something are cut, since
+    /// their answers would no longer fit their requests.
+    pub fn black_hole_requests(&self, on: bool) {
+        self.black_hole(Way::Requests, on);
+    }
+
+    /// The same for answers and messages.
+    pub fn black_hole_replies(&self, on: bool) {
+        self.black_hole(Way::Replies, on);
+    }
+
+    fn black_hole(&self, way: Way, on: bool) {
+        self.hub.modes.send_modify(|modes| modes.way_mut(way).black = on);
+        let modes = self.hub.modes.borrow().clone();
+        if !modes.requests.black && !modes.replies.black {
+            self.hub.links().iter().for_each(|link| link.cut_if_lossy());
+        }
+    }
+
+    /// Makes requests wait, without loss, until this is switched off.
+    pub fn stall_requests(&self, on: bool) {
+        self.hub.modes.send_modify(|modes| modes.requests.stall = on);
+    }
+
+    /// The same for answers and messages.
+    pub fn stall_replies(&self, on: bool) {
+        self.hub.modes.send_modify(|modes| modes.replies.stall = on);
+    }
+
+    /// Makes both ways take this much longer.
+    pub fn delay(&self, delay: Duration) {
+        self.delay_requests(delay);
+        self.delay_replies(delay);
+    }
+
+    /// Makes requests take this much longer.
+    pub fn delay_requests(&self, delay: Duration) {
+        self.hub.modes.send_modify(|modes| modes.requests.delay = delay);
+    }
+
+    /// Makes answers and messages take this much longer.
+    pub fn delay_replies(&self, delay: Duration) {
+        self.hub.modes.send_modify(|modes| modes.replies.delay = delay);
+    }
+
+    /// Loses the messages of channels, and nothing else.
+    pub fn swallow_messages(&self, on: bool) {
+        self.hub.modes.send_modify(|modes| modes.swallow = on);
+    }
+
+    /// Puts `to` for every `from` of the same length in what clients get.
+    pub fn replace(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) {
+        let (from, to) = (from.as_ref().to_vec(), to.as_ref().to_vec());
+        assert_eq!(from.len(), to.len(), "replace: not of one length");
+        assert!(!from.is_empty(), "replace: nothing to look for");
+        self.hub.modes.send_modify(|modes| modes.replace.push((from, to)));
+    }
+
+    /// Ends all modes and forgets faults that are not done yet.
+    pub fn heal(&self) {
+        self.hub.state.lock().unwrap().rules.clear();
+        self.hub.modes.send_modify(|modes| {
+            *modes = super::hub::Modes { target: modes.target, ..Default::default() };
+        });
+        self.black_hole(Way::Requests, false);
+    }
+
+    /// How many requests a filter is for came from clients so far.
+    pub fn requests(&self, filter: Filter) -> usize {
+        self.hub.logged(&filter).len()
+    }
+
+    /// Those requests, in the order they came.
+    pub fn seen(&self, filter: Filter) -> Vec<Arc<Request>> {
+        self.hub.logged(&filter)
+    }
+
+    /// Forgets the requests that came so far.
+    pub fn forget_requests(&self) {
+        self.hub.forget();
+    }
+
+    /// Awaits that so many requests came that a filter is for.
+    pub async fn wait_requests(&self, count: usize, filter: Filter) {
+        let what = format!("{count} requests of {filter:?}");
+        let enough = self.wait_so(|_| self.requests(filter.clone()) >= count);
+        patient(&what, enough).await;
+    }
+
+    /// How many connections the proxy has cut.
+    pub fn cuts(&self) -> usize {
+        self.counts().cuts
+    }
+
+    /// Awaits that it has cut so many in all.
+    pub async fn wait_cut(&self, count: usize) {
+        self.wait(|counts| counts.cuts >= count).await;
+    }
+
+    /// How many connections are open.
+    pub fn open(&self) -> usize {
+        self.hub.links().len()
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.hub.counts.borrow().clone()
+    }
+
+    /// Awaits that the counts are so.
+    pub async fn wait(&self, so: impl FnMut(&Counts) -> bool) {
+        patient("counts of the proxy", self.wait_so(so)).await;
+    }
+
+    async fn wait_so(&self, so: impl FnMut(&Counts) -> bool) {
+        let mut counts = self.hub.counts.subscribe();
+        let _ = counts.wait_for(so).await;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.cut_all();
+    }
+}
+
+/// The two ends of what a fault tells.
+fn fault(asked: usize) -> (watch::Sender<usize>, Fault) {
+    let (sender, hits) = watch::channel(0);
+    (sender, Fault { asked, hits })
+}
+
+/// The thread of a proxy.
+fn run(listener: TcpListener, hub: Arc<Hub>, stopped: oneshot::Receiver<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        listener.set_nonblocking(true).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        tokio::select! {
+            () = accept(listener, hub) => {}
+            _ = stopped => {}
+        }
+    });
+}
+
+/// Takes clients up for ever.
+async fn accept(listener: tokio::net::TcpListener, hub: Arc<Hub>) {
+    for id in 1.. {
+        let (client, _) = listener.accept().await.unwrap();
+        if hub.modes.borrow().refuse {
+            hub.count(|counts| counts.refused += 1);
+            continue;
+        }
+        tokio::spawn(Link::serve(hub.clone(), id, client));
+    }
+}

@@ -1,0 +1,315 @@
+//! A real redis-server for the tests.
+
+use super::raw::Raw;
+use super::reply::{encode, Reply};
+use super::spawner;
+use rustix::process::{kill_process, waitid, Pid, Signal, WaitId, WaitIdOptions};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+use tempfile::TempDir;
+
+/// How long a start, or a control command, may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The process of one server and all it needs.
+///
+/// It stops with the value, and with the test process however that ends. All
+/// methods but [`Server::raw`] block for some milliseconds.
+pub struct Server {
+    port: u16,
+    tls_port: Option<u16>,
+    settings: Vec<(String, String)>,
+    dir: TempDir,
+    child: Mutex<Option<Child>>,
+}
+
+impl Server {
+    /// A fresh, empty server on a free port.
+    pub fn start() -> Server {
+        Server::with(&[])
+    }
+
+    /// The same with more settings, as in redis.conf. `{dir}` in a value is
+    /// the server's own directory; a value with blanks gives several words.
+    pub fn with(settings: &[(&str, &str)]) -> Server {
+        for _ in 0..20 {
+            if let Some(server) = Server::attempt(settings) {
+                return server;
+            }
+        }
+        panic!("no free port for redis-server in 20 attempts");
+    }
+
+    /// A server that also listens at [`Server::socket`].
+    pub fn unix() -> Server {
+        Server::with(&[("unixsocket", "{dir}/redis.sock")])
+    }
+
+    /// The server that the harmless tests of this process share. Do not
+    /// kill, freeze or flush it, and use names from [`super::unique`].
+    pub fn shared() -> &'static Server {
+        static SHARED: OnceLock<Server> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let server = Server::start();
+            // Nobody drops a static, so its directory goes at once.
+            std::fs::remove_dir_all(server.dir()).unwrap();
+            server
+        })
+    }
+
+    /// One try; `None` when the port was taken by somebody else.
+    fn attempt(settings: &[(&str, &str)]) -> Option<Server> {
+        let dir = TempDir::with_prefix("lockson-redis-").unwrap();
+        let place = dir.path().to_str().unwrap();
+        let mut settings: Vec<(String, String)> =
+            settings.iter().map(|(name, value)| (name.to_string(), value.replace("{dir}", place))).collect();
+        let mut tls_port = None;
+        for (name, value) in &mut settings {
+            if name == "tls-port" {
+                let port = free_port();
+                *value = port.to_string();
+                tls_port = Some(port);
+            }
+        }
+        let server = Server { port: free_port(), tls_port, settings, dir, child: Mutex::new(None) };
+        server.launch().then_some(server)
+    }
+
+    /// Starts the process and waits until it answers. False when it ended
+    /// because its port was taken; any other end is a panic with its log.
+    fn launch(&self) -> bool {
+        let log = self.dir.path().join("redis.log");
+        let errors = File::create(&log).unwrap();
+        let child = spawner::spawn(self.args(&log), errors);
+        *self.child.lock().unwrap() = Some(child);
+        let limit = Instant::now() + PATIENCE;
+        loop {
+            if self.is_mine() {
+                return true;
+            }
+            let ended = {
+                let mut child = self.child.lock().unwrap();
+                child.as_mut().unwrap().try_wait().unwrap()
+            };
+            let text = || std::fs::read_to_string(&log).unwrap_or_default();
+            if let Some(status) = ended {
+                *self.child.lock().unwrap() = None;
+                let text = text();
+                assert!(text.contains("already in use"), "redis-server {status}: {text}");
+                return false;
+            }
+            assert!(Instant::now() < limit, "redis-server does not answer: {}", text());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The command line, after the name of the program.
+    fn args(&self, log: &Path) -> Vec<String> {
+        let port = self.port.to_string();
+        let fixed = [
+            ("port", port.as_str()),
+            ("bind", "127.0.0.1"),
+            ("save", ""),
+            ("appendonly", "no"),
+            ("daemonize", "no"),
+            ("dir", self.dir.path().to_str().unwrap()),
+            ("logfile", log.to_str().unwrap()),
+        ];
+        let mut args = Vec::new();
+        for (name, value) in fixed {
+            args.extend([format!("--{name}"), value.to_string()]);
+        }
+        for (name, value) in &self.settings {
+            args.push(format!("--{name}"));
+            args.extend(value.split_whitespace().map(String::from));
+        }
+        args
+    }
+
+    /// Whether the process that answers at the port is this one.
+    fn is_mine(&self) -> bool {
+        let Ok(Reply::Text(info)) = self.try_control(&["INFO", "server"]) else {
+            return false;
+        };
+        let line = format!("process_id:{}", self.pid().unwrap_or(0));
+        info.lines().any(|found| found == line)
+    }
+
+    /// The port at 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address for clients, without a password.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The port that speaks TLS.
+    pub fn tls_port(&self) -> u16 {
+        self.tls_port.expect("a server with TLS")
+    }
+
+    /// The address of the port that speaks TLS.
+    pub fn tls_url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.tls_port())
+    }
+
+    /// The socket of a [`Server::unix`].
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("redis.sock")
+    }
+
+    /// The directory of the server, with its log.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The process, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.lock().unwrap().as_ref().map(Child::id)
+    }
+
+    /// The password of the settings, if any.
+    fn password(&self) -> Option<&str> {
+        let found = self.settings.iter().find(|(name, _)| name == "requirepass");
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// A new connection, signed in where the server asks for a password.
+    pub async fn raw(&self) -> Raw {
+        let mut raw = Raw::connect(self.port).await;
+        if let Some(password) = self.password() {
+            raw.must(&["AUTH", password]).await;
+        }
+        raw
+    }
+
+    /// Sends one command over a connection of its own and blocks for the
+    /// answer, which must not be an error.
+    #[track_caller]
+    pub fn control(&self, args: &[&str]) -> Reply {
+        match self.try_control(args) {
+            Ok(reply) => reply,
+            Err(error) => panic!("{args:?}: {error}"),
+        }
+    }
+
+    /// The same, where a failure is expected.
+    pub fn try_control(&self, args: &[&str]) -> Result<Reply, String> {
+        let told = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(told)?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        if let Some(password) = self.password() {
+            stream.write_all(&encode(&["AUTH", password])).map_err(told)?;
+            read_reply(&mut stream)?;
+        }
+        stream.write_all(&encode(args)).map_err(told)?;
+        read_reply(&mut stream)
+    }
+
+    /// Ends the process with SIGKILL and reaps it.
+    pub fn kill(&self) {
+        if let Some(mut child) = self.child.lock().unwrap().take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// A new, empty process at the same port; one that runs is killed.
+    pub fn restart(&self) {
+        self.kill();
+        let limit = Instant::now() + PATIENCE;
+        while !self.launch() {
+            assert!(Instant::now() < limit, "port {} was taken", self.port);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops the process in its tracks: it keeps its connections and answers
+    /// nothing. When this returns, it stands.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP, WaitIdOptions::STOPPED);
+    }
+
+    /// Lets a frozen process go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT, WaitIdOptions::CONTINUED);
+    }
+
+    fn signal(&self, signal: Signal, until: WaitIdOptions) {
+        let child = self.child.lock().unwrap();
+        let child = child.as_ref().expect("a running server");
+        let pid = Pid::from_child(child);
+        kill_process(pid, signal).unwrap();
+        waitid(WaitId::Pid(pid), until).unwrap();
+    }
+
+    /// How often each command ran and how many microseconds it took in all,
+    /// by its lower-case name; those called by scripts count too.
+    pub fn stats(&self) -> BTreeMap<String, (u64, u64)> {
+        let info = self.control(&["INFO", "commandstats"]).text();
+        info.lines().filter_map(stat).collect()
+    }
+
+    /// How often one command ran.
+    pub fn calls(&self, name: &str) -> u64 {
+        self.stats().get(name).map_or(0, |(calls, _)| *calls)
+    }
+
+    /// Sets [`Server::stats`] back to nothing.
+    pub fn reset_stats(&self) {
+        self.control(&["CONFIG", "RESETSTAT"]);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One line of `INFO commandstats`.
+fn stat(line: &str) -> Option<(String, (u64, u64))> {
+    let (name, values) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+    let field = |wanted: &str| -> Option<u64> {
+        let mut pairs = values.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == wanted)?.1.parse().ok()
+    };
+    Some((name.to_string(), (field("calls")?, field("usec")?)))
+}
+
+/// Blocks for one answer.
+fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
+    let mut buffer = Vec::new();
+    let mut chunk = [0; 16 * 1024];
+    loop {
+        if let Some((reply, _)) = Reply::read(&buffer) {
+            return reply.result();
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return Err("the connection was closed".into()),
+            Ok(len) => buffer.extend(&chunk[..len]),
+            Err(error) => return Err(format!("read: {error}")),
+        }
+    }
+}
+
+/// A port nobody listens at, below those the system hands out to clients, so
+/// that a server which restarts finds its port free.
+pub fn free_port() -> u16 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let mut rng = super::Rng::new(now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
+    loop {
+        let port = 12_000 + rng.below(20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
