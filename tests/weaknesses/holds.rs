@@ -1,0 +1,258 @@
+//! 6.B and 3.3: holds that nobody owns, that are not renewed, or that are lost in silence.
+
+use lockson::{Guard, LockError, State};
+
+use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
+use crate::{connect, ms, secs, short};
+
+async fn raw() -> Raw {
+    Raw::connect(Server::shared().port()).await
+}
+
+/// Several leases later: what an orphan or a forgotten renewal would need to show.
+async fn leases_pass(count: u32) {
+    tokio::time::sleep(ms(1200) * count).await;
+}
+
+async fn is_free_soon(name: &str) {
+    eventually(secs(2), "the hold is given back", || async { !raw().await.exists(name).await }).await;
+}
+
+/// The reply is lost: an exception there, and the server held the lock for 29.4 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_1s_a_lost_reply_takes_it_once() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().connect(&proxy.url()).await.unwrap();
+    let name = unique("6b1s");
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    let lock = locks.lock(&name);
+    lock.lock().await.unwrap();
+    cut.done().await;
+    assert_eq!(lock.hold_count().await.unwrap(), 1);
+    lock.unlock().await.unwrap();
+    assert!(!raw().await.exists(&name).await);
+}
+
+/// The same for a re-entry, an inner and the last unlock. (There the caller saw an error; with replicas the count was 2.)
+#[tokio::test(flavor = "multi_thread")]
+async fn id_3_5b_a_cut_in_flight_is_settled_by_asking_again() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().connect(&proxy.url()).await.unwrap();
+    let name = unique("35b");
+    let lock = locks.lock(&name);
+    for count in [1, 2] {
+        let cut = proxy.cut_after(1, Filter::Script.with(&name));
+        lock.lock().await.unwrap();
+        cut.done().await;
+        assert_eq!(lock.hold_count().await.unwrap(), count);
+    }
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    lock.unlock().await.unwrap();
+    cut.done().await;
+    assert_eq!(lock.hold_count().await.unwrap(), 1);
+    lock.unlock().await.unwrap();
+    assert!(!raw().await.exists(&name).await);
+}
+
+/// The caller of lock() goes away while the call is under way: held and renewed for ever there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_2a_an_interrupted_lock_leaves_no_orphan() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().connect(&proxy.url()).await.unwrap();
+    let name = unique("6b2a");
+    proxy.stall_replies(true);
+    let lock = locks.lock(&name);
+    let task = tokio::spawn(async move { lock.lock().await });
+    eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    proxy.stall_replies(false);
+    is_free_soon(&name).await;
+    assert_eq!(locks.health().holds, 0);
+}
+
+/// The same for one attempt: `tryLockAsync` was held 4 leases later there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_2b_a_cancelled_try_leaves_no_orphan() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().connect(&proxy.url()).await.unwrap();
+    let name = unique("6b2b");
+    proxy.stall_replies(true);
+    let lock = locks.lock(&name);
+    let task = tokio::spawn(async move { lock.try_lock().await });
+    eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
+    task.abort();
+    proxy.stall_replies(false);
+    is_free_soon(&name).await;
+}
+
+/// Redisson #7272: after an interrupted acquire a later lease was renewed though it should end.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_2e_a_late_answer_starts_no_renewal() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().connect(&proxy.url()).await.unwrap();
+    let name = unique("6b2e");
+    let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
+    proxy.stall_replies(true);
+    let interrupted = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.lock().await }
+    });
+    eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
+    interrupted.abort();
+    proxy.stall_replies(false);
+    assert!(lock.acquire().wait(secs(5)).lease(ms(1000)).await.unwrap());
+    leases_pass(2).await;
+    assert!(!raw().await.exists(&name).await, "a fixed lease of 1 s ended");
+}
+
+/// Two holds that were lost and not unlocked starved the renewal of the next holder there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_5_stale_holds_delay_no_renewal() {
+    let locks = connect(short()).await;
+    let name = unique("6b5");
+    for stale in ["s1", "s2", "s3"] {
+        let lock = locks.lock(&name).owned_by(&stale.parse().unwrap());
+        lock.lock().await.unwrap();
+        raw().await.must(&["DEL", &name]).await;
+    }
+    let holder = locks.lock(&name).owned_by(&"holder".parse().unwrap());
+    let guard = holder.guard().await.unwrap();
+    leases_pass(3).await;
+    assert_eq!(guard.state(), State::Held);
+    guard.unlock().await.unwrap();
+}
+
+/// Each short lock of the last period added half a renewal a second there, for as long as anything was held.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_6_short_locks_add_no_renewals() {
+    let server = Server::start();
+    let name = unique("6b6");
+    let mut renewals = Vec::new();
+    for short_locks in [0, 1000] {
+        let locks = short().connect(&server.url()).await.unwrap();
+        let brief = locks.lock(&unique("brief"));
+        for _ in 0..short_locks {
+            brief.lock().await.unwrap();
+            brief.unlock().await.unwrap();
+        }
+        let guard = locks.lock(&name).guard().await.unwrap();
+        server.reset_stats();
+        tokio::time::sleep(ms(4000)).await;
+        renewals.push(server.stats().get("evalsha").map_or(0, |stat| stat.0));
+        guard.unlock().await.unwrap();
+        locks.shutdown(secs(5)).await.unwrap();
+    }
+    // 4 s at 0.4 s each, and the slack of a slow machine.
+    assert!(renewals.iter().all(|count| (6..=12).contains(count)), "{renewals:?}");
+}
+
+/// One key of ten turned into a string: the five that came after it expired there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_7_one_bad_key_spoils_no_other() {
+    let locks = connect(short()).await;
+    let names: Vec<String> = (0..10).map(|_| unique("6b7")).collect();
+    let mut guards: Vec<Guard> = Vec::new();
+    for name in &names {
+        guards.push(locks.lock(name).guard().await.unwrap());
+    }
+    raw().await.must(&["SET", &names[4], "a string"]).await;
+    leases_pass(3).await;
+    for (at, guard) in guards.iter().enumerate() {
+        assert_eq!(guard.is_valid(), at != 4, "{at}");
+        assert!(raw().await.exists(&names[at]).await);
+    }
+    assert_eq!(raw().await.get(&names[4]).await.as_deref(), Some("a string"));
+    raw().await.must(&["DEL", &names[4]]).await;
+}
+
+/// A registration raced with the renewal and was lost there: 1 of 14,152.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_8_every_hold_is_registered() {
+    let locks = connect(short()).await;
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let lock = locks.lock(&unique("6b8"));
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    lock.guard().await.unwrap().unlock().await.unwrap();
+                }
+                lock.guard().await.unwrap()
+            })
+        })
+        .collect();
+    let mut guards = Vec::new();
+    for task in tasks {
+        guards.push(task.await.unwrap());
+    }
+    assert_eq!(locks.health().holds, 200);
+    leases_pass(2).await;
+    assert!(guards.iter().all(Guard::is_valid));
+}
+
+/// 600 s and a re-entrant 5 s left 5 s there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_10a_a_shorter_inner_lease_shortens_nothing() {
+    let locks = connect(short()).await;
+    let name = unique("6b10a");
+    let lock = locks.lock(&name);
+    assert!(lock.acquire().lease(secs(600)).await.unwrap());
+    assert!(lock.acquire().lease(secs(5)).await.unwrap());
+    assert!(raw().await.pttl(&name).await > 590_000);
+    lock.unlock().await.unwrap();
+    assert!(raw().await.pttl(&name).await > 590_000);
+    lock.unlock().await.unwrap();
+}
+
+/// The lease of one thread's call was the next one's there: it belongs to the lock object. Here it belongs to the hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_10b_a_lease_belongs_to_its_hold() {
+    let locks = connect(short().watchdog_lease(secs(20))).await;
+    let name = unique("6b10b");
+    let lock = locks.lock(&name);
+    assert!(lock.acquire().lease(secs(2)).await.unwrap());
+    lock.unlock().await.unwrap();
+    let handle = lock.clone();
+    tokio::spawn(async move { handle.lock().await }).await.unwrap().unwrap();
+    assert!(raw().await.pttl(&name).await > 19_000);
+    lock.force_unlock().await.unwrap();
+}
+
+/// forceUnlock() stopped the renewal before it knew whether it would end the hold: the request was lost, and so the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().outage_limit(ms(100)).connect(&proxy.url()).await.unwrap();
+    let name = unique("6b11");
+    let guard = locks.lock(&name).guard().await.unwrap();
+    const FORCE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/force.lua"));
+    let lost = proxy.cut_before(1000, Filter::script(FORCE));
+    assert!(locks.lock(&name).force_unlock().await.is_err());
+    assert!(lost.hits() > 0);
+    leases_pass(3).await;
+    assert_eq!(guard.state(), State::Held);
+    guard.unlock().await.unwrap();
+}
+
+/// A late "not held" of a renewal dropped a hold that had been taken again meanwhile there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_3_3_a_a_late_refusal_is_about_its_own_hold() {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = short().command_timeout(ms(400)).connect(&proxy.url()).await.unwrap();
+    let name = unique("33a");
+    let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
+    let first = lock.guard().await.unwrap();
+    raw().await.must(&["DEL", &name]).await;
+    const RENEW: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/renew.lua"));
+    proxy.forget_requests();
+    proxy.delay_replies(ms(150));
+    proxy.wait_requests(1, Filter::script(RENEW)).await;
+    // The refusal is on its way; the hold is found lost first by its owner, who takes the lock again.
+    assert!(matches!(lock.lock().await, Err(LockError::Lost { .. })));
+    let second = lock.guard().await.unwrap();
+    proxy.delay_replies(ms(0));
+    leases_pass(3).await;
+    assert_eq!((first.state(), second.state()), (State::Lost, State::Held));
+    second.unlock().await.unwrap();
+    assert!(patient("the first stays lost", first.unlock()).await.is_err());
+}
