@@ -31,7 +31,13 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
-        let mut gate = self.slot.gate.clone().lock_owned().await;
+        let gate = self.slot.gate.clone().lock_owned();
+        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, gate).await else {
+            // What an earlier call left in doubt is still being settled, in vain.
+            let name = self.slot.line.keys.name.to_string();
+            let detail = "an earlier call of this owner is not settled yet".to_owned();
+            return Err(LockError::Unreachable { name, detail });
+        };
         if let Some(ticket) = place.and_then(Place::take_ticket) {
             return Ok(Tried::Won(ticket));
         }

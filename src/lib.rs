@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire;
 mod attempt;
 mod backend;
 mod client;
@@ -27,6 +28,7 @@ mod url;
 mod wait;
 mod watchdog;
 
+pub use acquire::Request;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Reply};
 pub use client::{Health, Leftover, Locks};
@@ -37,7 +39,7 @@ pub use hold::State;
 pub use keys::NameError;
 pub use kind::Kind;
 pub use kinds::reentrant::{NonReentrant, Reentrant};
-pub use lock::{Acquire, Holder, Lock, RLock, Request};
+pub use lock::{Acquire, Holder, Lock, RLock};
 pub use owner::{InvalidOwner, Owner};
 
 /// The lock of [`Locks::lock`].

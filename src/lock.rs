@@ -1,64 +1,25 @@
-//! The handle of a lock, the verbs that every lock has, and the one path: attempt, wait, hold.
+//! The handle of a lock, and the verbs that every lock has.
 
 use std::fmt;
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt};
-use tracing::Instrument;
 
-use crate::attempt::{Contender, Wish};
+use crate::acquire::{acquire, Request};
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::guard::{Guard, Ticket};
-use crate::hold::{Lease, Share};
+use crate::hold::Share;
 use crate::keys::NameError;
-use crate::kind::{Kind, Table};
+use crate::kind::Kind;
 use crate::line::Line;
 use crate::owner::{field, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
-use crate::wait::{wait, Tried};
-
-/// How a lock is wanted: for [`RLock::acquire_with`] and [`RLock::guard_with`].
-///
-/// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
-    once: bool,
-    wait: Option<Duration>,
-    lease: Option<Duration>,
-    max_hold: Option<Duration>,
-}
-
-impl Request {
-    /// One attempt, no waiting.
-    pub fn once() -> Self {
-        Self { once: true, ..Self::default() }
-    }
-
-    /// Waits for at most this long. Zero is one attempt.
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.once = limit.is_zero();
-        self.wait = Some(limit);
-        self
-    }
-
-    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.max_hold = Some(limit);
-        self
-    }
-}
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -376,97 +337,8 @@ impl<K: Kind> Lock<K> {
 
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line.clone()?;
-        let span = tracing::debug_span!(
-            target: "lockson",
-            "acquire",
-            kind = K::TABLE.name,
-            name = &*self.name,
-            owner = tracing::field::Empty,
-            attempts = tracing::field::Empty,
-            waited = tracing::field::Empty,
-            outcome = tracing::field::Empty,
-        );
-        let field = self.field();
-        span.record("owner", &*field);
-        let work = acquire(self.core(), K::TABLE, &line, &field, request);
-        if span.is_disabled() {
-            work.await
-        } else {
-            work.instrument(span).await
-        }
+        acquire(self.core(), K::TABLE, &line, &self.field(), request).await
     }
-}
-
-/// The one path.
-async fn acquire(
-    core: &Arc<Core>,
-    kind: &'static Table,
-    line: &Arc<Line>,
-    field: &Arc<str>,
-    request: &Request,
-) -> Result<Option<Ticket>, LockError> {
-    let lease = match request.lease {
-        Some(lease) => {
-            core.check_lease(lease)?;
-            Lease::Fixed(lease)
-        }
-        None => core.watched(request.max_hold),
-    };
-    let deadline = match request.wait.filter(|_| !request.once) {
-        Some(limit) => Some(tokio::time::Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))?),
-        None => None,
-    };
-    if core.is_closing() {
-        return Err(LockError::Closed);
-    }
-    let began = core.now();
-    let wish = Wish { core: core.clone(), kind, slot: line.slot(field), lease, patience: core.patience() };
-    let (outcome, attempts) = if request.once {
-        (wish.attempt(None).await.map(won), 1)
-    } else {
-        let mut contender = Contender::new(wish);
-        let outcome = match before(deadline, wait(&mut contender)).await {
-            Some(result) => result.map(Some),
-            // Busy and unreachable are told apart by whether the server answers.
-            None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
-                name: line.keys.name.to_string(),
-                detail: "the wait limit came before an answer".to_owned(),
-            }),
-            None => Ok(None),
-        };
-        (outcome, contender.attempts)
-    };
-    record(core, began, attempts, &outcome);
-    outcome
-}
-
-fn won(tried: Tried<Ticket>) -> Option<Ticket> {
-    match tried {
-        Tried::Won(ticket) => Some(ticket),
-        Tried::Busy(_) => None,
-    }
-}
-
-/// `None`: the deadline came first.
-async fn before<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Option<T> {
-    match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
-        None => Some(work.await),
-    }
-}
-
-fn record(core: &Core, began: crate::clock::Moment, attempts: u32, outcome: &Result<Option<Ticket>, LockError>) {
-    let span = tracing::Span::current();
-    if span.is_disabled() {
-        return;
-    }
-    span.record("attempts", attempts);
-    span.record("waited", tracing::field::debug(core.now().since(began)));
-    match outcome {
-        Ok(Some(_)) => span.record("outcome", "held"),
-        Ok(None) => span.record("outcome", "busy"),
-        Err(error) => span.record("outcome", tracing::field::display(error)),
-    };
 }
 
 pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {

@@ -97,17 +97,17 @@ impl Core {
         Patience::new(self.now(), self.settings.outage_limit)
     }
 
-    /// The lease of a request without one.
-    pub(crate) fn watched(&self, max_hold: Option<Duration>) -> Lease {
-        Lease::Watched { lease: self.settings.watchdog_lease, max_hold: max_hold.or(self.settings.max_hold) }
-    }
-
-    pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), LockError> {
+    /// The lease of a request: its own, or the watchdog's.
+    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LockError> {
         let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);
-        if lease < min || lease > max {
-            return Err(LockError::Lease { lease, min, max });
+        match own {
+            Some(lease) if lease < min || lease > max => Err(LockError::Lease { lease, min, max }),
+            Some(lease) => Ok(Lease::Fixed(lease)),
+            None => {
+                let lease = self.settings.watchdog_lease;
+                Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
+            }
         }
-        Ok(())
     }
 
     /// What renews the holds of a kind: one object a kind, so that they share batches.

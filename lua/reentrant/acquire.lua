@@ -9,14 +9,15 @@ local owner, lease, n = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
+local ttl = redis.call('PTTL', lock)
 if found == false then
   if n > 0 then return {3, nonce, now} end
-  if redis.call('EXISTS', lock) == 1 then return {0, nonce, now, redis.call('PTTL', lock)} end
+  if ttl ~= -2 then return {0, nonce, now, ttl} end
 elseif count ~= n and count ~= n + 1 then
   return {5, nonce, now, found}
 end
 if count == n then redis.call('HINCRBY', lock, owner, 1) end
-if redis.call('PTTL', lock) < lease then
+if ttl < lease then
   local set = redis.pcall('PEXPIRE', lock, lease)
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end

@@ -1,0 +1,137 @@
+//! How a lock is wanted, and the one path to it: attempt, wait, hold.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::field::{debug, display, Empty};
+use tracing::{Instrument, Span};
+
+use crate::attempt::{Contender, Wish};
+use crate::error::LockError;
+use crate::guard::Ticket;
+use crate::kind::Table;
+use crate::line::Line;
+use crate::session::Core;
+use crate::wait::{wait, Tried};
+
+/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and [`RLock::guard_with`](crate::RLock::guard_with).
+///
+/// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    once: bool,
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+}
+
+impl Request {
+    /// One attempt, no waiting.
+    pub fn once() -> Self {
+        Self { once: true, ..Self::default() }
+    }
+
+    /// Waits for at most this long. Zero is one attempt.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.once = limit.is_zero();
+        self.wait = Some(limit);
+        self
+    }
+
+    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+}
+
+/// The one path, in a span of its own.
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    kind: &'static Table,
+    line: &Arc<Line>,
+    field: &Arc<str>,
+    request: &Request,
+) -> Result<Option<Ticket>, LockError> {
+    let span = tracing::debug_span!(
+        target: "lockson",
+        "acquire",
+        kind = kind.name,
+        name = &*line.keys.name,
+        owner = &**field,
+        attempts = Empty,
+        waited = Empty,
+        outcome = Empty,
+    );
+    if span.is_disabled() {
+        return contend(core, kind, line, field, request, &mut 0).await;
+    }
+    let (began, mut attempts) = (core.now(), 0);
+    let outcome = contend(core, kind, line, field, request, &mut attempts).instrument(span.clone()).await;
+    span.record("attempts", attempts);
+    span.record("waited", debug(core.now().since(began)));
+    record(&span, &outcome);
+    outcome
+}
+
+fn record(span: &Span, outcome: &Result<Option<Ticket>, LockError>) {
+    match outcome {
+        Ok(Some(_)) => span.record("outcome", "held"),
+        Ok(None) => span.record("outcome", "busy"),
+        Err(error) => span.record("outcome", display(error)),
+    };
+}
+
+async fn contend(
+    core: &Arc<Core>,
+    kind: &'static Table,
+    line: &Arc<Line>,
+    field: &Arc<str>,
+    request: &Request,
+    attempts: &mut u32,
+) -> Result<Option<Ticket>, LockError> {
+    let lease = core.lease(request.lease, request.max_hold)?;
+    let deadline = request.deadline()?;
+    let wish = Wish { core: core.clone(), kind, slot: line.slot(field), lease, patience: core.patience() };
+    if request.once {
+        *attempts = 1;
+        return match wish.attempt(None).await? {
+            Tried::Won(ticket) => Ok(Some(ticket)),
+            Tried::Busy(_) => Ok(None),
+        };
+    }
+    let mut contender = Contender::new(wish);
+    let outcome = before(deadline, wait(&mut contender)).await;
+    *attempts = contender.attempts;
+    match outcome {
+        Some(result) => result.map(Some),
+        // Busy and unreachable are told apart by whether the server answers.
+        None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
+            name: line.keys.name.to_string(),
+            detail: "the wait limit came before an answer".to_owned(),
+        }),
+        None => Ok(None),
+    }
+}
+
+impl Request {
+    fn deadline(&self) -> Result<Option<Instant>, LockError> {
+        self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))).transpose()
+    }
+}
+
+/// `None`: the deadline came first.
+async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}

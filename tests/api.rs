@@ -1,0 +1,84 @@
+//! What types promise to their users: they can be sent, shared and kept, and `RLock` can be a trait object.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use lockson::{
+    Acquire, Builder, ConnectError, Guard, Health, HoldError, Holder, InvalidOwner, Leftover, LockError, Locks, Lost,
+    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Request, State, UnlockError,
+};
+
+fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
+fn plain<T: Clone + PartialEq>() {}
+fn error<T: std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static>() {}
+fn future<T: std::future::Future + Send>(_: impl FnOnce(Locks) -> T) {}
+
+#[test]
+fn values_are_send_sync_unpin_debug_and_static() {
+    value::<Locks>();
+    value::<Builder>();
+    value::<Guard>();
+    value::<ReentrantLock>();
+    value::<Mutex>();
+    value::<Arc<dyn RLock>>();
+    value::<Acquire<'static, lockson::Reentrant>>();
+    value::<Request>();
+    value::<Owner>();
+    value::<Holder>();
+    value::<Health>();
+    value::<State>();
+    #[cfg(feature = "embedded")]
+    value::<lockson::EmbeddedServer>();
+}
+
+#[test]
+fn plain_values_compare() {
+    plain::<Owner>();
+    plain::<Request>();
+    plain::<Holder>();
+    plain::<Health>();
+    plain::<State>();
+    plain::<LostBy>();
+    fn parses<T: FromStr<Err = InvalidOwner>>() {}
+    parses::<Owner>();
+}
+
+#[test]
+fn errors_are_errors() {
+    error::<LockError>();
+    error::<UnlockError>();
+    error::<QueryError>();
+    error::<HoldError>();
+    error::<Lost>();
+    error::<ConnectError>();
+    error::<NameError>();
+    error::<Refused>();
+    error::<Leftover>();
+    error::<InvalidOwner>();
+}
+
+#[test]
+fn every_future_can_be_spawned() {
+    future(|locks| async move {
+        let lock = locks.lock("x");
+        lock.lock().await.unwrap();
+        lock.try_lock().await.unwrap();
+        lock.acquire().wait(std::time::Duration::ZERO).await.unwrap();
+        lock.unlock().await.unwrap();
+        lock.holder().await.unwrap();
+        lock.force_unlock().await.unwrap();
+        let guard = lock.guard().await.unwrap();
+        guard.run(async {}).await.unwrap();
+        guard.lost().await;
+        guard.verify().await.unwrap();
+        guard.extend(std::time::Duration::ZERO).await.unwrap();
+        guard.unlock().await.unwrap();
+        locks.shutdown(std::time::Duration::ZERO).await.unwrap();
+        let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
+        for lock in &any {
+            lock.lock().await.unwrap();
+            lock.owned_by(&Owner::unique()).guard().await.unwrap().unlock().await.unwrap();
+        }
+    });
+}

@@ -1,0 +1,160 @@
+//! What the crate says through `tracing`: a span for each acquisition, a warning for each thing that an operator should
+//! know, and never a secret.
+#![cfg(feature = "embedded")]
+
+mod support;
+
+use std::time::Duration;
+
+use lockson::{EmbeddedServer, Locks};
+use support::{eventually, patient, unique, Logs, Server};
+use tracing::Level;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn warned(logs: &Logs, fragment: &str) -> bool {
+    logs.find(Level::WARN, fragment).iter().any(|line| line.starts_with("lockson:"))
+}
+
+/// Kind, name, owner, attempts, waited, outcome.
+#[tokio::test(start_paused = true)]
+async fn a_span_tells_an_acquisition() {
+    let (logs, _guard) = Logs::scoped();
+    let locks = EmbeddedServer::new().connect();
+    let lock = locks.lock("spanned");
+    lock.lock().await.unwrap();
+    let held = logs.wait_for("close acquire{").await;
+    for part in ["lockson:", "kind=lock", "name=spanned", "owner=", "attempts=1", "waited=", "outcome=held"] {
+        assert!(held.text.contains(part), "{part} in {}", held.text);
+    }
+    assert!(held.text.contains(locks.client_id()));
+    logs.clear();
+    let stranger = locks.mutex("spanned").owned_by(&lockson::Owner::unique());
+    assert!(!stranger.acquire().wait(ms(100)).await.unwrap());
+    let busy = logs.wait_for("close acquire{").await;
+    assert!(busy.text.contains("outcome=busy") && busy.text.contains("kind=mutex"), "{}", busy.text);
+    logs.clear();
+    assert!(lock.acquire().lease(ms(1)).await.is_err());
+    let failed = logs.wait_for("close acquire{").await;
+    assert!(failed.text.contains("outcome=") && failed.text.contains("outside"), "{}", failed.text);
+}
+
+/// Uncertain, the failed batch, the gap, and at the deadline Lost.
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_step_by_step() {
+    let (logs, _guard) = Logs::scoped();
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let guard = locks.lock("cut-off").guard().await.unwrap();
+    let waiter = server.connect();
+    let waiting = tokio::spawn(async move { waiter.lock("cut-off").acquire().wait(Duration::from_secs(120)).await });
+    tokio::time::sleep(ms(100)).await;
+    server.stop();
+    patient_virtual(guard.lost()).await;
+    assert!(warned(&logs, "a renewal batch failed"));
+    assert!(warned(&logs, "uncertain: a renewal failed"));
+    logs.wait_for("lost: somebody else may have this lock").await;
+    assert!(logs.find(Level::WARN, "lost: ").iter().all(|line| line.contains("name=cut-off")));
+    server.start();
+    assert!(waiting.await.unwrap().unwrap());
+    assert!(warned(&logs, "gap: messages may be missing"));
+}
+
+/// Under paused time: an hour at most.
+async fn patient_virtual<F: std::future::Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(3600), future).await.expect("within an hour of paused time")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_the_server_tells_is_told() {
+    let (logs, _guard) = Logs::scoped();
+    let server = EmbeddedServer::new();
+    let guard = server.connect().lock("gone").guard().await.unwrap();
+    server.command(&["DEL", "gone"]).unwrap();
+    patient_virtual(guard.lost()).await;
+    assert!(warned(&logs, "the server no longer has it"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_force_unlock_is_told() {
+    let (logs, _guard) = Logs::scoped();
+    let locks = EmbeddedServer::new().connect();
+    let lock = locks.lock("forced");
+    assert!(!lock.force_unlock().await.unwrap());
+    assert!(!warned(&logs, "ended by force"));
+    lock.lock().await.unwrap();
+    assert!(lock.force_unlock().await.unwrap());
+    assert!(warned(&logs, "ended by force"));
+}
+
+/// Rule 8: from ten minutes on, once; a guard is never named.
+#[tokio::test(start_paused = true)]
+async fn a_bare_hold_of_ten_minutes_is_told_once() {
+    let (logs, _guard) = Logs::scoped();
+    let locks = EmbeddedServer::new().connect();
+    locks.lock("forgotten").lock().await.unwrap();
+    let guard = locks.lock("guarded").guard().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert!(!warned(&logs, "held for ten minutes"));
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    let told = logs.find(Level::WARN, "held for ten minutes");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("name=forgotten") && told[0].contains(locks.client_id()));
+    guard.unlock().await.unwrap();
+}
+
+/// A quiet day warns of nothing.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_day_is_quiet() {
+    let (logs, _guard) = Logs::scoped();
+    let locks = EmbeddedServer::new().connect();
+    for _ in 0..3 {
+        let guard = locks.lock("quiet").guard().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        guard.unlock().await.unwrap();
+    }
+    drop(locks);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(logs.find(Level::WARN, ""), Vec::<String>::new());
+}
+
+/// In no Debug, Display, event or span: by URL and by builder, right and wrong, over reconnects.
+#[tokio::test]
+async fn a_planted_password_appears_nowhere() {
+    const SECRET: &str = "pl4nted-pa55word";
+    let (logs, _guard) = Logs::scoped();
+    let server = Server::with(&[("requirepass", SECRET)]);
+    let mut shown = String::new();
+    let url = format!("redis://:{SECRET}@127.0.0.1:{}", server.port());
+    let locks = Locks::connect(&url).await.unwrap();
+    let builder = Locks::builder().username("default").password(SECRET);
+    shown += &format!("{builder:?}");
+    let other = builder.clone().connect(&server.url()).await.unwrap();
+    let lock = locks.lock(&unique("secret"));
+    let guard = lock.guard().await.unwrap();
+    shown += &format!("{locks:?} {other:?} {lock:?} {guard:?} {:?} {:?}", locks.health(), lock.acquire());
+    for bad in [
+        format!("redis://:{SECRET}x@127.0.0.1:{}", server.port()),
+        format!("redis://{SECRET}@127.0.0.1:{}", server.port()),
+        format!("redis://:{SECRET}@127.0.0.1:1"),
+        format!("redis://:{SECRET}@127.0.0.1:port"),
+        format!("{SECRET}://h"),
+        format!("redis+unix:///{SECRET}:/nowhere/at/all?{SECRET}"),
+    ] {
+        let error = Locks::connect(&bad).await.unwrap_err();
+        shown += &format!("{error} {error:?}");
+    }
+    let gaps = locks.health().gaps;
+    server.raw().await.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    server.raw().await.must(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    eventually(Duration::from_secs(10), "the client is back", || async {
+        lock.is_locked().await.is_ok() && locks.health().gaps > gaps
+    })
+    .await;
+    patient("the unlock", guard.unlock()).await.unwrap();
+    shown += &logs.lines().join("\n");
+    assert!(shown.contains("acquire{"), "the spans were captured");
+    assert!(!shown.contains(SECRET), "{shown}");
+}
