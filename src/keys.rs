@@ -25,8 +25,9 @@ pub enum NameError {
     /// The name has a control character (a newline, a NUL, ..).
     #[error("the name has the control character {0:?}")]
     Control(char),
-    /// The braces of the name would put its keys in two cluster slots: `a{b`, `a}b`, `{}`.
-    #[error("the braces in {0:?} would put the keys of this lock in two cluster slots: use none, or one `{{tag}}`")]
+    /// The braces of the name would put its keys in two cluster slots (`a{b`, `a}b`, `{}`), or make them those of another
+    /// name (`{a}` alone shares its channel with `a`).
+    #[error("the braces in {0:?} would part or mix up the keys of this lock: use none, or a `{{tag}}` and more")]
     Braces(String),
     /// The name collides with the keys that locks derive from their names.
     #[error("{0:?} is reserved: keys of locks are named so (redisson_.., lockson:.., ..:timeout)")]
@@ -63,7 +64,8 @@ impl Keys {
             return Err(NameError::Reserved(lock));
         }
         let channel = tagged("redisson_lock__channel", &lock);
-        if hash_tag(&lock) != hash_tag(&channel) {
+        let only_a_tag = lock.len() == hash_tag(&lock).len() + 2 && lock.starts_with('{');
+        if only_a_tag || hash_tag(&lock) != hash_tag(&channel) {
             return Err(NameError::Braces(lock));
         }
         Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into() })
@@ -110,7 +112,7 @@ mod tests {
         assert_eq!(keys(""), Err(NameError::Empty));
         assert_eq!(keys(&"x".repeat(513)), Err(NameError::TooLong { len: 513, limit: 512 }));
         assert_eq!(keys("a\0"), Err(NameError::Control('\0')));
-        for name in ["a{b", "a}b", "{}", "{}a", "a{}b", "}{", "{a"] {
+        for name in ["a{b", "a}b", "{}", "{}a", "a{}b", "}{", "{a", "{a}"] {
             assert!(matches!(keys(name), Err(NameError::Braces(_))), "{name}");
         }
         for name in ["redisson_lock_queue:{x}", "lockson:x", "{x}:timeout", "x:rwlock_timeout"] {
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn two_names_never_share_a_key() {
-        let names = ["a", "b", "a:b", "{a}", "{a}:b", "a b", "ä", "x{a}"];
+        let names = ["a", "b", "a:b", "{a}x", "{a}:b", "a b", "ä", "x{a}", "{a}{b}"];
         let mut all: Vec<String> = names
             .iter()
             .flat_map(|name| keys(name).map(|k| [k.lock.to_string(), k.channel.to_string()]).unwrap())
