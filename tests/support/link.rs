@@ -85,6 +85,7 @@ impl Link {
         let (server, server_twin) = twin(server);
         let link =
             Arc::new(Link { id, hub: hub.clone(), client: client_twin, server: server_twin, talk: Mutex::default() });
+        let _closing = Closing(link.clone());
         hub.state.lock().unwrap().links.insert(id, link.clone());
         hub.count(|counts| counts.accepted += 1);
         if hub.modes.borrow().refuse {
@@ -96,7 +97,6 @@ impl Link {
             () = link.carry_requests(reader(client_reads), server_writes) => {}
             () = link.carry_replies(reader(server_reads), client_writes) => {}
         }
-        link.close(false);
     }
 
     /// Ends the connection now, as a fault.
@@ -291,6 +291,15 @@ impl Link {
         if altered {
             self.hub.count(|counts| counts.replaced += 1);
         }
+    }
+}
+
+/// Closes a connection when its task ends, in whatever way.
+struct Closing(Arc<Link>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close(false);
     }
 }
 

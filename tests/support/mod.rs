@@ -60,11 +60,7 @@ pub fn seed() -> u64 {
 /// Awaits that a condition without an event of its own comes true; panics
 /// with `what` when it has not within `limit` of real time.
 #[track_caller]
-pub fn eventually<F, T>(limit: Duration, what: &str, mut check: F) -> impl Future<Output = ()>
-where
-    F: FnMut() -> T,
-    T: Future<Output = bool>,
-{
+pub fn eventually(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();
     let what = what.to_string();
     async move {

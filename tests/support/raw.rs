@@ -1,6 +1,7 @@
 //! A plain client, so that tests look at the server without the crate's eyes.
 
 use super::reply::{encode, Reply};
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -20,7 +21,7 @@ impl Raw {
 
     /// The same, where a refusal is expected.
     pub async fn try_connect(port: u16) -> Result<Raw, String> {
-        let stream = TcpStream::connect(("127.0.0.1", port))
+        let stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port)))
             .await
             .map_err(|error| format!("connect to port {port}: {error}"))?;
         stream.set_nodelay(true).unwrap();

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
@@ -27,6 +28,7 @@ pub struct Server {
     settings: Vec<(String, String)>,
     dir: TempDir,
     child: Mutex<Option<Child>>,
+    frozen: AtomicBool,
 }
 
 impl Server {
@@ -36,7 +38,8 @@ impl Server {
     }
 
     /// The same with more settings, as in redis.conf. `{dir}` in a value is
-    /// the server's own directory; a value with blanks gives several words.
+    /// the server's own directory, a value with blanks gives several words,
+    /// and a `tls-port` is chosen here whatever its value says.
     pub fn with(settings: &[(&str, &str)]) -> Server {
         for _ in 0..20 {
             if let Some(server) = Server::attempt(settings) {
@@ -77,7 +80,14 @@ impl Server {
                 tls_port = Some(port);
             }
         }
-        let server = Server { port: free_port(), tls_port, settings, dir, child: Mutex::new(None) };
+        let server = Server {
+            port: free_port(),
+            tls_port,
+            settings,
+            dir,
+            child: Mutex::new(None),
+            frozen: AtomicBool::new(false),
+        };
         server.launch().then_some(server)
     }
 
@@ -220,6 +230,7 @@ impl Server {
             let _ = child.kill();
             let _ = child.wait();
         }
+        self.frozen.store(false, Ordering::SeqCst);
     }
 
     /// A new, empty process at the same port; one that runs is killed.
@@ -235,12 +246,16 @@ impl Server {
     /// Stops the process in its tracks: it keeps its connections and answers
     /// nothing. When this returns, it stands.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP, WaitIdOptions::STOPPED);
+        if !self.frozen.swap(true, Ordering::SeqCst) {
+            self.signal(Signal::STOP, WaitIdOptions::STOPPED);
+        }
     }
 
     /// Lets a frozen process go on.
     pub fn thaw(&self) {
-        self.signal(Signal::CONT, WaitIdOptions::CONTINUED);
+        if self.frozen.swap(false, Ordering::SeqCst) {
+            self.signal(Signal::CONT, WaitIdOptions::CONTINUED);
+        }
     }
 
     fn signal(&self, signal: Signal, until: WaitIdOptions) {
