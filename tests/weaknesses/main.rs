@@ -1,5 +1,5 @@
 //! Redisson's plain lock loses wake-ups, leaves holds and hides lost locks in ways that were reproduced on the jar. Each test
-//! here is named after the id of one in the list of measurements (docs/REDISSON-WEAKNESSES.md) and shows that lockson does
+//! here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson does
 //! not have it. Real servers only.
 
 #[path = "../support/mod.rs"]
