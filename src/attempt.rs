@@ -104,6 +104,9 @@ impl Wish {
                 });
             }
         };
+        if answer.status != Status::Done && doubt.is_some() {
+            self.take_back(None, doubt);
+        }
         match answer.status {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
@@ -115,9 +118,6 @@ impl Wish {
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                if doubt.is_some() {
-                    self.take_back(None, doubt);
-                }
                 self.slot.line.busy_elsewhere();
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
@@ -126,6 +126,9 @@ impl Wish {
                 if let Some(hold) = self.slot.hold() {
                     self.core.watchdog.forget(&hold);
                     self.slot.drop_hold(hold.id, LostBy::Server);
+                }
+                if let Some(doubt) = gate.acquire.take() {
+                    self.take_back(None, Some(doubt));
                 }
                 Err(LockError::Lost { name, owner: self.core.owner_of(&self.slot.field) })
             }

@@ -42,7 +42,8 @@ pub(crate) async fn release(
         return leaving.to_server(false).await;
     }
     core.watchdog.forget(&leaving.hold);
-    match slot.line.next(core.now(), kind.hand_over.is_some()) {
+    let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none();
+    match slot.line.next(core.now(), can_hand_over) {
         Next::HandOver(heir) => leaving.to_heir(heir).await,
         Next::Release { last_of_run } => leaving.to_server(last_of_run).await,
     }
@@ -52,20 +53,19 @@ impl Leaving<'_> {
     async fn to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
         let own = u32::from(last_of_run && self.core.channels.drain(&keys.channel));
-        let lease = self.hold.lease_millis();
-        let settled = self
-            .core
-            .wire
-            .settle(
-                self.kind.release,
-                &[&keys.lock, &keys.channel],
-                &[&self.slot.field, &lease, &self.n.to_string()],
-                &self.core.patience(),
-            )
-            .await;
+        let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
+        let exact: [&str; 3] = [&self.slot.field, &lease, &n];
+        let at_most: [&str; 2] = [&self.slot.field, &left];
+        // A late copy of an acquire may have added one: then only what is left counts, not what was there.
+        let (script, args): (_, &[&str]) = match self.gate.acquire {
+            None => (self.kind.release, &exact),
+            Some(_) => (self.kind.settle, &at_most),
+        };
+        let patience = self.core.patience();
+        let settled = self.core.wire.settle(script, &[&keys.lock, &keys.channel], args, &patience).await;
         self.gate.release = self.gate.release.max(settled.doubt);
         match settled.result {
-            Ok(answer) if answer.status == Status::Done => {
+            Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
                     self.slot.line.stand_aside(self.core.now(), own + 1);
                 }
@@ -114,9 +114,12 @@ impl Leaving<'_> {
                 self.to_server(false).await
             }
             Err(fault) => {
-                // It may still happen: the waiter's next attempt waits for that, and finds what came of it.
+                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the waiter
+                // goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
+                let (core, kind, slot) = (self.core.clone(), self.kind, heir.slot.clone());
+                self.core.janitor.finish(sweep(core, kind, slot, None, settled.doubt));
                 let error = self.unanswered(fault);
                 heir.slot.line.put_back(heir.clone());
                 Err(error)
@@ -124,17 +127,18 @@ impl Leaving<'_> {
         }
     }
 
-    /// Copies of the acquire without an answer may take the lock again: look once more when they no longer can.
+    /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
-        if let Some(doubt) = self.gate.acquire.take().filter(|_| self.slot.count() == 0) {
+        if let Some(doubt) = self.gate.acquire.take() {
             self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), None, Some(doubt)));
         }
     }
 
-    fn refused(&self, answer: &Answer, doubt: bool) -> UnlockError {
+    fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
         let name = self.slot.line.keys.name.to_string();
         self.slot.drop_hold(self.hold.id, LostBy::Server);
         self.core.watchdog.forget(&self.hold);
+        self.look_after_copies();
         match &answer.status {
             Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
             Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
@@ -171,23 +175,24 @@ pub(crate) async fn sweep(
     gate: Option<Gate>,
     doubt: Option<ServerTime>,
 ) {
-    if let Some(gate) = gate {
-        settle(&core, kind, &slot).await;
-        drop(gate);
+    if let Some(mut gate) = gate {
+        settle(&core, kind, &slot, &mut gate).await;
     }
     if let Some(doubt) = doubt {
         core.wire.pass(doubt).await;
-        let _gate = slot.gate.clone().lock_owned().await;
-        settle(&core, kind, &slot).await;
+        let mut gate = slot.gate.clone().lock_owned().await;
+        settle(&core, kind, &slot, &mut gate).await;
     }
 }
 
-async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Slot) -> bool {
+async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate) -> bool {
     let keys = &slot.line.keys;
     let n = slot.count().to_string();
-    let settled =
-        core.wire.settle(kind.settle, &[&keys.lock, &keys.channel], &[&slot.field, &n], &core.patience()).await;
-    matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy))
+    let (names, args) = ([&*keys.lock, &*keys.channel], [&*slot.field, n.as_str()]);
+    let settled = core.wire.settle(kind.settle, &names, &args, &core.patience()).await;
+    // A copy of this may come late too.
+    gate.release = gate.release.max(settled.doubt);
+    matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }
 
 /// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.
@@ -195,7 +200,7 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: u64) -
     let mut gate = slot.gate.clone().lock_owned().await;
     let Some(current) = slot.hold().filter(|current| current.id == hold) else { return true };
     slot.drop_hold(hold, LostBy::Released);
-    let confirmed = settle(&core, current.kind, &slot).await;
+    let confirmed = settle(&core, current.kind, &slot, &mut gate).await;
     if let Some(doubt) = gate.acquire.take() {
         core.janitor.finish(sweep(core.clone(), current.kind, slot.clone(), None, Some(doubt)));
     }

@@ -2,14 +2,15 @@
 -- KEYS[1] lock  hash  owner -> hold count
 -- KEYS[2] channel
 -- ARGV[3] owner  ARGV[4] n
--- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} nothing to do;
---   {4, nonce, now, error} another type.
+-- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it was no
+--   higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
 -- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
 local lock, channel = KEYS[1], KEYS[2]
 local owner, n = ARGV[3], tonumber(ARGV[4])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
-if found == false or (tonumber(found) or 0) <= n then return {0, nonce, now} end
+if found == false then return {3, nonce, now} end
+if (tonumber(found) or 0) <= n then return {0, nonce, now} end
 if n > 0 then
   redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
   redis.call('HSET', lock, owner, n)
