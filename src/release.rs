@@ -96,8 +96,9 @@ impl Leaving<'_> {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
                 let ticket = Ticket::enter(self.core, self.kind, &heir.slot, answer.sent, heir.lease);
-                drop(heir_gate);
+                // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 heir.grant(ticket);
+                drop(heir_gate);
                 self.slot.leave(self.share);
                 self.look_after_copies();
                 Ok(())
