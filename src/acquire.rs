@@ -9,6 +9,7 @@ use tracing::field::{debug, display, Empty};
 use tracing::{Instrument, Span};
 
 use crate::attempt::{Contender, Wish};
+use crate::backoff::Backoff;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::kind::Table;
@@ -53,31 +54,34 @@ impl Request {
     }
 }
 
+/// What a handle wants: which lock, for whom.
+pub(crate) struct Want<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    pub(crate) kind: &'static Table,
+    pub(crate) line: &'a Arc<Line>,
+    pub(crate) field: &'a Arc<str>,
+    pub(crate) backoff: Option<&'a Backoff>,
+}
+
 /// The one path, in a span of its own.
-pub(crate) async fn acquire(
-    core: &Arc<Core>,
-    kind: &'static Table,
-    line: &Arc<Line>,
-    field: &Arc<str>,
-    request: &Request,
-) -> Result<Option<Ticket>, LockError> {
+pub(crate) async fn acquire(want: Want<'_>, request: &Request) -> Result<Option<Ticket>, LockError> {
     let span = tracing::debug_span!(
         target: "lockson",
         "acquire",
-        kind = kind.name,
-        name = &*line.keys.name,
-        owner = &**field,
+        kind = want.kind.name,
+        name = &*want.line.keys.name,
+        owner = &**want.field,
         attempts = Empty,
         waited = Empty,
         outcome = Empty,
     );
     if span.is_disabled() {
-        return contend(core, kind, line, field, request, &mut 0).await;
+        return contend(&want, request, &mut 0).await;
     }
-    let (began, mut attempts) = (core.now(), 0);
-    let outcome = contend(core, kind, line, field, request, &mut attempts).instrument(span.clone()).await;
+    let (began, mut attempts) = (want.core.now(), 0);
+    let outcome = contend(&want, request, &mut attempts).instrument(span.clone()).await;
     span.record("attempts", attempts);
-    span.record("waited", debug(core.now().since(began)));
+    span.record("waited", debug(want.core.now().since(began)));
     record(&span, &outcome);
     outcome
 }
@@ -90,17 +94,18 @@ fn record(span: &Span, outcome: &Result<Option<Ticket>, LockError>) {
     };
 }
 
-async fn contend(
-    core: &Arc<Core>,
-    kind: &'static Table,
-    line: &Arc<Line>,
-    field: &Arc<str>,
-    request: &Request,
-    attempts: &mut u32,
-) -> Result<Option<Ticket>, LockError> {
+async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Result<Option<Ticket>, LockError> {
+    let core = want.core;
     let lease = core.lease(request.lease, request.max_hold)?;
     let deadline = request.deadline()?;
-    let wish = Wish { core: core.clone(), kind, slot: line.slot(field), lease, patience: core.patience() };
+    let wish = Wish {
+        core: core.clone(),
+        kind: want.kind,
+        slot: want.line.slot(want.field),
+        lease,
+        backoff: want.backoff.cloned(),
+        patience: core.patience(),
+    };
     if request.once {
         *attempts = 1;
         return match wish.attempt(None).await? {
@@ -115,7 +120,7 @@ async fn contend(
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.
         None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
-            name: line.keys.name.to_string(),
+            name: want.line.keys.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
         }),
         None => Ok(None),

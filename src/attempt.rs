@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
+use crate::backoff::Backoff;
 use crate::clock::millis;
-use crate::error::{LockError, LostBy, Refused};
+use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
 use crate::kind::Table;
@@ -25,6 +26,8 @@ pub(crate) struct Wish {
     pub(crate) kind: &'static Table,
     pub(crate) slot: Arc<Slot>,
     pub(crate) lease: Lease,
+    /// How it waits without messages.
+    pub(crate) backoff: Option<Backoff>,
     pub(crate) patience: Patience,
 }
 
@@ -86,8 +89,11 @@ impl Wish {
         let keys = &self.slot.line.keys;
         let lease = millis(self.lease.duration()).to_string();
         let n = self.slot.count().to_string();
-        let args = [&*self.slot.field, &lease, &n];
-        let settled = self.core.wire.settle(self.kind.acquire, &[&keys.lock], &args, &patience).await;
+        let (seen, raise) = self.slot.fencing();
+        let all = [&*self.slot.field, &lease, &n, &seen, raise];
+        let args = if self.kind.fenced { &all[..] } else { &all[..3] };
+        let script = self.kind.acquire;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
         self.read(gate, settled)
     }
 
@@ -110,7 +116,7 @@ impl Wish {
         match answer.status {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
-                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, answer.sent, self.lease);
+                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, &answer, self.lease);
                 if ticket.hold.state(self.core.now()) == State::Lost {
                     let detail = "the answer took longer than the lease".to_owned();
                     return Err(LockError::Unreachable { name, detail });
@@ -134,7 +140,7 @@ impl Wish {
             }
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail }),
             Status::Tampered(found) => Err(LockError::Tampered { name, found }),
-            Status::Refused(text) => Err(LockError::Refused { name, why: Refused::NoPermission(text) }),
+            Status::Refused(why) => Err(LockError::Refused { name, why }),
         }
     }
 
@@ -156,7 +162,7 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
-        let place = wish.slot.line.join(wish.slot.clone(), wish.lease);
+        let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
         Self { wish, place, subscription: None, attempts: 0, answers: 0 }
     }
 
@@ -189,6 +195,9 @@ impl Contender {
 
     /// `true`: only from now on.
     async fn subscribe(&mut self) -> bool {
+        if self.wish.backoff.is_some() {
+            return false;
+        }
         if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
             return false;
         }
@@ -249,7 +258,11 @@ impl Contest for Contender {
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let cap = self.wish.core.wire.jittered(self.wish.core.settings.wait_cap);
+        let wire = &self.wish.core.wire;
+        let cap = match &self.wish.backoff {
+            Some(backoff) => backoff.pause(self.attempts, |pause| wire.jittered(pause)),
+            None => wire.jittered(self.wish.core.settings.wait_cap),
+        };
         // A millisecond on top, as the server rounds down.
         left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
     }

@@ -6,20 +6,23 @@ use std::time::Duration;
 
 use crate::backend::fred::Target;
 use crate::backend::Script;
+use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
 use crate::error::Refused;
 use crate::hold::State;
 use crate::keys::Keys;
 use crate::kind::Kind;
+use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
+use crate::kinds::spin::Spin;
 use crate::lock::Lock;
 use crate::owner::Owner;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::{Core, Session};
 
 static PREFLIGHT: Script =
-    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")));
+    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
 
 /// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it, and its tasks
 /// run on the runtime that it was made on.
@@ -96,6 +99,17 @@ impl Locks {
     /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its owner
     /// can't take it again.
     pub fn mutex(&self, name: &str) -> Lock<NonReentrant> {
+        self.handle(name)
+    }
+
+    /// The reentrant lock of this name without subscriptions and messages (Redisson's `getSpinLock`): see [`Spin`].
+    pub fn spin_lock(&self, name: &str, backoff: Backoff) -> Lock<Spin> {
+        self.handle(name).spinning(backoff)
+    }
+
+    /// The reentrant lock of this name with a token for every hold (Redisson's `getFencedLock`): see
+    /// [`FencedGuard`](crate::FencedGuard).
+    pub fn fenced_lock(&self, name: &str) -> Lock<Fenced> {
         self.handle(name)
     }
 

@@ -13,13 +13,12 @@ use crate::hold::{Hold, Lease, Share, Slot, State};
 use crate::kind::Table;
 use crate::owner::Owner;
 use crate::release::release;
-use crate::script::Status;
+use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
     core: Arc<Core>,
-    kind: &'static Table,
     slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
@@ -27,18 +26,22 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// The server confirmed it, by a call sent at `sent`.
+    /// The server confirmed it.
     pub(crate) fn enter(
         core: &Arc<Core>,
         kind: &'static Table,
         slot: &Arc<Slot>,
-        sent: crate::clock::Moment,
+        answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(kind, core.renewal(kind), sent, lease);
-        core.watchdog.watch(&hold, sent);
+        let hold = slot.enter(kind, core.renewal(kind), answer.sent, lease);
+        if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
+            slot.line.saw_token(token);
+            hold.set_token(token);
+        }
+        core.watchdog.watch(&hold, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
-        Self { core: core.clone(), kind, slot: slot.clone(), hold, watched, armed: true }
+        Self { core: core.clone(), slot: slot.clone(), hold, watched, armed: true }
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -50,7 +53,7 @@ impl Ticket {
     fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.armed = false;
         let share = Share::Guard { hold: self.hold.id, watched: self.watched };
-        release(self.core.clone(), self.kind, self.slot.clone(), share)
+        release(self.core.clone(), self.slot.clone(), share)
     }
 }
 
@@ -95,6 +98,11 @@ impl Guard {
     /// The name of the lock, without the client's prefix.
     pub fn name(&self) -> &str {
         &self.ticket.slot.line.keys.name
+    }
+
+    /// The fencing token of the hold; 0 where its kind has none.
+    pub(crate) fn token(&self) -> u64 {
+        self.ticket.hold.token()
     }
 
     /// The owner that the lock was taken for.
@@ -201,7 +209,7 @@ impl Guard {
     }
 
     async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let Ticket { core, slot, hold, kind, .. } = &self.ticket;
+        let Ticket { core, slot, hold, .. } = &self.ticket;
         let _gate = slot.gate.lock().await;
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
@@ -212,7 +220,9 @@ impl Guard {
         }
         let ms = lease.map_or(0, millis).to_string();
         let keys = &slot.line.keys;
-        let settled = core.wire.settle(kind.extend, &[&keys.lock], &[&slot.field, &ms], &core.patience()).await;
+        let script = hold.kind.extend;
+        let names = keys.of(script.keys);
+        let settled = core.wire.settle(script, &names, &[&slot.field, &ms], &core.patience()).await;
         let name = keys.name.to_string();
         let answer = settled.result.map_err(|fault| crate::lock::query_error(&name, fault))?;
         match (&answer.status, lease) {

@@ -76,6 +76,8 @@ pub(crate) struct Hold {
     pub(crate) changed: Notify,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
+    /// Its fencing token, 0 for none.
+    token: AtomicU64,
 }
 
 impl Hold {
@@ -101,6 +103,7 @@ impl Hold {
             }),
             changed: Notify::new(),
             reported: AtomicBool::new(false),
+            token: AtomicU64::new(0),
         };
         hold.entered(sent, lease);
         Arc::new(hold)
@@ -108,6 +111,14 @@ impl Hold {
 
     fn validity(&self) -> MutexGuard<'_, Validity> {
         self.validity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_token(&self, token: u64) {
+        self.token.store(token, Ordering::Release);
     }
 
     /// It was taken once more: the lease only grows.
@@ -342,6 +353,12 @@ impl Slot {
             counts.bare.push(watched);
             hold.set_bare(counts.bare.len());
         }
+    }
+
+    /// What a fencing acquire is told: the highest token seen here, and whether this hold has none yet.
+    pub(crate) fn fencing(&self) -> (String, &'static str) {
+        let has_token = self.hold().is_some_and(|hold| hold.token() > 0);
+        (self.line.token().to_string(), if has_token { "0" } else { "1" })
     }
 
     /// The hold that `share` is part of, and the count before it is given back. `None`: there is no such share.

@@ -34,6 +34,14 @@ pub enum NameError {
     Reserved(String),
 }
 
+/// What a name stands for in a script's KEYS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Lock,
+    Channel,
+    Token,
+}
+
 /// The names of one lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
@@ -43,6 +51,8 @@ pub(crate) struct Keys {
     pub(crate) lock: Arc<str>,
     /// Where a release is announced.
     pub(crate) channel: Arc<str>,
+    /// The last fencing token.
+    pub(crate) token: Arc<str>,
 }
 
 impl Keys {
@@ -68,7 +78,18 @@ impl Keys {
         if only_a_tag || hash_tag(&lock) != hash_tag(&channel) {
             return Err(NameError::Braces(lock));
         }
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into() })
+        let token = tagged("redisson_lock_token", &lock);
+        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), token: token.into() })
+    }
+
+    /// The KEYS of a script.
+    pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
+        let name = |key: &Key| match key {
+            Key::Lock => &*self.lock,
+            Key::Channel => &*self.channel,
+            Key::Token => &*self.token,
+        };
+        keys.iter().map(name).collect()
     }
 }
 
@@ -126,7 +147,7 @@ mod tests {
         let names = ["a", "b", "a:b", "{a}x", "{a}:b", "a b", "ä", "x{a}", "{a}{b}"];
         let mut all: Vec<String> = names
             .iter()
-            .flat_map(|name| keys(name).map(|k| [k.lock.to_string(), k.channel.to_string()]).unwrap())
+            .flat_map(|name| keys(name).map(|k| [k.lock, k.channel, k.token].map(|key| key.to_string())).unwrap())
             .collect();
         let before = all.len();
         all.sort();

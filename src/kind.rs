@@ -2,12 +2,29 @@
 
 use crate::backend::Script;
 
+/// A script of `lua/`, with its KEYS.
+macro_rules! script {
+    ($file:literal, [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
+            $file,
+            concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/", $file, ".lua"))),
+            &[$($key),*],
+        );
+        &SCRIPT
+    }};
+}
+pub(crate) use script;
+
 /// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
 #[derive(Debug)]
 pub struct Table {
     pub(crate) name: &'static str,
     /// Whether the same owner may enter again.
     pub(crate) reentrant: bool,
+    /// Whether a release is announced on the channel.
+    pub(crate) announces: bool,
+    /// Whether each hold has a fencing token.
+    pub(crate) fenced: bool,
     pub(crate) acquire: &'static Script,
     pub(crate) release: &'static Script,
     /// From one owner of this process to another, in one script.

@@ -7,6 +7,7 @@
 mod acquire;
 mod attempt;
 mod backend;
+mod backoff;
 mod client;
 mod clock;
 mod config;
@@ -31,6 +32,7 @@ mod watchdog;
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Reply};
+pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockError};
@@ -38,7 +40,9 @@ pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
 pub use kind::Kind;
+pub use kinds::fenced::{Fenced, FencedGuard};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
+pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use owner::{InvalidOwner, Owner};
 
@@ -46,3 +50,7 @@ pub use owner::{InvalidOwner, Owner};
 pub type ReentrantLock = Lock<Reentrant>;
 /// The lock of [`Locks::mutex`].
 pub type Mutex = Lock<NonReentrant>;
+/// The lock of [`Locks::spin_lock`].
+pub type SpinLock = Lock<Spin>;
+/// The lock of [`Locks::fenced_lock`].
+pub type FencedLock = Lock<Fenced>;

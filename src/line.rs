@@ -2,6 +2,7 @@
 //! in. Rule 16 of docs/PROTOCOL.md.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::clock::Moment;
 use crate::guard::Ticket;
 use crate::hold::{Lease, Slot};
 use crate::keys::Keys;
+use crate::kind::Table;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -21,6 +23,8 @@ const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 const LONGEST_ASIDE: Duration = Duration::from_millis(50);
 /// .. and when none came for a while: a subscription may linger without a waiter.
 const SHORTEST_ASIDE: Duration = Duration::from_millis(2);
+/// How long where no message tells whether anybody else waits.
+const BLIND_ASIDE: Duration = Duration::from_micros(300);
 
 /// What a waiter finds.
 #[derive(Default)]
@@ -39,6 +43,7 @@ pub(crate) enum Mail {
 /// A waiter's place in the line.
 pub(crate) struct Place {
     pub(crate) slot: Arc<Slot>,
+    pub(crate) kind: &'static Table,
     pub(crate) lease: Lease,
     mail: Mutex<Mail>,
     pub(crate) bell: Notify,
@@ -119,11 +124,13 @@ struct State {
 pub(crate) struct Line {
     pub(crate) keys: Keys,
     state: Mutex<State>,
+    /// The highest fencing token that this client has seen.
+    token: AtomicU64,
 }
 
 impl Line {
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, state: Mutex::default() }
+        Self { keys, state: Mutex::default(), token: AtomicU64::new(0) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -146,8 +153,8 @@ impl Line {
     }
 
     /// Takes a place at the end of the line.
-    pub(crate) fn join(&self, slot: Arc<Slot>, lease: Lease) -> Arc<Place> {
-        let place = Arc::new(Place { slot, lease, mail: Mutex::default(), bell: Notify::new() });
+    pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table, lease: Lease) -> Arc<Place> {
+        let place = Arc::new(Place { slot, kind, lease, mail: Mutex::default(), bell: Notify::new() });
         let mut state = self.state();
         state.queue.push_back(place.clone());
         state.wake_head();
@@ -170,6 +177,14 @@ impl Line {
         }
         drop(state);
         drop(left);
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn saw_token(&self, token: u64) {
+        self.token.fetch_max(token, Ordering::Relaxed);
     }
 
     /// A hold of this process began.
@@ -230,10 +245,14 @@ impl Line {
     }
 
     /// The last release of a run was heard elsewhere: others go first.
-    pub(crate) fn stand_aside(&self, now: Moment, messages: u32) {
+    /// Where nobody can tell (`messages` is `None`), they get a chance, no more.
+    pub(crate) fn stand_aside(&self, now: Moment, messages: Option<u32>) {
         let mut state = self.state();
-        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
-        state.aside = Some(Aside { until: now.after(span), messages });
+        let span = match messages {
+            Some(_) => state.aside_span.unwrap_or(LONGEST_ASIDE),
+            None => BLIND_ASIDE,
+        };
+        state.aside = Some(Aside { until: now.after(span), messages: messages.unwrap_or(u32::MAX >> 1) });
     }
 
     /// Whether to stand aside still.

@@ -9,14 +9,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::acquire::{acquire, Request};
+use crate::acquire::{acquire, Request, Want};
+use crate::backend::Script;
+use crate::backoff::Backoff;
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
 use crate::keys::NameError;
 use crate::kind::Kind;
 use crate::line::Line;
-use crate::owner::{field, Owner};
+use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
@@ -86,6 +88,8 @@ pub struct Lock<K: Kind> {
     name: Arc<str>,
     line: Result<Arc<Line>, NameError>,
     owner: Option<Owner>,
+    transaction: Option<Owner>,
+    backoff: Option<Backoff>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -96,6 +100,8 @@ impl<K: Kind> Clone for Lock<K> {
             name: self.name.clone(),
             line: self.line.clone(),
             owner: self.owner.clone(),
+            transaction: self.transaction.clone(),
+            backoff: self.backoff.clone(),
             kind: PhantomData,
         }
     }
@@ -113,7 +119,11 @@ impl<K: Kind> fmt::Debug for Lock<K> {
 
 impl<K: Kind> Lock<K> {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
-        Self { session, name: name.into(), line, owner: None, kind: PhantomData }
+        Self { session, name: name.into(), line, owner: None, transaction: None, backoff: None, kind: PhantomData }
+    }
+
+    pub(crate) fn spinning(self, backoff: Backoff) -> Self {
+        Self { backoff: Some(backoff), ..self }
     }
 
     /// The name, without the client's prefix.
@@ -124,6 +134,16 @@ impl<K: Kind> Lock<K> {
     /// The same lock for another owner, in place of the scope, task or thread that calls.
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { owner: Some(owner.clone()), ..self.clone() }
+    }
+
+    /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
+    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes with it.
+    ///
+    /// # Errors
+    /// [`InvalidOwner`] for an id that no owner may have.
+    pub fn in_transaction(&self, id: &str) -> Result<Self, InvalidOwner> {
+        let transaction = Some(if id.contains(':') { Err(InvalidOwner) } else { id.parse() }?);
+        Ok(Self { transaction, ..self.clone() })
     }
 
     /// Waits until the lock is held. It is a bare hold: renewed until [`unlock`](Lock::unlock),
@@ -139,7 +159,7 @@ impl<K: Kind> Lock<K> {
         self.hold().await.map(Ticket::keep_bare)
     }
 
-    async fn hold(&self) -> Result<Ticket, LockError> {
+    pub(crate) async fn hold(&self) -> Result<Ticket, LockError> {
         // Without a limit the wait ends in a hold or an error.
         self.contend(&Request::default()).await?.ok_or(LockError::Closed)
     }
@@ -185,7 +205,7 @@ impl<K: Kind> Lock<K> {
         Ok(Guard::new(self.hold().await?, self.session.clone()))
     }
 
-    async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
+    pub(crate) async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
         let ticket = self.contend(request).await?;
         Ok(ticket.map(|ticket| Guard::new(ticket, self.session.clone())))
     }
@@ -205,7 +225,7 @@ impl<K: Kind> Lock<K> {
         if slot.count() == 0 {
             return Err(crate::release::not_held(core, &slot));
         }
-        let work = release(core.clone(), K::TABLE, slot, Share::Bare);
+        let work = release(core.clone(), slot, Share::Bare);
         core.janitor.carry(|_| work).await
     }
 
@@ -252,7 +272,7 @@ impl<K: Kind> Lock<K> {
     /// Safe.
     pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
         let line = self.line.clone()?;
-        let answer = self.ask(K::TABLE.inspect, &[&line.keys.lock], &[]).await?;
+        let answer = self.ask(&line, K::TABLE.inspect, &[]).await?;
         if answer.status != Status::Done {
             return Ok(None);
         }
@@ -296,7 +316,7 @@ impl<K: Kind> Lock<K> {
 
     async fn force(&self, field: &str) -> Result<bool, QueryError> {
         let line = self.line.clone()?;
-        let answer = self.ask(K::TABLE.force, &[&line.keys.lock, &line.keys.channel], &[field]).await?;
+        let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
             tracing::warn!(target: "lockson", name = &*self.name, owner = field, "a hold was ended by force");
@@ -304,19 +324,15 @@ impl<K: Kind> Lock<K> {
         Ok(ended)
     }
 
-    async fn ask(
-        &self,
-        script: &'static crate::backend::Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> Result<Answer, QueryError> {
+    async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
         let core = self.core();
         if core.is_closing() {
             return Err(QueryError::Closed);
         }
-        let settled = core.wire.settle(script, keys, args, &core.patience()).await;
+        let settled = core.wire.settle(script, &line.keys.of(script.keys), args, &core.patience()).await;
         let answer = settled.result.map_err(|fault| query_error(&self.name, fault))?;
         match &answer.status {
+            Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
                 Err(QueryError::WrongType { name: self.name.to_string(), detail: detail.clone() })
             }
@@ -329,15 +345,18 @@ impl<K: Kind> Lock<K> {
     }
 
     fn field(&self) -> Arc<str> {
-        match &self.owner {
-            Some(owner) => field(&self.core().client_id, owner),
-            None => field(&self.core().client_id, &Owner::current()),
+        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        match &self.transaction {
+            Some(id) => field(&self.core().client_id, &owner.within(id)),
+            None => field(&self.core().client_id, &owner),
         }
     }
 
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line.clone()?;
-        acquire(self.core(), K::TABLE, &line, &self.field(), request).await
+        let (core, field) = (self.core(), self.field());
+        let want = Want { core, kind: K::TABLE, line: &line, field: &field, backoff: self.backoff.as_ref() };
+        acquire(want, request).await
     }
 }
 

@@ -51,6 +51,9 @@ impl Owner {
     /// # Errors
     /// An id that is empty, longer than 250 bytes, or that has a colon or a control character.
     pub fn named(id: impl AsRef<str>) -> Result<Self, InvalidOwner> {
+        if id.as_ref().contains(':') {
+            return Err(InvalidOwner);
+        }
         format!("named-{}", id.as_ref()).parse()
     }
 
@@ -68,6 +71,11 @@ impl Owner {
     /// Runs a future in which this is the owner. What the future spawns is outside of it.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         SCOPE.scope(self, future).await
+    }
+
+    /// This owner within a transaction.
+    pub(crate) fn within(&self, transaction: &Self) -> Self {
+        Self(format!("{}:{}", self.0, transaction.0).into())
     }
 
     /// The owner, as text.
@@ -108,17 +116,18 @@ impl FromStr for Owner {
 
     /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
-        let id = text.strip_prefix("named-").unwrap_or(text);
-        if id.is_empty() || text.len() > LONGEST || text.contains(|c: char| c == ':' || c.is_control()) {
+        // An owner within a transaction is two, with a colon between; a write lock of Java's has one too.
+        let bad = |part: &str| part.is_empty() || part.strip_prefix("named-").is_some_and(str::is_empty);
+        if text.split(':').any(bad) || text.len() > LONGEST || text.contains(char::is_control) {
             return Err(InvalidOwner);
         }
         Ok(Self(text.into()))
     }
 }
 
-/// An owner must be 1 to 256 bytes without a colon and without control characters: the colon parts it from the client id.
+/// An owner is 1 to 256 bytes without control characters; a name or an id in it has no colon, which parts it from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an owner is 1 to 256 bytes without ':' and without control characters")]
+#[error("an owner is 1 to 256 bytes without control characters, and a name in it has no ':'")]
 pub struct InvalidOwner;
 
 /// The field of one owner of one client, as Redisson writes it.

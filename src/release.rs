@@ -29,14 +29,11 @@ struct Leaving<'a> {
 }
 
 /// Gives one share back. Once polled it is carried out: callers run it as carried work or in the janitor.
-pub(crate) async fn release(
-    core: Arc<Core>,
-    kind: &'static Table,
-    slot: Arc<Slot>,
-    share: Share,
-) -> Result<(), UnlockError> {
+pub(crate) async fn release(core: Arc<Core>, slot: Arc<Slot>, share: Share) -> Result<(), UnlockError> {
     let gate = slot.gate.clone().lock_owned().await;
     let Some((hold, n)) = slot.has(share) else { return Err(not_held(&core, &slot)) };
+    // By the kind that took it: a release through another kind's handle wakes the same waiters.
+    let kind = hold.kind;
     let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate };
     if n > 1 {
         return leaving.to_server(false).await;
@@ -62,12 +59,14 @@ impl Leaving<'_> {
             Some(_) => (self.kind.settle, &at_most),
         };
         let patience = self.core.patience();
-        let settled = self.core.wire.settle(script, &[&keys.lock, &keys.channel], args, &patience).await;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
         self.gate.release = self.gate.release.max(settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
-                if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
-                    self.slot.line.stand_aside(self.core.now(), own + 1);
+                if last_of_run && !self.kind.announces {
+                    self.slot.line.stand_aside(self.core.now(), None);
+                } else if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
+                    self.slot.line.stand_aside(self.core.now(), Some(own + 1));
                 }
                 self.slot.leave(self.share);
                 self.look_after_copies();
@@ -79,23 +78,22 @@ impl Leaving<'_> {
     }
 
     async fn to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
-        let (Some(script), Ok(mut heir_gate)) = (self.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
+        let (Some(script), Ok(mut heir_gate)) = (heir.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
             // The waiter is busy with an attempt of its own.
             self.slot.line.put_back(heir);
             return self.to_server(false).await;
         };
         let lease = crate::clock::millis(heir.lease.duration()).to_string();
-        let keys = &self.slot.line.keys;
-        let settled = self
-            .core
-            .wire
-            .settle(script, &[&keys.lock], &[&self.slot.field, &heir.slot.field, &lease], &self.core.patience())
-            .await;
+        let keys = self.slot.line.keys.of(script.keys);
+        let seen = self.slot.line.token().to_string();
+        let all = [&*self.slot.field, &heir.slot.field, &lease, &seen];
+        let args = if heir.kind.fenced { &all[..] } else { &all[..3] };
+        let settled = self.core.wire.settle(script, &keys, args, &self.core.patience()).await;
         self.gate.release = self.gate.release.max(settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket = Ticket::enter(self.core, self.kind, &heir.slot, answer.sent, heir.lease);
+                let ticket = Ticket::enter(self.core, heir.kind, &heir.slot, &answer, heir.lease);
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 heir.grant(ticket);
                 drop(heir_gate);
@@ -119,7 +117,7 @@ impl Leaving<'_> {
                 // goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
-                let (core, kind, slot) = (self.core.clone(), self.kind, heir.slot.clone());
+                let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());
                 self.core.janitor.finish(sweep(core, kind, slot, None, settled.doubt));
                 let error = self.unanswered(fault);
                 heir.slot.line.put_back(heir.clone());
@@ -143,7 +141,8 @@ impl Leaving<'_> {
         match &answer.status {
             Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
             Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
-            Status::NotHeld | Status::Done | Status::Busy | Status::Refused(_) => {
+            Status::Refused(why) => UnlockError::Refused { name, why: why.clone() },
+            Status::NotHeld | Status::Done | Status::Busy => {
                 let owner = self.core.owner_of(&self.slot.field);
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
@@ -189,8 +188,8 @@ pub(crate) async fn sweep(
 async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate) -> bool {
     let keys = &slot.line.keys;
     let n = slot.count().to_string();
-    let (names, args) = ([&*keys.lock, &*keys.channel], [&*slot.field, n.as_str()]);
-    let settled = core.wire.settle(kind.settle, &names, &args, &core.patience()).await;
+    let args = [&*slot.field, n.as_str()];
+    let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
     gate.release = gate.release.max(settled.doubt);
     matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))

@@ -20,7 +20,7 @@ pub(crate) enum Status {
     NotHeld,
     WrongType(String),
     Tampered(String),
-    Refused(String),
+    Refused(Refused),
 }
 
 /// A script's answer.
@@ -211,9 +211,9 @@ impl Wire {
             1 => Status::Done,
             2 => return Fate::Late,
             3 => Status::NotHeld,
-            4 => Status::WrongType(take_text(&mut rest)),
+            4 => wrong_type(take_text(&mut rest)),
             5 => Status::Tampered(take_text(&mut rest)),
-            6 => Status::Refused(take_text(&mut rest)),
+            6 => Status::Refused(refused_in_words(take_text(&mut rest))),
             other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
         };
         Fate::Answered(Answer { status, rest, sent })
@@ -257,6 +257,18 @@ fn take_text(rest: &mut Vec<Item>) -> String {
         Some(Item::Int(value)) => value.to_string(),
         Some(Item::Nil) | None => String::new(),
     }
+}
+
+/// The command that would tell the type may be the one that is not allowed.
+fn wrong_type(text: String) -> Status {
+    match Refusal::of_reply(&text) {
+        Some(refusal) => Status::Refused(refused(refusal)),
+        None => Status::WrongType(text),
+    }
+}
+
+fn refused_in_words(text: String) -> Refused {
+    refused(Refusal::of_reply(&text).unwrap_or(Refusal::Other(text)))
 }
 
 fn refused(refusal: Refusal) -> Refused {

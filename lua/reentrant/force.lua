@@ -1,6 +1,6 @@
 -- reentrant/force.lua: end whatever hold there is, or only one owner's.
 -- KEYS[1] lock  hash  owner -> hold count
--- KEYS[2] channel
+-- KEYS[2] channel  left out by the spin lock, which announces nothing
 -- ARGV[3] owner, empty for anybody
 -- Returns {1, nonce, now, receivers} ended; {0, nonce, now} nothing was held, or not by this owner; {4, nonce, now, error} another type.
 -- Redisson: RedissonLock.forceUnlockAsync. Differs: deletes nothing but a lock, and can be asked for one owner.
@@ -11,6 +11,6 @@ if fields.err then return {4, nonce, now, fields.err} end
 if not fields[1] then return {0, nonce, now} end
 if owner ~= '' and redis.call('HEXISTS', lock, owner) == 0 then return {0, nonce, now} end
 redis.call('DEL', lock)
-local receivers = redis.pcall('PUBLISH', channel, '0')
-if type(receivers) == 'table' then receivers = -1 end
+local receivers = channel and redis.pcall('PUBLISH', channel, '0')
+if type(receivers) ~= 'number' then receivers = -1 end
 return {1, nonce, now, receivers}

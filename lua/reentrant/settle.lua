@@ -1,6 +1,6 @@
 -- reentrant/settle.lua: make the owner's count what the client's registry says. Lowers it, never raises it.
 -- KEYS[1] lock  hash  owner -> hold count
--- KEYS[2] channel
+-- KEYS[2] channel  left out by the spin lock, which announces nothing
 -- ARGV[3] owner  ARGV[4] n
 -- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it was no
 --   higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
@@ -17,6 +17,6 @@ if n > 0 then
   return {1, nonce, now, -1}
 end
 redis.call('HDEL', lock, owner)
-local receivers = redis.pcall('PUBLISH', channel, '0')
-if type(receivers) == 'table' then receivers = -1 end
+local receivers = channel and redis.pcall('PUBLISH', channel, '0')
+if type(receivers) ~= 'number' then receivers = -1 end
 return {1, nonce, now, receivers}

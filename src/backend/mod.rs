@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use ::futures::future::BoxFuture;
 
+use crate::keys::Key;
+
 /// A Lua file of `lua/`, as it is sent.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -16,13 +18,15 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     /// The text, joined at compile time.
     pub(crate) text: &'static str,
+    /// Its KEYS, of one lock.
+    pub(crate) keys: &'static [Key],
     /// What EVALSHA names it by; the backend that needs it fills it in once.
     pub(crate) sha: OnceLock<String>,
 }
 
 impl Script {
-    pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
-        Self { name, text, sha: OnceLock::new() }
+    pub(crate) const fn new(name: &'static str, text: &'static str, keys: &'static [Key]) -> Self {
+        Self { name, text, keys, sha: OnceLock::new() }
     }
 }
 

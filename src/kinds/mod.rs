@@ -1,3 +1,5 @@
-//! The kinds of locks: a table each.
+//! The kinds of locks: a table each, and its own verbs.
 
+pub(crate) mod fenced;
 pub(crate) mod reentrant;
+pub(crate) mod spin;

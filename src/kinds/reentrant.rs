@@ -1,29 +1,21 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
-use crate::backend::Script;
-use crate::kind::{Kind, Sealed, Table};
+use crate::keys::Key::{Channel, Lock};
+use crate::kind::{script, Kind, Sealed, Table};
 
-macro_rules! script {
-    ($verb:literal) => {{
-        static SCRIPT: Script = Script::new(
-            concat!("reentrant/", $verb),
-            concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/reentrant/", $verb, ".lua"))),
-        );
-        &SCRIPT
-    }};
-}
-
-static REENTRANT: Table = Table {
+pub(super) static REENTRANT: Table = Table {
     name: "lock",
     reentrant: true,
-    acquire: script!("acquire"),
-    release: script!("release"),
-    hand_over: Some(script!("hand_over")),
-    renew: script!("renew"),
-    settle: script!("settle"),
-    extend: script!("extend"),
-    inspect: script!("inspect"),
-    force: script!("force"),
+    announces: true,
+    fenced: false,
+    acquire: script!("reentrant/acquire", [Lock]),
+    release: script!("reentrant/release", [Lock, Channel]),
+    hand_over: Some(script!("reentrant/hand_over", [Lock])),
+    renew: script!("reentrant/renew", [Lock]),
+    settle: script!("reentrant/settle", [Lock, Channel]),
+    extend: script!("reentrant/extend", [Lock]),
+    inspect: script!("reentrant/inspect", [Lock]),
+    force: script!("reentrant/force", [Lock, Channel]),
 };
 
 static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };

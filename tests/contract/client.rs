@@ -45,9 +45,7 @@ pub async fn shutdown_ends_waits(case: Case) {
             tokio::spawn(async move { lock.lock().await })
         })
         .collect();
-    while b.health().subscriptions == 0 {
-        tokio::task::yield_now().await;
-    }
+    case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
     for waiter in waiters {
         assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(LockError::Closed));
@@ -101,9 +99,7 @@ pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
         let lock = case.lock(&b);
         async move { lock.guard().await }
     });
-    while b.health().subscriptions == 0 {
-        tokio::task::yield_now().await;
-    }
+    case.until_waiting(&b).await;
     // Let the waiter's second attempt pass, so that only a message can wake it.
     tokio::time::sleep(ms(200)).await;
     case.ask(&["DEL", &case.name]).await;

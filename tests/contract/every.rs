@@ -87,10 +87,7 @@ pub async fn a_release_wakes_the_other_client(case: Case) {
         let lock = case.lock(&b);
         async move { lock.guard().await.unwrap().unlock().await }
     });
-    let channel = format!("redisson_lock__channel:{{{}}}", case.name);
-    while !case.ask(&["PUBSUB", "NUMSUB", &channel]).await.ends_with('1') && b.health().subscriptions == 0 {
-        tokio::task::yield_now().await;
-    }
+    case.until_waiting(&b).await;
     let began = Instant::now();
     guard.unlock().await.unwrap();
     patient("the message wakes the waiter", waiter).await.unwrap().unwrap();
@@ -266,9 +263,7 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
         let lock = case.lock(&b);
         async move { lock.lock().await }
     });
-    while b.health().subscriptions == 0 {
-        tokio::time::sleep(ms(1)).await;
-    }
+    case.until_waiting(&b).await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
     guard.unlock().await.unwrap();
@@ -459,9 +454,7 @@ pub async fn a_key_without_ttl_is_asked_again(case: Case) {
         let lock = case.lock(&locks);
         async move { lock.guard().await }
     });
-    while locks.health().subscriptions == 0 {
-        tokio::time::sleep(ms(1)).await;
-    }
+    case.until_waiting(&locks).await;
     assert!(!waiter.is_finished());
     case.ask(&["DEL", &case.name]).await;
     patient("the waiter looks again", waiter).await.unwrap().unwrap().unlock().await.unwrap();

@@ -7,16 +7,20 @@ mod support;
 
 mod client;
 mod every;
+mod fenced;
 mod reentry;
+mod spin;
 mod verbs;
 mod world;
 
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 2] = [
+const FACTORIES: [(&str, Factory); 4] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
+    ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
+    ("fenced_lock", |locks, name| std::sync::Arc::new(locks.fenced_lock(name))),
 ];
 
 macro_rules! cases {
@@ -78,23 +82,30 @@ macro_rules! every {
     };
 }
 
+macro_rules! reentry {
+    ($factory:expr) => {
+        cases!($factory, reentry:
+            entering_again_counts,
+            joined_futures_share_an_owner,
+            scopes_part_joined_futures,
+            re_entry_passes_waiters_by,
+            the_lease_only_grows,
+            an_inner_release_never_shortens,
+            a_lost_outer_hold_is_said,
+            the_hold_limit,
+        );
+    };
+}
+
 mod lock {
     every!(crate::FACTORIES[0].1);
-    cases!(crate::FACTORIES[0].1, reentry:
-        entering_again_counts,
-        joined_futures_share_an_owner,
-        scopes_part_joined_futures,
-        re_entry_passes_waiters_by,
-        the_lease_only_grows,
-        an_inner_release_never_shortens,
-        a_lost_outer_hold_is_said,
-        the_hold_limit,
-    );
+    reentry!(crate::FACTORIES[0].1);
     cases!(crate::FACTORIES[0].1, verbs:
         who_holds_it,
         force_unlock_frees_and_wakes,
         force_unlock_if_asks_who,
         names_and_debug,
+        transactions_of_one_task_exclude_each_other,
     );
     cases!(crate::FACTORIES[0].1, client:
         labels_never_make_two_clients_one,
@@ -110,6 +121,32 @@ mod lock {
 mod mutex {
     every!(crate::FACTORIES[1].1);
     cases!(crate::FACTORIES[1].1, verbs: a_mutex_is_not_entered_again, who_holds_it, force_unlock_frees_and_wakes);
+}
+
+mod spin_lock {
+    every!(crate::FACTORIES[2].1);
+    reentry!(crate::FACTORIES[2].1);
+    cases!(crate::FACTORIES[2].1, spin:
+        it_says_nothing,
+        the_wait_limit_is_kept,
+        it_excludes_the_other_kinds,
+        its_own_back_off_is_asked,
+    );
+}
+
+mod fenced_lock {
+    every!(crate::FACTORIES[3].1);
+    reentry!(crate::FACTORIES[3].1);
+    cases!(crate::FACTORIES[3].1, fenced:
+        tokens_rise,
+        a_re_entry_keeps_the_token,
+        a_hand_over_raises_the_token,
+        a_token_rises_over_data_loss,
+        a_token_is_exact_beyond_2_53,
+        javas_counter_is_continued,
+        a_retry_keeps_the_token,
+        a_token_key_of_another_type_is_refused,
+    );
 }
 
 /// A factory that is added to `Locks` without a place in this suite fails here.

@@ -35,9 +35,7 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
         let lock = case.lock(&b);
         async move { lock.guard().await }
     });
-    while b.health().subscriptions == 0 {
-        tokio::task::yield_now().await;
-    }
+    case.until_waiting(&b).await;
     assert!(a.lock(&case.name).force_unlock().await.unwrap());
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
     assert!(guard.verify().await.is_err());
@@ -88,4 +86,21 @@ pub async fn a_mutex_is_not_entered_again(case: Case) {
     lock.unlock().await.unwrap();
     mutex.unlock().await.unwrap();
     assert!(case.is_free().await);
+}
+
+/// Redisson's transactions: the owner with the id appended.
+pub async fn transactions_of_one_task_exclude_each_other(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name).owned_by(&Owner::named("task").unwrap());
+    let (one, two) = (lock.in_transaction("a1").unwrap(), lock.in_transaction("b2").unwrap());
+    one.lock().await.unwrap();
+    assert_eq!(case.ask(&["HKEYS", &case.name]).await, format!("{}:named-task:a1", locks.client_id()));
+    assert!(!two.try_lock().await.unwrap() && !lock.try_lock().await.unwrap());
+    assert!(one.try_lock().await.unwrap());
+    assert_eq!(one.holder().await.unwrap().unwrap().owner.as_str(), "named-task:a1");
+    assert!(two.unlock().await.is_err() && lock.unlock().await.is_err());
+    one.unlock().await.unwrap();
+    one.unlock().await.unwrap();
+    assert!(two.try_lock().await.unwrap());
+    assert!(lock.in_transaction("").is_err() && lock.in_transaction("a:b").is_err());
 }

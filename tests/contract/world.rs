@@ -49,6 +49,16 @@ impl Case {
         (self.factory)(locks, &self.name)
     }
 
+    /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a moment.
+    pub async fn until_waiting(&self, client: &Locks) {
+        if format!("{:?}", self.lock(client)).contains("spin") {
+            return tokio::time::sleep(ms(50)).await;
+        }
+        while client.health().subscriptions == 0 {
+            tokio::time::sleep(ms(1)).await;
+        }
+    }
+
     /// Asks the server itself. Nothing is `nil`, a list is its members with blanks between.
     pub async fn ask(&self, args: &[&str]) -> String {
         match &self.world {

@@ -1,0 +1,84 @@
+//! How long a spinning waiter sleeps between attempts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pauses of a [`SpinLock`](crate::SpinLock): by the number of attempts that found it busy.
+///
+/// # Default
+/// [`Backoff::exponential`] from 1 ms to 128 ms, as Redisson; with full jitter, which Redisson has nearly none of.
+#[derive(Clone)]
+pub struct Backoff(Policy);
+
+#[derive(Clone)]
+enum Policy {
+    Exponential { first: Duration, longest: Duration },
+    Constant(Duration),
+    Own(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+}
+
+impl Backoff {
+    /// A random pause between nothing and `first`, doubled with each attempt up to `longest`.
+    pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Self(Policy::Exponential { first, longest })
+    }
+
+    /// The same pause each time.
+    pub fn constant(pause: Duration) -> Self {
+        Self(Policy::Constant(pause))
+    }
+
+    /// A pause of your own, by the number of attempts that failed (1 and up).
+    pub fn own(pause: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
+        Self(Policy::Own(Arc::new(pause)))
+    }
+
+    /// The pause after this many attempts. `jitter` takes a pause and returns a part of it.
+    pub(crate) fn pause(&self, attempts: u32, jitter: impl Fn(Duration) -> Duration) -> Duration {
+        let pause = match &self.0 {
+            Policy::Exponential { first, longest } => {
+                let doubled = first.saturating_mul(1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX));
+                jitter(doubled.min(*longest))
+            }
+            Policy::Constant(pause) => *pause,
+            Policy::Own(own) => own(attempts),
+        };
+        // A pause of zero would hammer the server.
+        pause.max(Duration::from_micros(100))
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(1), Duration::from_millis(128))
+    }
+}
+
+impl fmt::Debug for Backoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Policy::Exponential { first, longest } => write!(f, "Backoff::exponential({first:?}, {longest:?})"),
+            Policy::Constant(pause) => write!(f, "Backoff::constant({pause:?})"),
+            Policy::Own(_) => f.write_str("Backoff::own(..)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn pauses() {
+        let grows = Backoff::default();
+        let pauses: Vec<u128> = (1..=10).map(|n| grows.pause(n, |pause| pause).as_millis()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]);
+        assert_eq!(grows.pause(u32::MAX, |pause| pause), MS * 128);
+        assert_eq!(Backoff::constant(MS * 64).pause(9, |_| Duration::ZERO), MS * 64);
+        assert_eq!(Backoff::own(|n| MS * n).pause(3, |_| Duration::ZERO), MS * 3);
+        assert!(Backoff::constant(Duration::ZERO).pause(1, |pause| pause) > Duration::ZERO);
+    }
+}

@@ -1,0 +1,27 @@
+//! The spin lock (Redisson's `getSpinLock`): the reentrant lock without subscriptions and messages.
+
+use crate::keys::Key::Lock;
+use crate::kind::{script, Kind, Sealed, Table};
+use crate::kinds::reentrant::REENTRANT;
+
+static SPIN: Table = Table {
+    name: "spin",
+    announces: false,
+    release: script!("reentrant/release", [Lock]),
+    settle: script!("reentrant/settle", [Lock]),
+    force: script!("reentrant/force", [Lock]),
+    ..REENTRANT
+};
+
+/// The kind of [`Locks::spin_lock`](crate::Locks::spin_lock). It sends no SUBSCRIBE and no PUBLISH: its waiters ask again after
+/// a back-off. That suits a large cluster, where every PUBLISH crosses the bus, and locks that are rarely contended. It is
+/// the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, but its release wakes nobody: other
+/// kinds that wait on the name find it within their cap (lockson) or when the lease ends (Redisson).
+#[derive(Debug, Clone, Copy)]
+pub enum Spin {}
+
+impl Sealed for Spin {
+    const TABLE: &'static Table = &SPIN;
+}
+
+impl Kind for Spin {}

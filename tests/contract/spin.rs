@@ -1,0 +1,90 @@
+//! What the spin lock adds, and leaves out.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use lockson::Backoff;
+use tokio::time::Instant;
+
+use crate::support::{patient, Listener, Raw};
+use crate::world::{ms, secs, Case, World};
+
+/// No SUBSCRIBE and no PUBLISH, contended or not.
+pub async fn it_says_nothing(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let channel = format!("redisson_lock__channel:{{{}}}", case.name);
+    let heard: Option<Listener> = match &case.world {
+        World::Real(server) => Some(Raw::connect(server.port()).await.subscribe(&channel).await),
+        World::Embedded(_) => None,
+    };
+    let tasks: Vec<_> = [&a, &b, &a, &b]
+        .into_iter()
+        .map(|client| {
+            let lock = case.lock(client);
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    lock.guard().await.unwrap().unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        patient("all turns", task).await.unwrap();
+    }
+    assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap());
+    assert!(a.spin_lock(&case.name, Backoff::default()).force_unlock().await.unwrap());
+    assert_eq!((a.health().subscriptions, b.health().subscriptions), (0, 0));
+    if let Some(heard) = heard {
+        // What was published before this is heard before it.
+        case.ask(&["PUBLISH", &channel, "end"]).await;
+        assert_eq!(heard.wait_for(1).await.len(), 1);
+    }
+}
+
+/// Redisson oversleeps by up to its longest pause (6.C.4a).
+pub async fn the_wait_limit_is_kept(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    case.lock(&a).lock().await.unwrap();
+    let lock = b.spin_lock(&case.name, Backoff::constant(secs(100)));
+    let began = Instant::now();
+    assert!(!lock.acquire().wait(ms(150)).await.unwrap());
+    assert!(began.elapsed() >= ms(150) && began.elapsed() < secs(20), "{:?}", began.elapsed());
+}
+
+/// The same lock on the server as the reentrant one, whose waiters find a silent release within the cap.
+pub async fn it_excludes_the_other_kinds(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let spin = a.spin_lock(&case.name, Backoff::default());
+    spin.lock().await.unwrap();
+    assert!(!b.lock(&case.name).try_lock().await.unwrap());
+    let waiter = tokio::spawn({
+        let lock = b.lock(&case.name);
+        async move { lock.guard().await }
+    });
+    while b.health().subscriptions == 0 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    spin.unlock().await.unwrap();
+    patient("within the cap", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+    let spinner = tokio::spawn({
+        let spin = spin.clone();
+        async move { spin.guard().await }
+    });
+    patient("the spinner", spinner).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+pub async fn its_own_back_off_is_asked(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    case.lock(&a).lock().await.unwrap();
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let lock = b.spin_lock(
+        &case.name,
+        Backoff::own(move |attempts| {
+            count.fetch_max(attempts, Ordering::SeqCst);
+            ms(5)
+        }),
+    );
+    assert!(!lock.acquire().wait(ms(300)).await.unwrap());
+    assert!(asked.load(Ordering::SeqCst) > 3);
+}
