@@ -15,8 +15,8 @@ use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script, Signal};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-static INCR: Script = Script::new("test/incr", "return {redis.call('INCR', KEYS[1])}");
-static PUBLISH: Script = Script::new("test/publish", "return {redis.call('PUBLISH', KEYS[1], '0')}");
+static INCR: Script = Script::new("test/incr", "return {redis.call('INCR', KEYS[1])}", &[]);
+static PUBLISH: Script = Script::new("test/publish", "return {redis.call('PUBLISH', KEYS[1], '0')}", &[]);
 
 fn client(server: &EmbeddedServer) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
     server.backend(TIMEOUT)
@@ -179,10 +179,10 @@ async fn a_closed_client_is_told_so() {
 
 #[tokio::test]
 async fn errors_that_escape_a_script_are_refusals() {
-    static WRONG_TYPE: Script = Script::new("test/wrong", "return redis.call('HGET', KEYS[1], 'f')");
-    static OOM: Script = Script::new("test/oom", "return redis.error_reply('OOM no room')");
-    static NESTED: Script = Script::new("test/nested", "return {1, {2}}");
-    static SINGLE: Script = Script::new("test/single", "return {redis.call('PING'), false, 'x', 2.9}");
+    static WRONG_TYPE: Script = Script::new("test/wrong", "return redis.call('HGET', KEYS[1], 'f')", &[]);
+    static OOM: Script = Script::new("test/oom", "return redis.error_reply('OOM no room')", &[]);
+    static NESTED: Script = Script::new("test/nested", "return {1, {2}}", &[]);
+    static SINGLE: Script = Script::new("test/single", "return {redis.call('PING'), false, 'x', 2.9}", &[]);
     let server = EmbeddedServer::new();
     let (client, _signals) = client(&server);
     assert_eq!(server.command(&["SET", "n", "1"]), text("OK"));
