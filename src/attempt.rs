@@ -230,7 +230,7 @@ impl Contest for Contender {
             }
             let mut held = pin!(slot.held.notified());
             held.as_mut().enable();
-            if slot.count() > 0 {
+            if slot.is_enterable() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }

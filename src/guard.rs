@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use futures::future::{ready, FutureExt};
 
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
@@ -50,10 +52,20 @@ impl Ticket {
         self.slot.keep_bare(&self.hold, self.watched);
     }
 
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out.
     fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.armed = false;
+        self.slot.leaving(self.hold.id);
+        let mut gate = self.slot.gate.clone().lock_owned().boxed();
+        // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter its own
+        // hold again and again, and nobody else would get it.
+        let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
+        let gate = match first {
+            Poll::Ready(gate) => ready(gate).left_future(),
+            Poll::Pending => gate.right_future(),
+        };
         let share = Share::Guard { hold: self.hold.id, watched: self.watched };
-        release(self.core.clone(), self.slot.clone(), share)
+        release(self.core.clone(), self.slot.clone(), share, gate)
     }
 }
 

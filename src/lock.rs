@@ -225,7 +225,8 @@ impl<K: Kind> Lock<K> {
         if slot.count() == 0 {
             return Err(crate::release::not_held(core, &slot));
         }
-        let work = release(core.clone(), slot, Share::Bare);
+        let gate = slot.gate.clone().lock_owned();
+        let work = release(core.clone(), slot, Share::Bare, gate);
         core.janitor.carry(|_| work).await
     }
 

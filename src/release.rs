@@ -1,5 +1,6 @@
 //! Giving back: to the next in line, to the server, or, where an acquire is in doubt, whatever it may have taken.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
@@ -14,7 +15,7 @@ use crate::script::{Answer, Fault, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
-type Gate = OwnedMutexGuard<Debts>;
+pub(crate) type Gate = OwnedMutexGuard<Debts>;
 
 /// A share of a hold on its way back, with its entry to itself.
 struct Leaving<'a> {
@@ -28,9 +29,15 @@ struct Leaving<'a> {
     gate: Gate,
 }
 
-/// Gives one share back. Once polled it is carried out: callers run it as carried work or in the janitor.
-pub(crate) async fn release(core: Arc<Core>, slot: Arc<Slot>, share: Share) -> Result<(), UnlockError> {
-    let gate = slot.gate.clone().lock_owned().await;
+/// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
+/// carried work or in the janitor.
+pub(crate) async fn release(
+    core: Arc<Core>,
+    slot: Arc<Slot>,
+    share: Share,
+    gate: impl Future<Output = Gate>,
+) -> Result<(), UnlockError> {
+    let gate = gate.await;
     let Some((hold, n)) = slot.has(share) else { return Err(not_held(&core, &slot)) };
     // By the kind that took it: a release through another kind's handle wakes the same waiters.
     let kind = hold.kind;
