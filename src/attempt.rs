@@ -155,6 +155,8 @@ pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
     subscription: Option<Subscription>,
+    /// Whether the channel was subscribed to before the last attempt was sent.
+    listened: bool,
     pub(crate) attempts: u32,
     /// Attempts that were answered.
     answers: u32,
@@ -163,7 +165,7 @@ pub(crate) struct Contender {
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, attempts: 0, answers: 0 }
+        Self { wish, place, subscription: None, listened: false, attempts: 0, answers: 0 }
     }
 
     /// It asked, and was never answered.
@@ -245,8 +247,9 @@ impl Contest for Contender {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.attempts += 1;
-        if let Some(subscription) = &self.subscription {
-            subscription.drain();
+        match &self.subscription {
+            Some(subscription) => subscription.drain(),
+            None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
         }
         let tried = self.wish.attempt(Some(&self.place)).await;
         self.answers += 1;
@@ -254,7 +257,12 @@ impl Contest for Contender {
     }
 
     async fn listen(&mut self) -> bool {
-        self.subscribe().await
+        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
+            return false;
+        }
+        self.subscribe().await;
+        // What counts is whether a release right after the attempt was heard, not whether one is heard now.
+        self.subscription.is_some() && !self.listened
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

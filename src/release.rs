@@ -67,7 +67,7 @@ impl Leaving<'_> {
         };
         let patience = self.core.patience();
         let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
-        self.gate.release = self.gate.release.max(settled.doubt);
+        owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run && !self.kind.announces {
@@ -96,7 +96,7 @@ impl Leaving<'_> {
         let all = [&*self.slot.field, &heir.slot.field, &lease, &seen];
         let args = if heir.kind.fenced { &all[..] } else { &all[..3] };
         let settled = self.core.wire.settle(script, &keys, args, &self.core.patience()).await;
-        self.gate.release = self.gate.release.max(settled.doubt);
+        owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
@@ -135,7 +135,7 @@ impl Leaving<'_> {
 
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
-        if let Some(doubt) = self.gate.acquire.take() {
+        if let Some(doubt) = self.gate.acquire {
             self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), None, Some(doubt)));
         }
     }
@@ -189,16 +189,29 @@ pub(crate) async fn sweep(
         core.wire.pass(doubt).await;
         let mut gate = slot.gate.clone().lock_owned().await;
         settle(&core, kind, &slot, &mut gate).await;
+        gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
     }
 }
 
-async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate) -> bool {
+/// Copies of a release without an answer may still run. The entry remembers that, so it outlives its hold for as long.
+fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<ServerTime>) {
+    gate.release = gate.release.max(doubt);
+    if let Some(doubt) = doubt {
+        let (kept, slot) = (core.clone(), slot.clone());
+        core.janitor.finish(async move {
+            kept.wire.pass(doubt).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate) -> bool {
     let keys = &slot.line.keys;
     let n = slot.count().to_string();
     let args = [&*slot.field, n.as_str()];
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
-    gate.release = gate.release.max(settled.doubt);
+    owe(core, slot, gate, settled.doubt);
     matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }
 
