@@ -17,7 +17,8 @@ use crate::line::Line;
 use crate::session::Core;
 use crate::wait::{wait, Tried};
 
-/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and [`RLock::guard_with`](crate::RLock::guard_with).
+/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with).
 ///
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backoff::Backoff;
-use crate::clock::millis;
+use crate::clock::{millis, Moment};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
@@ -158,19 +158,19 @@ pub(crate) struct Contender {
     /// Whether the channel was subscribed to before the last attempt was sent.
     listened: bool,
     pub(crate) attempts: u32,
-    /// Attempts that were answered.
-    answers: u32,
+    /// When its first attempt was made, until one is answered.
+    unheard_since: Option<Moment>,
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, listened: false, attempts: 0, answers: 0 }
+        Self { wish, place, subscription: None, listened: false, attempts: 0, unheard_since: None }
     }
 
-    /// It asked, and was never answered.
+    /// It asked in vain: neither it nor any other call of this client was answered since.
     pub(crate) fn is_unheard(&self) -> bool {
-        self.attempts > 0 && self.answers == 0
+        self.unheard_since.is_some_and(|since| !self.wish.core.wire.heard_since(since))
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -247,12 +247,15 @@ impl Contest for Contender {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.attempts += 1;
+        if self.attempts == 1 {
+            self.unheard_since = Some(self.wish.core.now());
+        }
         match &self.subscription {
             Some(subscription) => subscription.drain(),
             None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
         }
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.answers += 1;
+        self.unheard_since = None;
         tried
     }
 

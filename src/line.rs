@@ -292,32 +292,38 @@ impl State {
     }
 }
 
+#[derive(Default)]
+struct Lines {
+    by_key: HashMap<Arc<str>, Weak<Line>>,
+    purge_at: usize,
+}
+
 /// Lines by lock key.
 #[derive(Default)]
 pub(crate) struct Registry {
-    lines: Mutex<(HashMap<Arc<str>, Weak<Line>>, usize)>,
+    lines: Mutex<Lines>,
 }
 
 impl Registry {
     /// The line for these keys: one a key, however many handles there are.
     pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
         let mut guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let (lines, purge_at) = &mut *guard;
-        if let Some(line) = lines.get(&keys.lock).and_then(Weak::upgrade) {
+        let Lines { by_key, purge_at } = &mut *guard;
+        if let Some(line) = by_key.get(&keys.lock).and_then(Weak::upgrade) {
             return line;
         }
-        if lines.len() >= *purge_at {
-            lines.retain(|_, line| line.strong_count() > 0);
-            *purge_at = (lines.len() * 2).max(64);
+        if by_key.len() >= *purge_at {
+            by_key.retain(|_, line| line.strong_count() > 0);
+            *purge_at = (by_key.len() * 2).max(64);
         }
         let key = keys.lock.clone();
         let line = Arc::new(Line::new(keys));
-        lines.insert(key, Arc::downgrade(&line));
+        by_key.insert(key, Arc::downgrade(&line));
         line
     }
 
     pub(crate) fn lines(&self) -> Vec<Arc<Line>> {
         let guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.0.values().filter_map(Weak::upgrade).collect()
+        guard.by_key.values().filter_map(Weak::upgrade).collect()
     }
 }

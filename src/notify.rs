@@ -254,7 +254,7 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
         let ok = result.is_ok() && self.gaps() == gaps;
         if let Err(why) = result {
-            tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again; waiters poll meanwhile");
+            tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again");
         }
         let mut map = self.map();
         for name in names {

@@ -43,18 +43,18 @@ pub(crate) async fn release(
     let kind = hold.kind;
     let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate };
     if n > 1 {
-        return leaving.to_server(false).await;
+        return leaving.give_to_server(false).await;
     }
     core.watchdog.forget(&leaving.hold);
     let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none();
     match slot.line.next(core.now(), can_hand_over) {
-        Next::HandOver(heir) => leaving.to_heir(heir).await,
-        Next::Release { last_of_run } => leaving.to_server(last_of_run).await,
+        Next::HandOver(heir) => leaving.give_to_heir(heir).await,
+        Next::Release { last_of_run } => leaving.give_to_server(last_of_run).await,
     }
 }
 
 impl Leaving<'_> {
-    async fn to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
+    async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
         let own = u32::from(last_of_run && self.core.channels.drain(&keys.channel));
         let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
@@ -84,11 +84,11 @@ impl Leaving<'_> {
         }
     }
 
-    async fn to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
+    async fn give_to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
         let (Some(script), Ok(mut heir_gate)) = (heir.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
             // The waiter is busy with an attempt of its own.
             self.slot.line.put_back(heir);
-            return self.to_server(false).await;
+            return self.give_to_server(false).await;
         };
         let lease = crate::clock::millis(heir.lease.duration()).to_string();
         let keys = self.slot.line.keys.of(script.keys);
@@ -117,11 +117,11 @@ impl Leaving<'_> {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 self.slot.line.put_back(heir);
-                self.to_server(false).await
+                self.give_to_server(false).await
             }
             Err(fault) => {
-                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the waiter
-                // goes away, the janitor does.
+                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
+                // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
                 let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());

@@ -1,15 +1,15 @@
 //! Futures that are dropped half-way leave nothing behind (issue 3, "It must show" 4; PROTOCOL rule 7).
 
-mod faults;
+mod sites;
 mod support;
 
 use std::cell::Cell;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use faults::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks};
+use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
 use support::{eventually, patient, report, seed, soak, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
@@ -346,8 +346,8 @@ async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
     report(label, done.get(), done.get(), failures.get(), 0);
 }
 
-/// Dropped after 0, 1, .. n polls, `lock` and `try_lock` leave nothing and pass on what they were woken for, and `unlock`
-/// is carried out from its first poll on (item 4; rule 7). On a real server.
+/// Dropped after 0, 1, .. n polls, `lock` and `try_lock` leave nothing and pass on what they were woken for, and
+/// `unlock` is carried out from its first poll on (item 4; rule 7). On a real server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let _turn = turn().await;

@@ -1,15 +1,15 @@
-//! A hold that is cut off from the server is lost before the server gives it to another, and only then (issue 3, "It must
-//! show" 6; PROTOCOL rules 9 and 11).
+//! A hold that is cut off from the server is lost before the server gives it to another, and only then (issue 3, "It
+//! must show" 6; PROTOCOL rules 9 and 11).
 
-mod faults;
+mod sites;
 mod support;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use faults::{drive, expect, load_scripts, turn, Own, Site};
 use futures::future::{join, join_all};
 use lockson::{Builder, Guard, Locks, LostBy, State};
+use sites::{drive, expect, load_scripts, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Raw, Rng, Server};
 
 const LEASE: Duration = Duration::from_secs(3);

@@ -1,13 +1,13 @@
-//! Lost answers and late requests: the count on the server is exactly right (issue 3, "It must show" 3; PROTOCOL rules 4
-//! to 6 and 10).
+//! Lost answers and late requests: the count on the server is exactly right (issue 3, "It must show" 3; PROTOCOL rules
+//! 4 to 6 and 10).
 
-mod faults;
+mod sites;
 mod support;
 
 use std::time::{Duration, Instant};
 
-use faults::{begin, drive, expect, load_scripts, script, time_until, turn, Own, Site};
 use lockson::{Builder, Guard, Locks, State, UnlockError};
+use sites::{begin, drive, expect, load_scripts, script, time_until, turn, Own, Site};
 use support::{eventually, seed, soak, Fault, Filter, Held, Rng, Server};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -88,8 +88,8 @@ async fn unlock(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String>
     Ok(1)
 }
 
-/// One hand-over between two owners of one client with cuts; the heir enters up to the same depth. Worth nothing when the
-/// line let other processes in instead (20 ms, rule 16).
+/// One hand-over between two owners of one client with cuts; the heir enters up to the same depth. Worth nothing when
+/// the line let other processes in instead (20 ms, rule 16).
 async fn hand_over(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String> {
     let (depth, cuts) = (depth(rng), cuts(rng));
     let from = Own::fresh(&site.locks);
@@ -158,8 +158,8 @@ async fn sites(count: usize, builder: Builder) -> (Server, Vec<Site>) {
     (server, sites)
 }
 
-/// 2,000 each: after 1 to 5 lost answers in a row `lock`, `try_lock` and `unlock` have counted once, at depth 1 to 3, and
-/// then the key goes (item 3; rules 4 and 5). And 500 each with lost requests.
+/// 2,000 each: after 1 to 5 lost answers in a row `lock`, `try_lock` and `unlock` have counted once, at depth 1 to 3,
+/// and then the key goes (item 3; rules 4 and 5). And 500 each with lost requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
@@ -187,8 +187,8 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
     }
 }
 
-/// 2,000 renewals with 1 to 5 lost answers in a row leave the counts alone and the holds held (item 3; rules 9 and 11). And
-/// 500 with lost requests.
+/// 2,000 renewals with 1 to 5 lost answers in a row leave the counts alone and the holds held (item 3; rules 9 and 11).
+/// And 500 with lost requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_changes_no_count_whatever_is_cut() {
     let _turn = turn().await;
@@ -320,8 +320,8 @@ async fn a_late_copy_changes_nothing() {
     drive("requests held back", soak(2000), seed(), &sites, case).await;
 }
 
-/// An acquire that comes after the unlock takes the lock again for nobody: it is given back once no copy can come any more
-/// (rule 6: "once more after `not_after`"), at depth 1.
+/// An acquire that comes after the unlock takes the lock again for nobody: it is given back once no copy can come any
+/// more (rule 6: "once more after `not_after`"), at depth 1.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
     let _turn = turn().await;
@@ -364,8 +364,8 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
     Ok(1)
 }
 
-/// An inner acquire that comes after the inner unlock raises no count for good: the outer unlocks go through and the key
-/// goes (rule 6: "make the count what the registry says"), at depth 2 and 3.
+/// An inner acquire that comes after the inner unlock raises no count for good: the outer unlocks go through and the
+/// key goes (rule 6: "make the count what the registry says"), at depth 2 and 3.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let _turn = turn().await;

@@ -1,16 +1,16 @@
-//! Waiters are woken, not polling; and when a message is lost they still come (issue 3, "It must show" 5; PROTOCOL rules
-//! 15 and 16).
+//! Waiters are woken, not polling; and when a message is lost they still come (issue 3, "It must show" 5; PROTOCOL
+//! rules 15 and 16).
 
-mod faults;
+mod sites;
 mod support;
 
 use std::cell::Cell;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use faults::{begin, drive, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
 use futures::future::join_all;
 use lockson::{Builder, Locks};
+use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Raw, Rng, Server};
 
 /// Lease and cap where nothing but a message may wake a waiter in time.
@@ -75,8 +75,8 @@ fn scripts(server: &Server) -> u64 {
     server.calls("evalsha") + server.calls("eval")
 }
 
-/// 1,000 hand-overs between two clients with lease and cap at 60 s: each takes far less than a cap, with one script of the
-/// one that unlocks and at most three of the one that waits (item 5; rule 15).
+/// 1,000 hand-overs between two clients with lease and cap at 60 s: each takes far less than a cap, with one script of
+/// the one that unlocks and at most three of the one that waits (item 5; rule 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_woken() {
     let _turn = turn().await;
@@ -163,7 +163,8 @@ impl Site {
     }
 }
 
-/// 1,000 of 1,000 waiters whose message is lost get the lock within the cap (200 ms) and a round trip (item 5; rule 15).
+/// 1,000 of 1,000 waiters whose message is lost get the lock within the cap (200 ms) and a round trip (item 5; rule
+/// 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_message_costs_one_cap() {
     let _turn = turn().await;
@@ -180,8 +181,8 @@ async fn a_lost_message_costs_one_cap() {
     assert!(swallowed >= asked, "only {swallowed} messages were lost");
 }
 
-/// Two waiters of one client and one of another; the head of the first is woken by the release and goes away at one of its
-/// next polls, or does not. The others get the lock long before a cap.
+/// Two waiters of one client and one of another; the head of the first is woken by the release and goes away at one of
+/// its next polls, or does not. The others get the lock long before a cap.
 async fn woken_in_vain(pair: &(Locks, Locks, Locks), rng: &mut Rng) -> Result<usize, String> {
     let (a, b, c) = pair;
     let name = fresh_name();

@@ -32,8 +32,8 @@ impl Builder {
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
     ///
     /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock is
-    /// not safe with others. This is the only place where a type of fred is seen.
+    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
+    /// is not safe with others. This is the only place where a type of fred is seen.
     ///
     /// # Errors
     /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.

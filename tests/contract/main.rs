@@ -1,5 +1,5 @@
-//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the same
-//! owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
+//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the
+//! same owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
 #![cfg(feature = "embedded")]
 
 #[path = "../support/mod.rs"]
