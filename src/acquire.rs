@@ -114,13 +114,14 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
             Tried::Busy(_) => Ok(None),
         };
     }
+    let began = core.now();
     let mut contender = Contender::new(wish);
     let outcome = before(deadline, wait(&mut contender)).await;
     *attempts = contender.attempts;
     match outcome {
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.
-        None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
+        None if contender.is_unheard(began) || core.wire.is_silent() => Err(LockError::Unreachable {
             name: want.line.keys.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
         }),

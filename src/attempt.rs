@@ -158,19 +158,20 @@ pub(crate) struct Contender {
     /// Whether the channel was subscribed to before the last attempt was sent.
     listened: bool,
     pub(crate) attempts: u32,
-    /// When its first attempt was made, until one is answered.
-    unheard_since: Option<Moment>,
+    /// Whether it made its first attempt, until one is answered.
+    unheard: bool,
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, listened: false, attempts: 0, unheard_since: None }
+        Self { wish, place, subscription: None, listened: false, attempts: 0, unheard: false }
     }
 
-    /// It asked in vain: neither it nor any other call of this client was answered since.
-    pub(crate) fn is_unheard(&self) -> bool {
-        self.unheard_since.is_some_and(|since| !self.wish.core.wire.heard_since(since))
+    /// It asked in vain: neither it nor any other call of this client was answered since `began`. (Since it asked would
+    /// be too strict: who heads the line a moment before its limit has no time to hear.)
+    pub(crate) fn is_unheard(&self, began: Moment) -> bool {
+        self.unheard && !self.wish.core.wire.heard_since(began)
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -187,10 +188,9 @@ impl Contender {
         while let Some(aside) = line.aside() {
             let now = self.wish.core.now();
             let left = aside.until.since(now);
-            let heard = wakes(self.subscription.as_ref(), aside.messages);
             tokio::select! {
-                () = heard => line.end_aside(true),
-                () = tokio::time::sleep(left) => line.end_aside(false),
+                () = wakes(self.subscription.as_ref()) => line.heard_aside(self.wish.core.now()),
+                () = tokio::time::sleep(left) => line.end_aside(),
             }
         }
     }
@@ -206,10 +206,11 @@ impl Contender {
         let core = &self.wish.core;
         let channel = self.wish.slot.line.keys.channel.clone();
         let confirmed = core.channels.is_confirmed(&channel);
-        // Unconfirmed in time: the waiter polls until it is.
-        let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(&channel)).await;
-        self.subscription = joined.ok().flatten();
-        self.subscription.is_some() && !confirmed
+        let (subscription, joined) = core.channels.join(&channel);
+        // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
+        self.subscription = Some(subscription);
+        let joined = tokio::time::timeout(core.settings.command_timeout, joined).await;
+        matches!(joined, Ok(Ok(true))) && !confirmed
     }
 }
 
@@ -239,7 +240,7 @@ impl Contest for Contender {
             tokio::select! {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = wakes(self.subscription.as_ref(), 1) => return Ok(Turn::Try),
+                () = wakes(self.subscription.as_ref()) => return Ok(Turn::Try),
                 () = sleep_until(deadline) => return Ok(Turn::Try),
             }
         }
@@ -247,15 +248,13 @@ impl Contest for Contender {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.attempts += 1;
-        if self.attempts == 1 {
-            self.unheard_since = Some(self.wish.core.now());
-        }
+        self.unheard |= self.attempts == 1;
         match &self.subscription {
             Some(subscription) => subscription.drain(),
             None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
         }
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.unheard_since = None;
+        self.unheard = false;
         tried
     }
 
@@ -265,7 +264,7 @@ impl Contest for Contender {
         }
         self.subscribe().await;
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
-        self.subscription.is_some() && !self.listened
+        self.subscription.as_ref().is_some_and(Subscription::is_confirmed) && !self.listened
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -285,9 +284,9 @@ impl Drop for Contender {
     }
 }
 
-async fn wakes(subscription: Option<&Subscription>, messages: u32) {
+async fn wakes(subscription: Option<&Subscription>) {
     match subscription {
-        Some(subscription) => subscription.heard(messages).await,
+        Some(subscription) => subscription.heard().await,
         None => std::future::pending().await,
     }
 }

@@ -222,7 +222,7 @@ impl Guard {
 
     async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
         let Ticket { core, slot, hold, .. } = &self.ticket;
-        let _gate = slot.gate.lock().await;
+        let gate = slot.gate.clone().lock_owned().await;
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
@@ -231,11 +231,15 @@ impl Guard {
             hold.shorten(core.now(), lease);
         }
         let ms = lease.map_or(0, millis).to_string();
-        let keys = &slot.line.keys;
-        let script = hold.kind.extend;
-        let names = keys.of(script.keys);
-        let settled = core.wire.settle(script, &names, &[&slot.field, &ms], &core.patience()).await;
-        let name = keys.name.to_string();
+        let name = slot.line.keys.name.to_string();
+        let (to, of, script) = (core.clone(), slot.clone(), hold.kind.extend);
+        // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
+        let work = core.janitor.carry(|abandoned| async move {
+            let patience = to.patience().unless(abandoned);
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.field, &ms], &patience).await;
+            (settled, gate)
+        });
+        let (settled, _gate) = work.await;
         let answer = settled.result.map_err(|fault| crate::lock::query_error(&name, fault))?;
         match (&answer.status, lease) {
             (Status::Done, Some(lease)) => {

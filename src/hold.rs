@@ -76,6 +76,8 @@ pub(crate) struct Hold {
     pub(crate) changed: Notify,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
+    /// Whether its release was not answered.
+    pub(crate) unanswered: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
 }
@@ -103,6 +105,7 @@ impl Hold {
             }),
             changed: Notify::new(),
             reported: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
             token: AtomicU64::new(0),
         };
         hold.entered(sent, lease);

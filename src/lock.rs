@@ -343,7 +343,15 @@ impl<K: Kind> Lock<K> {
         if core.is_closing() {
             return Err(QueryError::Closed);
         }
-        let settled = core.wire.settle(script, &line.keys.of(script.keys), args, &core.patience()).await;
+        let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        let of = core.clone();
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
+        });
+        let settled = work.await;
         let answer = settled.result.map_err(|fault| query_error(&self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),

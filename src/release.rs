@@ -1,6 +1,7 @@
 //! Giving back: to the next in line, to the server, or, where an acquire is in doubt, whatever it may have taken.
 
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
@@ -56,7 +57,7 @@ pub(crate) async fn release(
 impl Leaving<'_> {
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
-        let own = u32::from(last_of_run && self.core.channels.drain(&keys.channel));
+        let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
         let exact: [&str; 3] = [&self.slot.field, &lease, &n];
         let at_most: [&str; 2] = [&self.slot.field, &left];
@@ -70,10 +71,10 @@ impl Leaving<'_> {
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
-                if last_of_run && !self.kind.announces {
-                    self.slot.line.stand_aside(self.core.now(), None);
-                } else if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
-                    self.slot.line.stand_aside(self.core.now(), Some(own + 1));
+                if last_of_run {
+                    let heard = answer.int(0).unwrap_or_default() - i64::from(own);
+                    let others = self.kind.announces.then(|| u32::try_from(heard).unwrap_or_default());
+                    self.slot.line.stand_aside(self.core.now(), own, others);
                 }
                 self.slot.leave(self.share);
                 self.look_after_copies();
@@ -108,16 +109,16 @@ impl Leaving<'_> {
                 self.look_after_copies();
                 Ok(())
             }
-            Ok(answer) => {
-                drop(heir_gate);
-                self.slot.line.put_back(heir);
-                Err(self.refused(&answer, settled.doubt.is_some()))
-            }
-            Err(Fault::Refused(_)) if settled.doubt.is_none() => {
+            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if settled.doubt.is_none() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 self.slot.line.put_back(heir);
                 self.give_to_server(false).await
+            }
+            Ok(answer) => {
+                drop(heir_gate);
+                self.slot.line.put_back(heir);
+                Err(self.refused(&answer, settled.doubt.is_some()))
             }
             Err(fault) => {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
@@ -163,6 +164,7 @@ impl Leaving<'_> {
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
         let name = self.slot.line.keys.name.to_string();
+        self.hold.unanswered.store(true, Ordering::Release);
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
         let core = self.core.clone();
@@ -216,13 +218,16 @@ async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: 
 }
 
 /// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.
-pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: u64) -> bool {
+pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: Arc<Hold>) -> bool {
     let mut gate = slot.gate.clone().lock_owned().await;
-    let Some(current) = slot.hold().filter(|current| current.id == hold) else { return true };
-    slot.drop_hold(hold, LostBy::Released);
-    let confirmed = settle(&core, current.kind, &slot, &mut gate).await;
+    if slot.hold().is_some_and(|current| current.id == hold.id) {
+        slot.drop_hold(hold.id, LostBy::Released);
+    } else if !hold.unanswered.load(Ordering::Acquire) {
+        return true;
+    }
+    let confirmed = settle(&core, hold.kind, &slot, &mut gate).await;
     if let Some(doubt) = gate.acquire.take() {
-        core.janitor.finish(sweep(core.clone(), current.kind, slot.clone(), None, Some(doubt)));
+        core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), None, Some(doubt)));
     }
     confirmed
 }

@@ -25,7 +25,11 @@ end
 redis.call('SET', token, stored)
 local raised = redis.pcall('INCR', token)
 if type(raised) == 'table' then return {6, nonce, now, raised.err} end
-redis.call('HSET', lock, to, 1)
+redis.call('HSET', lock, to, '1')
+local set = redis.pcall('PEXPIRE', lock, ARGV[5])
+if type(set) == 'table' then
+  redis.call('HDEL', lock, to)
+  return {6, nonce, now, set.err}
+end
 redis.call('HDEL', lock, from)
-redis.call('PEXPIRE', lock, lease)
 return {1, nonce, now, redis.call('GET', token)}
