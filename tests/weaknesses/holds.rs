@@ -1,6 +1,6 @@
 //! 6.B and 3.3: holds that nobody owns, that are not renewed, or that are lost in silence.
 
-use lockson::{Guard, LockError, State};
+use lockson::{Builder, Guard, LockError, State};
 
 use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 use crate::{connect, ms, secs, short};
@@ -12,6 +12,11 @@ async fn raw() -> Raw {
 /// Several leases later: what an orphan or a forgotten renewal would need to show.
 async fn leases_pass(count: u32) {
     tokio::time::sleep(ms(1200) * count).await;
+}
+
+/// A lease that no test waits for: what is free before it ends was given back.
+fn long() -> Builder {
+    short().watchdog_lease(secs(20))
 }
 
 async fn is_free_soon(name: &str) {
@@ -59,7 +64,7 @@ async fn id_3_5b_a_cut_in_flight_is_settled_by_asking_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_2a_an_interrupted_lock_leaves_no_orphan() {
     let proxy = Proxy::start(Server::shared().port());
-    let locks = short().connect(&proxy.url()).await.unwrap();
+    let locks = long().connect(&proxy.url()).await.unwrap();
     let name = unique("6b2a");
     proxy.stall_replies(true);
     let lock = locks.lock(&name);
@@ -76,7 +81,7 @@ async fn id_6_b_2a_an_interrupted_lock_leaves_no_orphan() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_2b_a_cancelled_try_leaves_no_orphan() {
     let proxy = Proxy::start(Server::shared().port());
-    let locks = short().connect(&proxy.url()).await.unwrap();
+    let locks = long().connect(&proxy.url()).await.unwrap();
     let name = unique("6b2b");
     proxy.stall_replies(true);
     let lock = locks.lock(&name);
