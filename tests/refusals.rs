@@ -283,6 +283,10 @@ async fn a_full_server_still_releases() {
     let lock = locks.lock("deep");
     let guard = lock.guard().await.unwrap();
     lock.lock().await.unwrap();
+    // A lease that no inner release lengthens: its first write is not the one that lengthens then.
+    let long = locks.lock("long");
+    assert!(long.acquire().lease(ms(600_000)).await.unwrap());
+    long.lock().await.unwrap();
     let first = locks.lock("heir").guard().await.unwrap();
     let waiter = tokio::spawn({
         let lock = locks.lock("heir");
@@ -308,7 +312,11 @@ async fn a_full_server_still_releases() {
     tokio::time::sleep(ms(1200)).await;
     assert_eq!(guard.state(), State::Held);
     lock.unlock().await.unwrap();
-    assert_eq!(server.raw().await.must(&["HVALS", "deep"]).await.texts(), ["1"]);
+    long.unlock().await.unwrap();
+    for name in ["deep", "long"] {
+        assert_eq!(server.raw().await.must(&["HVALS", name]).await.texts(), ["1"]);
+    }
+    long.unlock().await.unwrap();
     guard.unlock().await.unwrap();
     assert!(!is_there(&server, "deep").await);
 }
