@@ -141,6 +141,10 @@ pub async fn max_hold_ends_renewal(case: Case) {
 pub async fn a_guard_releases_when_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     drop(case.lock(&a).guard().await.unwrap());
+    // Its owner's next acquisition comes after the release: a hold of its own, not a second entry into the old one.
+    assert!(case.lock(&a).try_lock().await.unwrap());
+    assert_eq!(case.ask(&["HVALS", &case.name]).await, "1");
+    case.lock(&a).unlock().await.unwrap();
     let next = case.lock(&b).guard_with(Request::default().wait(secs(10))).await.unwrap();
     assert!(next.is_some());
 }
