@@ -340,7 +340,7 @@ impl Slot {
         counts.hold = Some(hold.clone());
         counts.anchor = Some(self.clone());
         drop(counts);
-        self.line.took(hold.id, sent);
+        self.line.took(hold.id, kind.role, sent);
         self.held.notify_waiters();
         hold
     }
