@@ -30,8 +30,7 @@ end
 local key = hold_key(lock, owner, n + 1)
 if found == false or redis.call('PTTL', key) < lease then redis.call('SET', key, '1', 'PX', lease) end
 if found == false then
-  redis.call('HSET', lock, owner, 1)
-  if not mode then redis.call('HSET', lock, 'mode', 'read') end
+  if mode then redis.call('HSET', lock, owner, 1) else redis.call('HSET', lock, 'mode', 'read', owner, 1) end
 elseif count == n then
   redis.call('HINCRBY', lock, owner, 1)
 end

@@ -103,7 +103,7 @@ fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([key, _cursor], _) = head(args)?;
     let hash = store.keys.read::<Hash>(key)?;
     let fields = Value::list(hash.into_iter().flat_map(Hash::iter).flat_map(|(field, value)| [field, value]));
-    Ok(Value::List(vec![Value::list([b"0"]), fields]))
+    Ok(Value::List(vec![Value::Bulk(b"0".to_vec()), fields]))
 }
 
 fn hlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {
