@@ -45,13 +45,14 @@ local function after_reader(lock, channel)
   redis.call('DEL', lock)
   return announce(channel, '0')
 end
--- Whether lockson writers wait: members of the set until their scores, in server time.
+-- Whether lockson writers wait: members of the set until their scores, in server time. Without the right to ask, none do.
 local function writers_wait(writers)
-  return redis.call('ZCOUNT', writers, now, '+inf') > 0
+  local waiting = redis.pcall('ZCOUNT', writers, now, '+inf')
+  return type(waiting) == 'number' and waiting > 0
 end
 -- The writer left: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
 local function after_writer(lock, channel, writers, turn)
   if has_readers(lock) then redis.call('HSET', lock, 'mode', 'read') else redis.call('DEL', lock) end
-  if writers_wait(writers) then redis.call('SET', turn, '1', 'PX', 100) end
+  if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
   return announce(channel, '1')
 end

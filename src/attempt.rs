@@ -108,11 +108,8 @@ impl Wish {
         patience: Patience,
     ) -> Result<Tried<Ticket>, LockError> {
         let keys = &self.slot.line.keys;
-        let mut args = vec![
-            self.slot.field.to_string(),
-            millis(self.lease.duration()).to_string(),
-            self.slot.count().to_string(),
-        ];
+        let mut args =
+            vec![self.slot.field.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
         match (self.kind.role, &self.sibling) {
             (Role::Read, Some(writer)) => args.push(writer.field.to_string()),
             (Role::Write, _) => args.push(millis(WRITER_GOES_FIRST * u32::from(waits)).to_string()),

@@ -302,7 +302,7 @@ fn shipped() -> Vec<(String, String)> {
     let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
     let mut found = Vec::new();
     for kind in std::fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        for file in std::fs::read_dir(kind).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in std::fs::read_dir(&kind).unwrap().map(|entry| entry.unwrap().path()) {
             let text = std::fs::read_to_string(&file).unwrap();
             let shared = if kind.ends_with("read") || kind.ends_with("write") { &read_write } else { "" };
             found.push((file.display().to_string(), format!("{begin}{shared}{text}")));

@@ -82,7 +82,8 @@ async fn readers_and_writers_while_replies_are_cut() {
         clients.push(client(proxy).await);
     }
     let name = unique("soak");
-    let (inside, tally, stop) = (Arc::new(Inside::default()), Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
+    let (inside, tally, stop) =
+        (Arc::new(Inside::default()), Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
     let mut tasks = Vec::new();
     for number in 0..readers + writers {
         let writes = number < writers;

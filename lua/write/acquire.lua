@@ -18,7 +18,7 @@ if found == false then
   if mode == 'read' and not has_readers(lock) then redis.call('DEL', lock) end
   if redis.call('EXISTS', lock) == 1 then
     if wait > 0 then
-      redis.call('ZREMRANGEBYSCORE', writers, '-inf', now - 1)
+      redis.pcall('ZREMRANGEBYSCORE', writers, '-inf', now - 1)
       if type(redis.pcall('ZADD', writers, now + wait, owner)) == 'number' then lengthen(writers, wait) end
     end
     return {0, nonce, now, redis.call('PTTL', lock)}
@@ -39,5 +39,5 @@ if redis.call('PTTL', lock) < lease then
     return {6, nonce, now, set.err}
   end
 end
-redis.call('ZREM', writers, owner)
+redis.pcall('ZREM', writers, owner)
 return {1, nonce, now}

@@ -13,7 +13,7 @@ local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, n = ARGV[3], tonumber(ARGV[4])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
-local waited = redis.call('ZREM', writers, owner) == 1
+local waited = redis.pcall('ZREM', writers, owner) == 1
 if found == false then
   -- Readers that let it go first need not any more.
   if waited and not writers_wait(writers) and redis.call('HGET', lock, 'mode') ~= 'write' then announce(channel, '1') end

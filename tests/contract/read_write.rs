@@ -106,10 +106,7 @@ pub async fn the_layout_of_readers_and_writers_is_redissons(case: Case) {
     write.lock().await.unwrap();
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("mode write {id}:named-o:write 1"));
     read.lock().await.unwrap();
-    assert_eq!(
-        case.ask(&["HGETALL", &case.name]).await,
-        format!("mode write {id}:named-o:write 1 {id}:named-o 1")
-    );
+    assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("mode write {id}:named-o:write 1 {id}:named-o 1"));
     write.unlock().await.unwrap();
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("mode read {id}:named-o 1"));
     read.unlock().await.unwrap();
@@ -344,9 +341,7 @@ pub async fn a_write_re_entry_adds_no_lease(case: Case) {
 pub async fn mixed_leases_of_a_reader(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
-    let pttl = async |number| {
-        case.ask(&["PTTL", &hold_key(&case, &locks, "o", number)]).await.parse::<i64>().unwrap()
-    };
+    let pttl = async |number| case.ask(&["PTTL", &hold_key(&case, &locks, "o", number)]).await.parse::<i64>().unwrap();
     let read = reader(&lock, "o");
     let short = read.guard_with_lease(secs(5)).await;
     let long = read.guard_with_lease(secs(600)).await;
