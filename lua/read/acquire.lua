@@ -27,17 +27,13 @@ elseif count ~= n and count ~= n + 1 then
   return {5, nonce, now, found}
 end
 -- First what ends by itself: if the rest is refused, nothing stays.
-local key = hold_key(lock, owner, n + 1)
-if found == false or redis.call('PTTL', key) < lease then redis.call('SET', key, '1', 'PX', lease) end
+if found then keep_hold(lock, owner, n + 1, lease) else set_hold(lock, owner, 1, lease) end
 if found == false then
   if mode then redis.call('HSET', lock, owner, 1) else redis.call('HSET', lock, 'mode', 'read', owner, 1) end
 elseif count == n then
   redis.call('HINCRBY', lock, owner, 1)
 end
-if n > 0 then
-  local first = hold_key(lock, owner, 1)
-  if redis.call('PTTL', first) < lease then redis.call('SET', first, '1', 'PX', lease) end
-end
+if n > 0 then keep_hold(lock, owner, 1, lease) end
 if redis.call('PTTL', lock) < lease then
   local set = redis.pcall('PEXPIRE', lock, lease)
   if type(set) == 'table' then

@@ -26,10 +26,9 @@ if count == n and n == 1 then
   drop_reader(lock, owner, 1)
   return {1, nonce, now, after_reader(lock, channel)}
 end
-local first = hold_key(lock, owner, 1)
 -- First a write that no memory limit refuses: then the others are let through too.
 redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
-if redis.call('PTTL', first) < lease then redis.call('SET', first, '1', 'PX', lease) end
+keep_hold(lock, owner, 1, lease)
 if count == n then
   redis.call('HINCRBY', lock, owner, -1)
   redis.call('DEL', hold_key(lock, owner, n))

@@ -13,7 +13,7 @@ local mode = redis.pcall('HGET', lock, 'mode')
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'write' then return {0, nonce, now} end
 for _, field in ipairs(redis.call('HKEYS', lock)) do
-  if (owner == '' or field == owner) and string.find(field .. ':', ':write:', 1, true) then
+  if (owner == '' or field == owner) and is_writer(field) then
     redis.call('HDEL', lock, field)
     return {1, nonce, now, after_writer(lock, channel, writers, turn)}
   end

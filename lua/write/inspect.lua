@@ -9,7 +9,7 @@ if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'write' then return {0, nonce, now} end
 local fields = redis.call('HGETALL', lock)
 for at = 1, #fields, 2 do
-  if string.find(fields[at] .. ':', ':write:', 1, true) then
+  if is_writer(fields[at]) then
     return {1, nonce, now, redis.call('PTTL', lock), fields[at], fields[at + 1]}
   end
 end
