@@ -9,6 +9,7 @@ mod client;
 mod every;
 mod fenced;
 mod read_write;
+mod read_write_waits;
 mod reentry;
 mod spin;
 mod verbs;
@@ -190,21 +191,23 @@ mod read {
         the_layout_of_readers_and_writers_is_redissons,
         late_and_repeated_copies_of_both_sides,
         an_upgrade_is_refused_at_once,
-        both_sides_wait_in_one_task,
-        a_downgrade_wakes_readers_at_once,
         a_release_of_the_write_hold_keeps_the_read_holds,
         a_reader_whose_lease_ended_stops_counting,
         a_reader_is_renewed_with_its_keys,
         an_inner_read_release_never_shortens_the_write_lease,
         a_write_re_entry_adds_no_lease,
         mixed_leases_of_a_reader,
-        readers_that_wait_together_come_in_together,
-        a_writer_passes_a_stream_of_readers,
-        a_writer_that_gives_up_lets_readers_in,
         who_reads_and_who_writes,
         force_unlock_is_for_its_side,
         transactions_read_what_they_write,
         another_kinds_lock_keeps_both_out,
+    );
+    cases!(crate::FACTORIES[4].1, read_write_waits:
+        both_sides_wait_in_one_task,
+        a_downgrade_wakes_readers_at_once,
+        readers_that_wait_together_come_in_together,
+        a_writer_passes_a_stream_of_readers,
+        a_writer_that_gives_up_lets_readers_in,
     );
 }
 
