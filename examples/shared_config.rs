@@ -1,5 +1,5 @@
-//! A configuration that many processes read and a few change, under a read/write lock: no reader sees half a change, and
-//! each sees the versions rise.
+//! A configuration that many processes read and a few change, under a read/write lock: no reader sees half a change,
+//! and each sees the versions rise.
 //!
 //! ```sh
 //! cargo run --example shared_config --features embedded               # on a server inside this process

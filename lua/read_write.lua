@@ -1,6 +1,7 @@
 -- read_write.lua: stands behind begin.lua in the scripts of read/ and write/, and gives them functions.
--- A reader is a field of the hash and, for each time that it holds, a key beside it, whose TTL is that hold's lease. The
--- field counts as long as one of these keys lives. The first one carries the longest lease of all that lockson took.
+-- A reader is a field of the hash and, for each time that it holds, a key beside it, whose TTL is that hold's lease.
+-- The field counts as long as one of these keys lives. The first one carries the longest lease of all that lockson
+-- took.
 local most = 1000
 local function hold_key(lock, owner, i)
   local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
@@ -56,10 +57,11 @@ local function after_reader(lock, channel)
   redis.call('DEL', lock)
   return announce(channel, '0')
 end
--- Whether lockson writers wait (a rule of lockson's own, which Java does not see): a waiting writer leaves its field in a set
--- for 2 s from each of its attempts, at least one a second, and takes it out when it is served or gives up. While one is
--- there, no reader comes in whose owner holds nothing yet; but for 100 ms from the end of each write hold readers may pass,
--- so that writers don't keep them out either. Scores are server time. Without the right to ask, none wait.
+-- Whether lockson writers wait (a rule of lockson's own, which Java does not see): a waiting writer leaves its field
+-- in a set for 2 s from each of its attempts, at least one a second, and takes it out when it is served or gives up.
+-- While one is there, no reader comes in whose owner holds nothing yet; but for 100 ms from the end of each write
+-- hold readers may pass, so that writers don't keep them out either. Scores are server time. Without the right to
+-- ask, none wait.
 local function writers_wait(writers)
   local waiting = redis.pcall('ZCOUNT', writers, now, '+inf')
   return type(waiting) == 'number' and waiting > 0

@@ -17,7 +17,8 @@ use crate::line::Line;
 use crate::session::Core;
 use crate::wait::{wait, Tried};
 
-/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and [`RLock::guard_with`](crate::RLock::guard_with).
+/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with).
 ///
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -116,13 +117,14 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
             Tried::Busy(_) => Ok(None),
         };
     }
+    let began = core.now();
     let mut contender = Contender::new(wish);
     let outcome = before(deadline, wait(&mut contender)).await;
     *attempts = contender.attempts;
     match outcome {
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.
-        None if contender.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
+        None if contender.is_unheard(began) || core.wire.is_silent() => Err(LockError::Unreachable {
             name: want.line.keys.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
         }),

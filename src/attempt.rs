@@ -8,7 +8,7 @@ use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backoff::Backoff;
-use crate::clock::millis;
+use crate::clock::{millis, Moment};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
@@ -41,8 +41,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
-        let gate = self.slot.gate.clone().lock_owned();
-        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, gate).await else {
+        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, self.gate()).await else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.slot.line.keys.name.to_string();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
@@ -64,6 +63,14 @@ impl Wish {
                 async move { wish.settle(gate, waits, patience).await }
             })
             .await
+    }
+
+    /// The entry to itself, behind the releases that this owner began, in the other role too.
+    async fn gate(&self) -> OwnedMutexGuard<Debts> {
+        if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
+            drop(sibling.gate.lock().await);
+        }
+        self.slot.gate.clone().lock_owned().await
     }
 
     /// What can be refused without asking the server.
@@ -97,7 +104,7 @@ impl Wish {
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
     fn holds_as_sibling(&self) -> bool {
-        let hold = self.sibling.as_ref().and_then(|sibling| sibling.hold());
+        let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
         hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
     }
 
@@ -183,30 +190,43 @@ pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
     subscription: Option<Subscription>,
+    /// Whether the channel was subscribed to before the last attempt was sent.
+    listened: bool,
     pub(crate) attempts: u32,
-    /// Attempts that were answered.
-    answers: u32,
+    /// Whether it made its first attempt, until one is answered.
+    unheard: bool,
     /// Whether readers may be letting it go first.
     goes_first: bool,
-    /// Whether the last attempt knew that the owner holds the lock in the other role.
+    /// Whether the last look found that the owner holds the lock in the other role.
     saw_sibling: bool,
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, attempts: 0, answers: 0, goes_first: false, saw_sibling: false }
+        Self {
+            wish,
+            place,
+            subscription: None,
+            listened: false,
+            attempts: 0,
+            unheard: false,
+            goes_first: false,
+            saw_sibling: false,
+        }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
     fn finds_sibling(&mut self) -> bool {
         let holds = self.wish.holds_as_sibling();
-        holds && !std::mem::replace(&mut self.saw_sibling, holds)
+        let saw = std::mem::replace(&mut self.saw_sibling, holds);
+        holds && !saw
     }
 
-    /// It asked, and was never answered.
-    pub(crate) fn is_unheard(&self) -> bool {
-        self.attempts > 0 && self.answers == 0
+    /// It asked in vain: neither it nor any other call of this client was answered since `began`. (Since it asked would
+    /// be too strict: who heads the line a moment before its limit has no time to hear.)
+    pub(crate) fn is_unheard(&self, began: Moment) -> bool {
+        self.unheard && !self.wish.core.wire.heard_since(began)
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -223,10 +243,9 @@ impl Contender {
         while let Some(aside) = line.aside() {
             let now = self.wish.core.now();
             let left = aside.until.since(now);
-            let heard = wakes(self.subscription.as_ref(), aside.messages);
             tokio::select! {
-                () = heard => line.end_aside(true),
-                () = tokio::time::sleep(left) => line.end_aside(false),
+                () = wakes(self.subscription.as_ref()) => line.heard_aside(self.wish.core.now()),
+                () = tokio::time::sleep(left) => line.end_aside(),
             }
         }
     }
@@ -242,10 +261,11 @@ impl Contender {
         let core = &self.wish.core;
         let channel = self.wish.slot.line.keys.channel.clone();
         let confirmed = core.channels.is_confirmed(&channel);
-        // Unconfirmed in time: the waiter polls until it is.
-        let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(&channel)).await;
-        self.subscription = joined.ok().flatten();
-        self.subscription.is_some() && !confirmed
+        let (subscription, joined) = core.channels.join(&channel);
+        // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
+        self.subscription = Some(subscription);
+        let joined = tokio::time::timeout(core.settings.command_timeout, joined).await;
+        matches!(joined, Ok(Ok(true))) && !confirmed
     }
 }
 
@@ -272,7 +292,7 @@ impl Contest for Contender {
             let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
             // Nothing to be told yet: the first poll registers it.
             let _ = futures::poll!(sibling_held.as_mut());
-            if slot.count() > 0 || self.finds_sibling() {
+            if slot.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }
@@ -281,7 +301,7 @@ impl Contest for Contender {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}
-                () = wakes(self.subscription.as_ref().filter(|_| is_head), 1) => return Ok(Turn::Try),
+                () = wakes(self.subscription.as_ref().filter(|_| is_head)) => return Ok(Turn::Try),
                 () = sleep_until(deadline.filter(|_| is_head)) => return Ok(Turn::Try),
             }
         }
@@ -289,12 +309,14 @@ impl Contest for Contender {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.attempts += 1;
-        if let Some(subscription) = &self.subscription {
-            subscription.drain();
+        self.unheard |= self.attempts == 1;
+        match &self.subscription {
+            Some(subscription) => subscription.drain(),
+            None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
         }
         let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.answers += 1;
+        self.unheard = false;
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
             Ok(Tried::Busy(_)) => self.goes_first,
@@ -304,7 +326,12 @@ impl Contest for Contender {
     }
 
     async fn listen(&mut self) -> bool {
-        self.subscribe().await
+        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
+            return false;
+        }
+        self.subscribe().await;
+        // What counts is whether a release right after the attempt was heard, not whether one is heard now.
+        self.subscription.as_ref().is_some_and(Subscription::is_confirmed) && !self.listened
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -335,9 +362,9 @@ impl Drop for Contender {
     }
 }
 
-async fn wakes(subscription: Option<&Subscription>, messages: u32) {
+async fn wakes(subscription: Option<&Subscription>) {
     match subscription {
-        Some(subscription) => subscription.heard(messages).await,
+        Some(subscription) => subscription.heard().await,
         None => std::future::pending().await,
     }
 }

@@ -1,5 +1,5 @@
-//! Readers and writers of several clients while the network fails: no reader with a writer, no two writers, and every writer
-//! gets its turn.
+//! Readers and writers of several clients while the network fails: no reader with a writer, no two writers, and every
+//! writer gets its turn.
 
 #[path = "support/mod.rs"]
 mod support;

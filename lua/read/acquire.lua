@@ -5,9 +5,11 @@
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] own_write, the owner's field as a writer
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {3, nonce, now} the n holds are gone;
---   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead to; {6, nonce, now, error} refused.
--- Redisson: RedissonReadLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; an owner who holds neither lets a waiting
---   lockson writer go first; a reader whose leases ended holds nothing; a hash without a mode is another kind's lock.
+--   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead to;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonReadLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; an owner who holds neither lets a
+--   waiting lockson writer go first; a reader whose leases ended holds nothing; a hash without a mode is another
+--   kind's lock.
 local lock, writers, turn = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, n, own_write = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local mode = redis.pcall('HGET', lock, 'mode')
@@ -29,15 +31,15 @@ end
 -- First what ends by itself: if the rest is refused, nothing stays.
 if found then keep_hold(lock, owner, n + 1, lease) else set_hold(lock, owner, 1, lease) end
 if found == false then
-  if mode then redis.call('HSET', lock, owner, 1) else redis.call('HSET', lock, 'mode', 'read', owner, 1) end
+  if mode then redis.call('HSET', lock, owner, '1') else redis.call('HSET', lock, 'mode', 'read', owner, '1') end
 elseif count == n then
-  redis.call('HINCRBY', lock, owner, 1)
+  redis.call('HINCRBY', lock, owner, '1')
 end
 if n > 0 then keep_hold(lock, owner, 1, lease) end
 if redis.call('PTTL', lock) < lease then
-  local set = redis.pcall('PEXPIRE', lock, lease)
+  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
   if type(set) == 'table' then
-    if count == n and n > 0 then redis.call('HINCRBY', lock, owner, -1) end
+    if count == n and n > 0 then redis.call('HINCRBY', lock, owner, '-1') end
     if n == 0 then drop_reader(lock, owner, 1) end
     if not mode then redis.call('DEL', lock) end
     return {6, nonce, now, set.err}

@@ -3,7 +3,8 @@
 -- KEYS[2] channel
 -- ARGV[3] owner, empty for everybody
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} ended; {0, nonce, now} nothing was held, or not by this owner; {4, nonce, now, error} another type.
+-- Returns {1, nonce, now, receivers} ended; {0, nonce, now} nothing was held, or not by this owner; {4, nonce, now,
+--   error} another type.
 -- Redisson: RedissonReadLock.forceUnlockAsync. Differs: can be asked for one owner; leaves no key of a hold behind.
 local lock, channel = KEYS[1], KEYS[2]
 local owner = ARGV[3]

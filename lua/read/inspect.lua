@@ -2,8 +2,10 @@
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
 -- ARGV[3] owner, empty for everybody
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, ttl_ms, owner1, count1 ..} held; {0, nonce, now} by nobody; {4, nonce, now, error} another type.
--- Redisson: readLock().isLocked, getHoldCount, remainTimeToLive, in one. Differs: readers whose leases ended do not count.
+-- Returns {1, nonce, now, ttl_ms, owner1, count1 ..} held; {0, nonce, now} by nobody; {4, nonce, now, error} another
+--   type.
+-- Redisson: readLock().isLocked, getHoldCount, remainTimeToLive, in one. Differs: readers whose leases ended do not
+--   count.
 local lock = KEYS[1]
 local owner = ARGV[3]
 local mode = redis.pcall('HGET', lock, 'mode')

@@ -3,10 +3,11 @@
 -- KEYS[2] channel
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} given back (receivers of the message, -1 when none was sent); {3, nonce, now} not held;
+-- Returns {1, nonce, now, receivers} given back (receivers of the message, -1 when none was sent); {3, nonce, now}
+--   not held;
 --   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead from.
--- Redisson: RedissonReadLock.unlockInnerAsync. Differs: as reentrant/release.lua; the hash's TTL never shrinks; the search
---   for another reader stops at the first, and drops the dead on its way.
+-- Redisson: RedissonReadLock.unlockInnerAsync. Differs: as reentrant/release.lua; the hash's TTL never shrinks; the
+--   search for another reader stops at the first, and drops the dead on its way.
 local lock, channel = KEYS[1], KEYS[2]
 local owner, lease, n = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = redis.pcall('HGET', lock, owner)
@@ -30,7 +31,7 @@ end
 redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
 keep_hold(lock, owner, 1, lease)
 if count == n then
-  redis.call('HINCRBY', lock, owner, -1)
+  redis.call('HINCRBY', lock, owner, '-1')
   redis.call('DEL', hold_key(lock, owner, n))
 end
 return {1, nonce, now, -1}

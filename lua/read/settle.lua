@@ -3,8 +3,8 @@
 -- KEYS[2] channel
 -- ARGV[3] owner  ARGV[4] n
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it was no
---   higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
+-- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it
+--   was no higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
 -- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
 local lock, channel = KEYS[1], KEYS[2]
 local owner, n = ARGV[3], tonumber(ARGV[4])
@@ -15,7 +15,7 @@ local count = tonumber(found) or 0
 if count <= n then return {0, nonce, now} end
 if n > 0 then
   redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
-  redis.call('HSET', lock, owner, n)
+  redis.call('HSET', lock, owner, ARGV[4])
   for i = n + 1, math.min(count, n + most) do redis.call('DEL', hold_key(lock, owner, i)) end
   return {1, nonce, now, -1}
 end

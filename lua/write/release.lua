@@ -5,10 +5,11 @@
 -- KEYS[4] turn     string  while it lives, readers may pass waiting writers
 -- ARGV[3] owner:write  ARGV[4] lease_ms  ARGV[5] n
 -- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} given back (receivers of the message, -1 when none was sent); {3, nonce, now} not held;
+-- Returns {1, nonce, now, receivers} given back (receivers of the message, -1 when none was sent); {3, nonce, now}
+--   not held;
 --   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead from.
--- Redisson: RedissonWriteLock.unlockInnerAsync. Differs: as reentrant/release.lua; what nested read holds are left of it is
---   announced too.
+-- Redisson: RedissonWriteLock.unlockInnerAsync. Differs: as reentrant/release.lua; what nested read holds are left of
+--   it is announced too.
 local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, n = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = redis.pcall('HGET', lock, owner)
@@ -25,5 +26,5 @@ if count == n and n == 1 then
 end
 -- First a write that no memory limit refuses: then HINCRBY is let through too.
 redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
-if count == n then redis.call('HINCRBY', lock, owner, -1) end
+if count == n then redis.call('HINCRBY', lock, owner, '-1') end
 return {1, nonce, now, -1}

@@ -40,8 +40,8 @@ static WRITE: Table = Table {
 
 /// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
 ///
-/// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has just been
-/// served. Java's readers do not.
+/// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has just
+/// been served. Java's readers do not.
 #[derive(Debug, Clone, Copy)]
 pub enum Read {}
 
@@ -65,10 +65,11 @@ impl Kind for Write {}
 ///
 /// Both sides are reentrant. An owner that writes may read too, and when it then gives the write hold back, it goes on
 /// reading without a gap (a downgrade). The other way round is
-/// [`LockError::Upgrade`](crate::LockError::Upgrade) at once: two readers that both waited to write would wait for ever.
+/// [`LockError::Upgrade`](crate::LockError::Upgrade) at once: two readers that both waited to write would wait for
+/// ever.
 ///
-/// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold, and
-/// at most a second more, however many lockson readers come.
+/// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold,
+/// and at most a second more, however many lockson readers come.
 #[derive(Debug, Clone)]
 pub struct ReadWriteLock {
     read: Lock<Read>,

@@ -67,7 +67,8 @@ impl Case {
         format!("{:?}", self.lock(locks)).contains(&format!("kind: \"{kind}\""))
     }
 
-    /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a moment.
+    /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a
+    /// moment.
     pub async fn until_waiting(&self, client: &Locks) {
         if self.is_kind(client, "spin") {
             return tokio::time::sleep(ms(50)).await;

@@ -40,8 +40,8 @@ async fn id_6_a_1_a_downgrade_wakes_readers() {
     read.unlock().await.unwrap();
 }
 
-/// The message went to those who were parked: one that was about to park slept 4.6 s of a 5 s lease, and 3 of 300 hand-overs
-/// between writers took 30 s.
+/// The message went to those who were parked: one that was about to park slept 4.6 s of a 5 s lease, and 3 of 300
+/// hand-overs between writers took 30 s.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_a_3a_no_writer_sleeps_through_a_release() {
     let name = unique("6a3a");
