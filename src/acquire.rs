@@ -61,6 +61,8 @@ pub(crate) struct Want<'a> {
     pub(crate) kind: &'static Table,
     pub(crate) line: &'a Arc<Line>,
     pub(crate) field: &'a Arc<str>,
+    /// The same owner's field in the other role.
+    pub(crate) sibling: Option<&'a Arc<str>>,
     pub(crate) backoff: Option<&'a Backoff>,
 }
 
@@ -103,6 +105,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         core: core.clone(),
         kind: want.kind,
         slot: want.line.slot(want.field),
+        sibling: want.sibling.map(|field| want.line.slot(field)),
         lease,
         backoff: want.backoff.cloned(),
         patience: core.patience(),

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backoff::Backoff;
@@ -11,7 +12,7 @@ use crate::clock::{millis, Moment};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
-use crate::kind::Table;
+use crate::kind::{Role, Table};
 use crate::line::{Mail, Place};
 use crate::notify::Subscription;
 use crate::release::sweep;
@@ -19,12 +20,18 @@ use crate::script::{Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
 
+/// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
+const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
+const WRITER_CAP: Duration = Duration::from_secs(1);
+
 /// One owner's wish for one lock.
 #[derive(Clone)]
 pub(crate) struct Wish {
     pub(crate) core: Arc<Core>,
     pub(crate) kind: &'static Table,
     pub(crate) slot: Arc<Slot>,
+    /// The same owner's entry in the other role.
+    pub(crate) sibling: Option<Arc<Slot>>,
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
@@ -34,8 +41,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
-        let gate = self.slot.gate.clone().lock_owned();
-        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, gate).await else {
+        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, self.gate()).await else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.slot.line.keys.name.to_string();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
@@ -49,14 +55,22 @@ impl Wish {
             gate.release = None;
         }
         let gate = self.check(gate)?;
-        let wish = self.clone();
+        let (wish, waits) = (self.clone(), place.is_some());
         self.core
             .janitor
             .carry(move |abandoned| {
                 let patience = wish.patience.clone().unless(abandoned);
-                async move { wish.settle(gate, patience).await }
+                async move { wish.settle(gate, waits, patience).await }
             })
             .await
+    }
+
+    /// The entry to itself, behind the releases that this owner began, in the other role too.
+    async fn gate(&self) -> OwnedMutexGuard<Debts> {
+        if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
+            drop(sibling.gate.lock().await);
+        }
+        self.slot.gate.clone().lock_owned().await
     }
 
     /// What can be refused without asking the server.
@@ -64,9 +78,12 @@ impl Wish {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
-        let Some(hold) = self.slot.hold() else { return Ok(gate) };
         let name = self.slot.line.keys.name.to_string();
         let owner = self.core.owner_of(&self.slot.field);
+        let Some(hold) = self.slot.hold() else {
+            let is_upgrade = self.kind.role == Role::Write && self.holds_as_sibling();
+            return if is_upgrade { Err(LockError::Upgrade { name, owner }) } else { Ok(gate) };
+        };
         if let Some(why) = hold.lost(self.core.now()) {
             self.core.watchdog.forget(&hold);
             self.slot.drop_hold(hold.id, why);
@@ -85,15 +102,33 @@ impl Wish {
         Ok(gate)
     }
 
-    async fn settle(self, gate: OwnedMutexGuard<Debts>, patience: Patience) -> Result<Tried<Ticket>, LockError> {
+    /// Whether the same owner holds the lock in the other role, as far as is known here.
+    fn holds_as_sibling(&self) -> bool {
+        let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
+        hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
+    }
+
+    async fn settle(
+        self,
+        gate: OwnedMutexGuard<Debts>,
+        waits: bool,
+        patience: Patience,
+    ) -> Result<Tried<Ticket>, LockError> {
         let keys = &self.slot.line.keys;
-        let lease = millis(self.lease.duration()).to_string();
-        let n = self.slot.count().to_string();
-        let (seen, raise) = self.slot.fencing();
-        let all = [&*self.slot.field, &lease, &n, &seen, raise];
-        let args = if self.kind.fenced { &all[..] } else { &all[..3] };
+        let mut args =
+            vec![self.slot.field.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
+        match (self.kind.role, &self.sibling) {
+            (Role::Read, Some(writer)) => args.push(writer.field.to_string()),
+            (Role::Write, _) => args.push(millis(WRITER_GOES_FIRST * u32::from(waits)).to_string()),
+            _ if self.kind.fenced => {
+                let (seen, raise) = self.slot.fencing();
+                args.extend([seen, raise.to_owned()]);
+            }
+            _ => {}
+        }
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let script = self.kind.acquire;
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
         self.read(gate, settled)
     }
 
@@ -160,12 +195,32 @@ pub(crate) struct Contender {
     pub(crate) attempts: u32,
     /// Whether it made its first attempt, until one is answered.
     unheard: bool,
+    /// Whether readers may be letting it go first.
+    goes_first: bool,
+    /// Whether the last look found that the owner holds the lock in the other role.
+    saw_sibling: bool,
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, listened: false, attempts: 0, unheard: false }
+        Self {
+            wish,
+            place,
+            subscription: None,
+            listened: false,
+            attempts: 0,
+            unheard: false,
+            goes_first: false,
+            saw_sibling: false,
+        }
+    }
+
+    /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
+    fn finds_sibling(&mut self) -> bool {
+        let holds = self.wish.holds_as_sibling();
+        let saw = std::mem::replace(&mut self.saw_sibling, holds);
+        holds && !saw
     }
 
     /// It asked in vain: neither it nor any other call of this client was answered since `began`. (Since it asked would
@@ -233,15 +288,21 @@ impl Contest for Contender {
             }
             let mut held = pin!(slot.held.notified());
             held.as_mut().enable();
-            if slot.is_enterable() {
+            let sibling = self.wish.sibling.clone();
+            let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
+            // Nothing to be told yet: the first poll registers it.
+            let _ = futures::poll!(sibling_held.as_mut());
+            if slot.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }
+            let is_head = slot.line.is_head(&self.place);
             tokio::select! {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = wakes(self.subscription.as_ref()) => return Ok(Turn::Try),
-                () = sleep_until(deadline) => return Ok(Turn::Try),
+                Some(()) = sibling_held => {}
+                () = wakes(self.subscription.as_ref().filter(|_| is_head)) => return Ok(Turn::Try),
+                () = sleep_until(deadline.filter(|_| is_head)) => return Ok(Turn::Try),
             }
         }
     }
@@ -253,8 +314,14 @@ impl Contest for Contender {
             Some(subscription) => subscription.drain(),
             None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
         }
+        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
         let tried = self.wish.attempt(Some(&self.place)).await;
         self.unheard = false;
+        self.goes_first = match &tried {
+            Ok(Tried::Won(_)) => false,
+            Ok(Tried::Busy(_)) => self.goes_first,
+            Err(_) => went_first,
+        };
         tried
     }
 
@@ -271,6 +338,9 @@ impl Contest for Contender {
         let wire = &self.wish.core.wire;
         let cap = match &self.wish.backoff {
             Some(backoff) => backoff.pause(self.attempts, |pause| wire.jittered(pause)),
+            None if self.wish.kind.role == Role::Write => {
+                wire.jittered(self.wish.core.settings.wait_cap.min(WRITER_CAP))
+            }
             None => wire.jittered(self.wish.core.settings.wait_cap),
         };
         // A millisecond on top, as the server rounds down.
@@ -281,6 +351,14 @@ impl Contest for Contender {
 impl Drop for Contender {
     fn drop(&mut self) {
         self.wish.slot.line.leave(&self.place);
+        if self.goes_first {
+            // Readers need not let it any more.
+            let Wish { core, kind, slot, .. } = self.wish.clone();
+            core.janitor.clone().finish(async move {
+                let gate = slot.gate.clone().lock_owned().await;
+                sweep(core, kind, slot, Some(gate), None).await;
+            });
+        }
     }
 }
 

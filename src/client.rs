@@ -11,9 +11,10 @@ use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
 use crate::error::Refused;
 use crate::hold::State;
-use crate::keys::Keys;
+use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fenced::Fenced;
+use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
 use crate::lock::Lock;
@@ -113,10 +114,20 @@ impl Locks {
         self.handle(name)
     }
 
+    /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
+    pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
+        let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_read_write()));
+        ReadWriteLock::new(self.session.clone(), name, line)
+    }
+
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let core = self.core();
-        let keys = Keys::new(&core.settings.key_prefix, name, core.settings.max_name_len);
-        Lock::new(self.session.clone(), name, keys.map(|keys| core.registry.line(keys)))
+        let line = self.keys(name).map(|keys| self.core().registry.line(keys));
+        Lock::new(self.session.clone(), name, line)
+    }
+
+    fn keys(&self, name: &str) -> Result<Keys, NameError> {
+        let settings = &self.core().settings;
+        Keys::new(&settings.key_prefix, name, settings.max_name_len)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
@@ -274,7 +285,7 @@ fn is_too_old(version: &str) -> bool {
 impl Core {
     /// The owner part of a field of this client.
     pub(crate) fn owner_of(&self, own: &str) -> Owner {
-        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| owner.parse().ok());
+        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| Owner::of_field(owner).ok());
         // Every field was made of an owner.
         owner.unwrap_or_else(Owner::current)
     }

@@ -54,6 +54,15 @@ pub enum LockError {
         /// The owner.
         owner: Owner,
     },
+    /// The owner holds the read lock and asked for the write lock, which would wait for its own read hold without end.
+    /// Nothing was sent; the read hold is untouched: give it back first.
+    #[error("owner {owner} holds lock {name:?} for reading: it has to give that back before it can write")]
+    Upgrade {
+        /// The lock.
+        name: String,
+        /// The owner.
+        owner: Owner,
+    },
     /// The owner holds the lock as often as the limit allows. Nothing was sent; the holds are untouched.
     #[error("lock {name:?} is held {limit} times by owner {owner}, the limit of `max_holds`")]
     HoldLimit {
@@ -114,7 +123,10 @@ pub enum LockError {
 impl LockError {
     /// Whether the server may have the lock in this owner's name after this error.
     pub fn may_hold(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::AlreadyHeld { .. } | Self::HoldLimit { .. })
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::AlreadyHeld { .. } | Self::Upgrade { .. } | Self::HoldLimit { .. }
+        )
     }
 }
 

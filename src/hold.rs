@@ -329,6 +329,12 @@ impl Slot {
         counts.total() > counts.leaving
     }
 
+    /// Whether all that this owner holds is on its way back.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let counts = self.counts();
+        counts.leaving > 0 && counts.total() <= counts.leaving
+    }
+
     /// A guard of the hold with this id is about to be given back.
     pub(crate) fn leaving(&self, hold: u64) {
         let mut counts = self.counts();
@@ -359,7 +365,7 @@ impl Slot {
         counts.hold = Some(hold.clone());
         counts.anchor = Some(self.clone());
         drop(counts);
-        self.line.took(hold.id, sent);
+        self.line.took(hold.id, kind.role, sent);
         self.held.notify_waiters();
         hold
     }

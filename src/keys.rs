@@ -40,6 +40,8 @@ pub(crate) enum Key {
     Lock,
     Channel,
     Token,
+    Writers,
+    Turn,
 }
 
 /// The names of one lock.
@@ -53,6 +55,9 @@ pub(crate) struct Keys {
     pub(crate) channel: Arc<str>,
     /// The last fencing token.
     pub(crate) token: Arc<str>,
+    /// The writers that readers let go first, and what lets readers pass them.
+    pub(crate) writers: Arc<str>,
+    pub(crate) turn: Arc<str>,
 }
 
 impl Keys {
@@ -79,7 +84,19 @@ impl Keys {
             return Err(NameError::Braces(lock));
         }
         let token = tagged("redisson_lock_token", &lock);
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), token: token.into() })
+        let none: Arc<str> = Arc::default();
+        let (lock, channel, token) = (lock.into(), channel.into(), token.into());
+        Ok(Self { name: name.into(), lock, channel, token, writers: none.clone(), turn: none })
+    }
+
+    /// Those of the read/write lock of this name.
+    pub(crate) fn of_read_write(self) -> Self {
+        Self {
+            channel: tagged("redisson_rwlock", &self.lock).into(),
+            writers: tagged("lockson:writers", &self.lock).into(),
+            turn: tagged("lockson:readers_turn", &self.lock).into(),
+            ..self
+        }
     }
 
     /// The KEYS of a script.
@@ -88,6 +105,8 @@ impl Keys {
             Key::Lock => &*self.lock,
             Key::Channel => &*self.channel,
             Key::Token => &*self.token,
+            Key::Writers => &*self.writers,
+            Key::Turn => &*self.turn,
         };
         keys.iter().map(name).collect()
     }
@@ -126,6 +145,16 @@ mod tests {
         let tagged = keys("{eu}:x").unwrap();
         assert_eq!((&*tagged.lock, &*tagged.channel), ("{eu}:x", "redisson_lock__channel:{eu}:x"));
         assert_eq!(&*Keys::new("app:", "x", 512).unwrap().channel, "redisson_lock__channel:{app:x}");
+    }
+
+    #[test]
+    fn a_read_write_lock_has_its_own() {
+        let plain = keys("x").unwrap().of_read_write();
+        assert_eq!(
+            plain.of(&[Key::Lock, Key::Channel, Key::Writers, Key::Turn]),
+            ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}"]
+        );
+        assert_eq!(&*keys("{eu}:x").unwrap().of_read_write().channel, "redisson_rwlock:{eu}:x");
     }
 
     #[test]

@@ -15,10 +15,50 @@ macro_rules! script {
 }
 pub(crate) use script;
 
+/// A script of `lua/`, with its KEYS, of a kind whose scripts share functions.
+macro_rules! read_write_script {
+    ($file:literal, [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
+            $file,
+            concat!(
+                include_str!("../../lua/begin.lua"),
+                include_str!("../../lua/read_write.lua"),
+                include_str!(concat!("../../lua/", $file, ".lua"))
+            ),
+            &[$($key),*],
+        );
+        &SCRIPT
+    }};
+}
+pub(crate) use read_write_script;
+
+/// Whom a hold keeps out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Everybody.
+    Exclusive,
+    /// Writers.
+    Read,
+    /// Everybody, but for read holds of its own owner.
+    Write,
+}
+
+impl Role {
+    /// The other role that the same owner may have in the same lock.
+    pub(crate) fn sibling(self) -> Option<Self> {
+        match self {
+            Self::Exclusive => None,
+            Self::Read => Some(Self::Write),
+            Self::Write => Some(Self::Read),
+        }
+    }
+}
+
 /// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
 #[derive(Debug)]
 pub struct Table {
     pub(crate) name: &'static str,
+    pub(crate) role: Role,
     /// Whether the same owner may enter again.
     pub(crate) reentrant: bool,
     /// Whether a release is announced on the channel.

@@ -41,6 +41,7 @@ pub use hold::State;
 pub use keys::NameError;
 pub use kind::Kind;
 pub use kinds::fenced::{Fenced, FencedGuard};
+pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
@@ -52,5 +53,9 @@ pub type ReentrantLock = Lock<Reentrant>;
 pub type Mutex = Lock<NonReentrant>;
 /// The lock of [`Locks::spin_lock`].
 pub type SpinLock = Lock<Spin>;
+/// The lock of [`ReadWriteLock::read`].
+pub type ReadLock = Lock<Read>;
+/// The lock of [`ReadWriteLock::write`].
+pub type WriteLock = Lock<Write>;
 /// The lock of [`Locks::fenced_lock`].
 pub type FencedLock = Lock<Fenced>;

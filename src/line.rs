@@ -12,7 +12,7 @@ use crate::clock::Moment;
 use crate::guard::Ticket;
 use crate::hold::{Lease, Slot};
 use crate::keys::Keys;
-use crate::kind::Table;
+use crate::kind::{Role, Table};
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -119,8 +119,8 @@ pub(crate) enum Next {
 struct State {
     entries: HashMap<Arc<str>, Weak<Slot>>,
     purge_at: usize,
-    /// The hold of this process, while it is one.
-    holder: Option<u64>,
+    /// The holds of this process: one, unless they are read holds.
+    holders: Vec<(u64, Role)>,
     queue: VecDeque<Arc<Place>>,
     run: u32,
     run_began: Option<Moment>,
@@ -166,8 +166,13 @@ impl Line {
         let place = Arc::new(Place { slot, kind, lease, mail: Mutex::default(), bell: Notify::new() });
         let mut state = self.state();
         state.queue.push_back(place.clone());
-        state.wake_head();
+        state.wake();
         place
+    }
+
+    /// Whether this place is the first: only that one listens and polls.
+    pub(crate) fn is_head(&self, place: &Arc<Place>) -> bool {
+        self.state().queue.front().is_some_and(|head| Arc::ptr_eq(head, place))
     }
 
     /// Leaves the line, with or without the lock. What had been handed over and was not taken goes back.
@@ -182,7 +187,7 @@ impl Line {
         }
         if was_head {
             // A wake-up that it did not use is passed on.
-            state.wake_head();
+            state.wake();
         }
         drop(state);
         drop(left);
@@ -197,27 +202,34 @@ impl Line {
     }
 
     /// A hold of this process began.
-    pub(crate) fn took(&self, hold: u64, now: Moment) {
+    pub(crate) fn took(&self, hold: u64, role: Role, now: Moment) {
         let mut state = self.state();
-        state.holder = Some(hold);
+        if role != Role::Read {
+            state.holders.clear();
+        }
+        state.holders.push((hold, role));
         state.aside = None;
         state.run += 1;
         state.run_began.get_or_insert(now);
+        if role == Role::Read {
+            state.wake();
+        }
     }
 
     /// A hold of this process is over or lost.
     pub(crate) fn ended(&self, hold: u64) {
         let mut state = self.state();
-        if state.holder == Some(hold) {
-            state.holder = None;
-            state.wake_head();
+        let before = state.holders.len();
+        state.holders.retain(|(other, _)| *other != hold);
+        if state.holders.len() < before {
+            state.wake_after_end();
         }
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
     pub(crate) fn busy_elsewhere(&self) {
         let mut state = self.state();
-        if state.holder.is_some() {
+        if !state.holders.is_empty() {
             return;
         }
         state.run = 0;
@@ -251,7 +263,7 @@ impl Line {
         if !heir.is_gone() {
             state.queue.push_front(heir);
         }
-        state.wake_head();
+        state.wake();
     }
 
     /// The last release of a run: each of the `others` that heard it goes first, so that processes take turns. (The
@@ -319,47 +331,68 @@ impl Line {
 }
 
 impl State {
-    fn wake_head(&mut self) {
-        if self.holder.is_none() {
-            if let Some(head) = self.queue.front() {
-                head.post(Mail::Try);
+    /// Tells those that the holds of this process don't keep waiting: the head, and while there are readers inside, all
+    /// the readers that stand first. A writer goes to ask although there are, as other processes' readers let it go
+    /// first then.
+    fn wake(&self) {
+        let is_free = self.holders.is_empty();
+        let is_read = !is_free && self.holders.iter().all(|(_, role)| *role == Role::Read);
+        let together = if is_read { self.queue.len() } else { 1 };
+        for (at, place) in self.queue.iter().take(together).enumerate() {
+            match place.kind.role {
+                Role::Read if is_free || is_read => {}
+                Role::Write if at == 0 && (is_free || is_read) => {}
+                Role::Exclusive if is_free => {}
+                _ => return,
             }
+            place.post(Mail::Try);
+            if place.kind.role != Role::Read {
+                return;
+            }
+        }
+    }
+
+    /// A hold ended. A writer is told of the last one only.
+    fn wake_after_end(&self) {
+        let is_writer = self.queue.front().is_some_and(|head| head.kind.role == Role::Write);
+        if self.holders.is_empty() || !is_writer {
+            self.wake();
         }
     }
 }
 
 #[derive(Default)]
 struct Lines {
-    by_key: HashMap<Arc<str>, Weak<Line>>,
+    by_channel: HashMap<Arc<str>, Weak<Line>>,
     purge_at: usize,
 }
 
-/// Lines by lock key.
+/// Lines by channel: the read/write lock of a name is another than its exclusive ones.
 #[derive(Default)]
 pub(crate) struct Registry {
     lines: Mutex<Lines>,
 }
 
 impl Registry {
-    /// The line for these keys: one a key, however many handles there are.
+    /// The line for these keys: one a channel, however many handles there are.
     pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
         let mut guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let Lines { by_key, purge_at } = &mut *guard;
-        if let Some(line) = by_key.get(&keys.lock).and_then(Weak::upgrade) {
+        let Lines { by_channel, purge_at } = &mut *guard;
+        if let Some(line) = by_channel.get(&keys.channel).and_then(Weak::upgrade) {
             return line;
         }
-        if by_key.len() >= *purge_at {
-            by_key.retain(|_, line| line.strong_count() > 0);
-            *purge_at = (by_key.len() * 2).max(64);
+        if by_channel.len() >= *purge_at {
+            by_channel.retain(|_, line| line.strong_count() > 0);
+            *purge_at = (by_channel.len() * 2).max(64);
         }
-        let key = keys.lock.clone();
+        let key = keys.channel.clone();
         let line = Arc::new(Line::new(keys));
-        by_key.insert(key, Arc::downgrade(&line));
+        by_channel.insert(key, Arc::downgrade(&line));
         line
     }
 
     pub(crate) fn lines(&self) -> Vec<Arc<Line>> {
         let guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.by_key.values().filter_map(Weak::upgrade).collect()
+        guard.by_channel.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -16,7 +16,7 @@ use crate::error::{LockError, QueryError, UnlockError};
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
 use crate::keys::NameError;
-use crate::kind::Kind;
+use crate::kind::{Kind, Role};
 use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
@@ -72,12 +72,13 @@ pub struct Holder {
     pub count: u64,
     /// What is left of the lease on the server; `None` when somebody took its lease away.
     pub ttl: Option<Duration>,
+    field: String,
 }
 
 impl Holder {
     /// The owner as the server has it, for [`Lock::force_unlock_if`].
     pub fn field(&self) -> String {
-        format!("{}:{}", self.client, self.owner)
+        self.field.clone()
     }
 }
 
@@ -251,8 +252,8 @@ impl<K: Kind> Lock<K> {
     /// Safe.
     pub async fn hold_count(&self) -> Result<u64, QueryError> {
         let field = self.field();
-        let holder = self.holder().await?;
-        Ok(holder.filter(|holder| holder.field() == *field).map_or(0, |holder| holder.count))
+        let holders = self.ask_holders(&field).await?;
+        Ok(holders.iter().find(|holder| holder.field == *field).map_or(0, |holder| holder.count))
     }
 
     /// Whether anybody holds the lock.
@@ -285,19 +286,31 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
+        Ok(self.ask_holders("").await?.into_iter().next())
+    }
+
+    /// Those who hold it, or only one field.
+    pub(crate) async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
         let line = self.line.clone()?;
-        let answer = self.ask(&line, K::TABLE.inspect, &[]).await?;
+        let answer = self.ask(&line, K::TABLE.inspect, &[field]).await?;
         if answer.status != Status::Done {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let ttl = answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let count = answer.int(2).and_then(|count| u64::try_from(count).ok());
-        let parts = answer.text(1).and_then(|field| field.split_once(':'));
-        match (parts.and_then(|(client, owner)| Some((client, owner.parse().ok()?))), count) {
-            (Some((client, owner)), Some(count)) => Ok(Some(Holder { client: client.to_owned(), owner, count, ttl })),
+        let fields = (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)));
+        fields.map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl)).collect()
+    }
+
+    fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        let parts = field.split_once(':').and_then(|(client, owner)| Some((client, Owner::of_field(owner).ok()?)));
+        match (parts, count) {
+            (Some((client, owner)), Some(count)) => {
+                Ok(Holder { client: client.to_owned(), owner, count, ttl, field: field.to_owned() })
+            }
             _ => Err(QueryError::WrongType {
                 name: self.name.to_string(),
-                detail: format!("its field {:?} is not client:owner with a count", answer.text(1)),
+                detail: format!("its field {field:?} is not client:owner with a count"),
             }),
         }
     }
@@ -367,7 +380,12 @@ impl<K: Kind> Lock<K> {
     }
 
     fn field(&self) -> Arc<str> {
+        self.field_as(K::TABLE.role)
+    }
+
+    fn field_as(&self, role: Role) -> Arc<str> {
         let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let owner = if role == Role::Write { owner.as_writer() } else { owner };
         match &self.transaction {
             Some(id) => field(&self.core().client_id, &owner.within(id)),
             None => field(&self.core().client_id, &owner),
@@ -377,7 +395,9 @@ impl<K: Kind> Lock<K> {
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line.clone()?;
         let (core, field) = (self.core(), self.field());
-        let want = Want { core, kind: K::TABLE, line: &line, field: &field, backoff: self.backoff.as_ref() };
+        let sibling = K::TABLE.role.sibling().map(|role| self.field_as(role));
+        let backoff = self.backoff.as_ref();
+        let want = Want { core, kind: K::TABLE, line: &line, field: &field, sibling: sibling.as_ref(), backoff };
         acquire(want, request).await
     }
 }

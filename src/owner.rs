@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// The longest owner, in bytes.
 const LONGEST: usize = 256;
+/// What marks the field of a writer.
+const WRITER: &str = "write";
 
 tokio::task_local! {
     static SCOPE: Owner;
@@ -78,6 +80,17 @@ impl Owner {
         Self(format!("{}:{}", self.0, transaction.0).into())
     }
 
+    /// This owner as a writer, as Redisson writes it.
+    pub(crate) fn as_writer(&self) -> Self {
+        Self(format!("{}:{WRITER}", self.0).into())
+    }
+
+    /// The owner whose field this is: a writer is the same owner as the reader.
+    pub(crate) fn of_field(text: &str) -> Result<Self, InvalidOwner> {
+        let parts: Vec<&str> = text.split(':').filter(|part| *part != WRITER).collect();
+        parts.join(":").parse()
+    }
+
     /// The owner, as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -116,8 +129,8 @@ impl FromStr for Owner {
 
     /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
-        // An owner within a transaction is two, with a colon between; a write lock of Java's has one too.
-        let bad = |part: &str| part.is_empty() || part.strip_prefix("named-").is_some_and(str::is_empty);
+        // An owner within a transaction is two, with a colon between.
+        let bad = |part: &str| matches!(part, "" | "named-" | WRITER);
         if text.split(':').any(bad) || text.len() > LONGEST || text.contains(char::is_control) {
             return Err(InvalidOwner);
         }
@@ -158,7 +171,17 @@ mod tests {
             assert_eq!(Owner::named(id), Err(InvalidOwner));
         }
         assert_eq!("".parse::<Owner>(), Err(InvalidOwner));
+        assert_eq!("57:write".parse::<Owner>(), Err(InvalidOwner));
         assert_eq!("named-".parse::<Owner>(), Err(InvalidOwner));
+    }
+
+    #[test]
+    fn a_writer_is_the_same_owner() {
+        let owner: Owner = "57:a1".parse().unwrap();
+        assert_eq!(Owner::of_field(owner.as_writer().as_str()), Ok(owner));
+        let task: Owner = "57".parse().unwrap();
+        assert_eq!(&*field("c", &task.as_writer().within(&"writer".parse().unwrap())), "c:57:write:writer");
+        assert_eq!(Owner::of_field("57:write:writer").unwrap().as_str(), "57:writer");
     }
 
     #[test]

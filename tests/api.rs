@@ -21,6 +21,9 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Guard>();
     value::<ReentrantLock>();
     value::<Mutex>();
+    value::<lockson::ReadWriteLock>();
+    value::<lockson::ReadLock>();
+    value::<lockson::WriteLock>();
     value::<Arc<dyn RLock>>();
     value::<Acquire<'static, lockson::Reentrant>>();
     value::<Request>();
@@ -74,6 +77,10 @@ fn every_future_can_be_spawned() {
         guard.verify().await.unwrap();
         guard.extend(std::time::Duration::ZERO).await.unwrap();
         guard.unlock().await.unwrap();
+        let shared = locks.read_write_lock("y");
+        shared.read().guard().await.unwrap().unlock().await.unwrap();
+        shared.write().lock().await.unwrap();
+        shared.read().holders().await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         for lock in &any {

@@ -298,15 +298,17 @@ async fn scripts_get_the_answers_of_a_real_server() {
     report("scripts", SCRIPTS.len(), SCRIPTS.len(), failures, 0);
 }
 
-/// All files of `lua/KIND/`, each joined to `begin.lua` as it is sent.
+/// All files of `lua/KIND/`, each joined to what stands before it when it is sent.
 fn shipped() -> Vec<(String, String)> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let begin = std::fs::read_to_string(lua.join("begin.lua")).unwrap();
+    let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
     let mut found = Vec::new();
     for kind in std::fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        for file in std::fs::read_dir(kind).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in std::fs::read_dir(&kind).unwrap().map(|entry| entry.unwrap().path()) {
             let text = std::fs::read_to_string(&file).unwrap();
-            found.push((file.display().to_string(), format!("{begin}{text}")));
+            let shared = if kind.ends_with("read") || kind.ends_with("write") { &read_write } else { "" };
+            found.push((file.display().to_string(), format!("{begin}{shared}{text}")));
         }
     }
     found.sort();
@@ -347,6 +349,7 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
         "hset KEY o1 1",
         "hset KEY o1 2 o2 1",
         "hset KEY mode read o1 1",
+        "hset KEY mode write o1 1",
         "hset KEY o1 many",
         "set KEY 3",
         "set KEY o1",

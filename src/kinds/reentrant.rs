@@ -1,10 +1,11 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::keys::Key::{Channel, Lock};
-use crate::kind::{script, Kind, Sealed, Table};
+use crate::kind::{script, Kind, Role, Sealed, Table};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",
+    role: Role::Exclusive,
     reentrant: true,
     announces: true,
     fenced: false,

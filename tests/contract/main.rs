@@ -8,6 +8,8 @@ mod support;
 mod client;
 mod every;
 mod fenced;
+mod read_write;
+mod read_write_waits;
 mod reentry;
 mod spin;
 mod verbs;
@@ -16,11 +18,13 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 4] = [
+const FACTORIES: [(&str, Factory); 6] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
     ("fenced_lock", |locks, name| std::sync::Arc::new(locks.fenced_lock(name))),
+    ("read", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).read())),
+    ("write", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).write())),
 ];
 
 macro_rules! cases {
@@ -45,7 +49,6 @@ macro_rules! cases {
 macro_rules! every {
     ($factory:expr) => {
         cases!($factory, every:
-            one_owner_at_a_time,
             try_lock_says_busy,
             unlock_by_another_changes_nothing,
             unlock_twice,
@@ -66,10 +69,6 @@ macro_rules! every {
             extend_is_exact,
             verify_asks_the_server,
             a_dropped_wait_leaves_nothing,
-            waiters_of_a_process_are_served_in_order,
-            the_layout_is_redissons,
-            a_late_copy_writes_nothing,
-            copies_apply_once,
             a_bad_name_is_the_first_verbs_error,
             a_bad_lease_is_refused,
             a_wait_beyond_the_clock_is_refused,
@@ -83,12 +82,35 @@ macro_rules! every {
     };
 }
 
+macro_rules! exclusive {
+    ($factory:expr) => {
+        mod exclusive {
+            cases!($factory, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
+        }
+    };
+}
+
+macro_rules! exclusive_reentry {
+    ($factory:expr) => {
+        mod exclusive_reentry {
+            cases!($factory, reentry: scopes_part_joined_futures);
+        }
+    };
+}
+
+macro_rules! plain_hash {
+    ($factory:expr) => {
+        mod plain_hash {
+            cases!($factory, every: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
+        }
+    };
+}
+
 macro_rules! reentry {
     ($factory:expr) => {
         cases!($factory, reentry:
             entering_again_counts,
             joined_futures_share_an_owner,
-            scopes_part_joined_futures,
             re_entry_passes_waiters_by,
             the_lease_only_grows,
             an_inner_release_never_shortens,
@@ -100,7 +122,10 @@ macro_rules! reentry {
 
 mod lock {
     every!(crate::FACTORIES[0].1);
+    exclusive!(crate::FACTORIES[0].1);
+    plain_hash!(crate::FACTORIES[0].1);
     reentry!(crate::FACTORIES[0].1);
+    exclusive_reentry!(crate::FACTORIES[0].1);
     cases!(crate::FACTORIES[0].1, verbs:
         who_holds_it,
         force_unlock_frees_and_wakes,
@@ -121,12 +146,17 @@ mod lock {
 
 mod mutex {
     every!(crate::FACTORIES[1].1);
+    exclusive!(crate::FACTORIES[1].1);
+    plain_hash!(crate::FACTORIES[1].1);
     cases!(crate::FACTORIES[1].1, verbs: a_mutex_is_not_entered_again, who_holds_it, force_unlock_frees_and_wakes);
 }
 
 mod spin_lock {
     every!(crate::FACTORIES[2].1);
+    exclusive!(crate::FACTORIES[2].1);
+    plain_hash!(crate::FACTORIES[2].1);
     reentry!(crate::FACTORIES[2].1);
+    exclusive_reentry!(crate::FACTORIES[2].1);
     cases!(crate::FACTORIES[2].1, spin:
         it_says_nothing,
         the_wait_limit_is_kept,
@@ -137,7 +167,10 @@ mod spin_lock {
 
 mod fenced_lock {
     every!(crate::FACTORIES[3].1);
+    exclusive!(crate::FACTORIES[3].1);
+    plain_hash!(crate::FACTORIES[3].1);
     reentry!(crate::FACTORIES[3].1);
+    exclusive_reentry!(crate::FACTORIES[3].1);
     cases!(crate::FACTORIES[3].1, fenced:
         tokens_rise,
         a_re_entry_keeps_the_token,
@@ -150,15 +183,53 @@ mod fenced_lock {
     );
 }
 
+mod read {
+    every!(crate::FACTORIES[4].1);
+    reentry!(crate::FACTORIES[4].1);
+    cases!(crate::FACTORIES[4].1, read_write:
+        many_readers_or_one_writer,
+        both_sides_nest,
+        the_layout_of_readers_and_writers_is_redissons,
+        late_and_repeated_copies_of_both_sides,
+        an_upgrade_is_refused_at_once,
+        a_release_of_the_write_hold_keeps_the_read_holds,
+        a_reader_whose_lease_ended_stops_counting,
+        a_reader_is_renewed_with_its_keys,
+        an_inner_read_release_never_shortens_the_write_lease,
+        a_write_re_entry_adds_no_lease,
+        mixed_leases_of_a_reader,
+        who_reads_and_who_writes,
+        force_unlock_is_for_its_side,
+        transactions_read_what_they_write,
+        another_kinds_lock_keeps_both_out,
+    );
+    cases!(crate::FACTORIES[4].1, read_write_waits:
+        both_sides_wait_in_one_task,
+        a_downgrade_wakes_readers_at_once,
+        readers_that_wait_together_come_in_together,
+        a_writer_passes_a_stream_of_readers,
+        a_writer_that_gives_up_lets_readers_in,
+    );
+}
+
+mod write {
+    every!(crate::FACTORIES[5].1);
+    exclusive!(crate::FACTORIES[5].1);
+    reentry!(crate::FACTORIES[5].1);
+    exclusive_reentry!(crate::FACTORIES[5].1);
+}
+
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]
 fn every_factory_is_in_the_list() {
     let source = include_str!("../../src/client.rs");
+    let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
     let made: Vec<&str> = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub fn "))
         .filter(|line| line.contains("(&self, name: &str"))
         .filter_map(|line| line.split('(').next())
+        .flat_map(sides)
         .collect();
     let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
     assert_eq!(made, listed);

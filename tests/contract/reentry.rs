@@ -31,7 +31,8 @@ pub async fn joined_futures_share_an_owner(case: Case) {
     let (first, second) = patient("both enter", async { tokio::join!(lock.guard(), lock.guard()) }).await;
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.owner(), second.owner());
-    assert!(case.ask(&["HVALS", &case.name]).await == "2");
+    let field = case.field(&locks, first.owner().as_str());
+    assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     first.unlock().await.unwrap();
     assert!(second.is_valid());
     second.unlock().await.unwrap();
@@ -63,7 +64,7 @@ pub async fn re_entry_passes_waiters_by(case: Case) {
     let locks = case.client().await;
     let lock = case.lock(&locks);
     let outer = lock.guard().await.unwrap();
-    let stranger = lock.owned_by(&Owner::unique());
+    let stranger = case.rival(&locks).owned_by(&Owner::unique());
     let mut waiter = std::pin::pin!(stranger.guard());
     assert!(futures::poll!(waiter.as_mut()).is_pending());
     let inner = patient("the owner enters again", lock.guard()).await.unwrap();
@@ -114,22 +115,23 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
         other => panic!("{other:?}"),
     }
     assert!(case.is_free().await);
-    assert!(case.lock(&b).try_lock().await.unwrap());
+    assert!(case.rival(&b).try_lock().await.unwrap());
     assert!(!lock.try_lock().await.unwrap());
-    case.lock(&b).unlock().await.unwrap();
+    case.rival(&b).unlock().await.unwrap();
     assert!(lock.try_lock().await.unwrap());
 }
 
 pub async fn the_hold_limit(case: Case) {
     let locks = case.client_with(Locks::builder().max_holds(2)).await;
-    let lock = case.lock(&locks);
+    let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
     lock.lock().await.unwrap();
     lock.lock().await.unwrap();
     match lock.lock().await {
         Err(LockError::HoldLimit { limit, .. }) => assert_eq!(limit, 2),
         other => panic!("{other:?}"),
     }
-    assert_eq!(case.ask(&["HVALS", &case.name]).await, "2");
+    let field = case.field(&locks, "named-me");
+    assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     lock.unlock().await.unwrap();
     lock.unlock().await.unwrap();
     assert!(lock.acquire_with(Request::default().wait(ms(10))).await.unwrap());

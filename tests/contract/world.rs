@@ -49,10 +49,28 @@ impl Case {
         (self.factory)(locks, &self.name)
     }
 
+    /// A lock that the lock under test keeps out: another of its kind, but for readers a writer.
+    pub fn rival(&self, locks: &Locks) -> Arc<dyn RLock> {
+        if self.is_kind(locks, "read") {
+            return Arc::new(locks.read_write_lock(&self.name).write());
+        }
+        self.lock(locks)
+    }
+
+    /// The field of an owner.
+    pub fn field(&self, locks: &Locks, owner: &str) -> String {
+        let role = if self.is_kind(locks, "write") { ":write" } else { "" };
+        format!("{}:{owner}{role}", locks.client_id())
+    }
+
+    fn is_kind(&self, locks: &Locks, kind: &str) -> bool {
+        format!("{:?}", self.lock(locks)).contains(&format!("kind: \"{kind}\""))
+    }
+
     /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a
     /// moment.
     pub async fn until_waiting(&self, client: &Locks) {
-        if format!("{:?}", self.lock(client)).contains("spin") {
+        if self.is_kind(client, "spin") {
             return tokio::time::sleep(ms(50)).await;
         }
         while client.health().subscriptions == 0 {

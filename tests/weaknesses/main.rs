@@ -6,6 +6,7 @@
 mod support;
 
 mod holds;
+mod read_write;
 mod scripts;
 mod wakeups;
 

@@ -19,6 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("hlen", 2, hlen),
     command("hincrby", 4, hincrby),
     command("hmget", -3, hmget),
+    command("hscan", -3, hscan),
 ];
 
 const NOT_INTEGER: Text = Text::Borrowed("ERR hash value is not an integer");
@@ -95,6 +96,14 @@ fn hkeys(store: &mut Store, args: &[Vec<u8>]) -> Answer {
 
 fn hvals(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     listed(store, args, |[_, value]| [value])
+}
+
+/// All in one page, as a real server gives a small hash. Options are left unread.
+fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key, _cursor], _) = head(args)?;
+    let hash = store.keys.read::<Hash>(key)?;
+    let fields = Value::list(hash.into_iter().flat_map(Hash::iter).flat_map(|(field, value)| [field, value]));
+    Ok(Value::List(vec![Value::Bulk(b"0".to_vec()), fields]))
 }
 
 fn hlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {

@@ -1,0 +1,18 @@
+-- read/renew.lua: lengthen the leases of many read holds. Creates nothing.
+-- KEYS[i] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
+-- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
+-- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
+-- Redisson: ReadLockTask.renew. Differs: as reentrant/renew.lua; a reader whose leases ended is not renewed.
+local reply = {1, nonce, now}
+for i, lock in ipairs(KEYS) do
+  local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
+  local found, renewed = redis.pcall('HGET', lock, owner), 0
+  if type(found) == 'string' and is_reader(lock, owner, found) then
+    renewed = 1
+    for hold = 1, math.min(tonumber(found), most) do lengthen(hold_key(lock, owner, hold), lease) end
+    lengthen(lock, lease)
+  end
+  reply[i + 3] = renewed
+end
+return reply

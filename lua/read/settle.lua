@@ -1,0 +1,23 @@
+-- read/settle.lua: make the owner's count what the client's registry says. Lowers it, never raises it.
+-- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] channel
+-- ARGV[3] owner  ARGV[4] n
+-- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
+-- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it
+--   was no higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
+-- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
+local lock, channel = KEYS[1], KEYS[2]
+local owner, n = ARGV[3], tonumber(ARGV[4])
+local found = redis.pcall('HGET', lock, owner)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found == false then return {3, nonce, now} end
+local count = tonumber(found) or 0
+if count <= n then return {0, nonce, now} end
+if n > 0 then
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
+  redis.call('HSET', lock, owner, ARGV[4])
+  for i = n + 1, math.min(count, n + most) do redis.call('DEL', hold_key(lock, owner, i)) end
+  return {1, nonce, now, -1}
+end
+drop_reader(lock, owner, found)
+return {1, nonce, now, after_reader(lock, channel)}

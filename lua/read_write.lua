@@ -1,0 +1,74 @@
+-- read_write.lua: stands behind begin.lua in the scripts of read/ and write/, and gives them functions.
+-- A reader is a field of the hash and, for each time that it holds, a key beside it, whose TTL is that hold's lease.
+-- The field counts as long as one of these keys lives. The first one carries the longest lease of all that lockson
+-- took.
+local most = 1000
+local function hold_key(lock, owner, i)
+  local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+  return tag .. ':' .. owner .. ':rwlock_timeout:' .. i
+end
+local function is_reader(lock, owner, count)
+  for i = 1, math.min(tonumber(count) or 0, most) do
+    if redis.call('EXISTS', hold_key(lock, owner, i)) == 1 then return true end
+  end
+  return false
+end
+local function set_hold(lock, owner, i, lease)
+  redis.call('SET', hold_key(lock, owner, i), '1', 'PX', lease)
+end
+local function keep_hold(lock, owner, i, lease)
+  if redis.call('PTTL', hold_key(lock, owner, i)) < lease then set_hold(lock, owner, i, lease) end
+end
+-- A writer's field ends with :write, or goes on with a transaction's id.
+local function is_writer(field)
+  return string.find(field .. ':', ':write:', 1, true) ~= nil
+end
+local function lengthen(key, lease)
+  if redis.call('PTTL', key) < lease then redis.call('PEXPIRE', key, lease) end
+end
+-- Whether any reader lives. Stops at the first; the dead that it meets on the way are dropped.
+local function has_readers(lock)
+  local cursor = '0'
+  repeat
+    local page = redis.call('HSCAN', lock, cursor, 'COUNT', 16)
+    cursor = page[1]
+    for at = 1, #page[2], 2 do
+      local owner = page[2][at]
+      if owner ~= 'mode' then
+        if is_reader(lock, owner, page[2][at + 1]) then return true end
+        redis.call('HDEL', lock, owner)
+      end
+    end
+  until cursor == '0'
+  return false
+end
+local function drop_reader(lock, owner, count)
+  redis.call('HDEL', lock, owner)
+  for i = 1, math.min(tonumber(count) or 0, most) do redis.call('DEL', hold_key(lock, owner, i)) end
+end
+local function announce(channel, message)
+  local receivers = redis.pcall('PUBLISH', channel, message)
+  if type(receivers) ~= 'number' then return -1 end
+  return receivers
+end
+-- A reader left: with the last one the hash goes, and that is announced.
+local function after_reader(lock, channel)
+  if redis.call('HGET', lock, 'mode') ~= 'read' or has_readers(lock) then return -1 end
+  redis.call('DEL', lock)
+  return announce(channel, '0')
+end
+-- Whether lockson writers wait (a rule of lockson's own, which Java does not see): a waiting writer leaves its field
+-- in a set for 2 s from each of its attempts, at least one a second, and takes it out when it is served or gives up.
+-- While one is there, no reader comes in whose owner holds nothing yet; but for 100 ms from the end of each write
+-- hold readers may pass, so that writers don't keep them out either. Scores are server time. Without the right to
+-- ask, none wait.
+local function writers_wait(writers)
+  local waiting = redis.pcall('ZCOUNT', writers, now, '+inf')
+  return type(waiting) == 'number' and waiting > 0
+end
+-- The writer left: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
+local function after_writer(lock, channel, writers, turn)
+  if has_readers(lock) then redis.call('HSET', lock, 'mode', 'read') else redis.call('DEL', lock) end
+  if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
+  return announce(channel, '1')
+end

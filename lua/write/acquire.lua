@@ -1,0 +1,45 @@
+-- write/acquire.lua: take the write hold, or enter it once more. Moves the owner's count from n to n + 1, once.
+-- KEYS[1] lock     hash  mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] writers  zset  lockson writers that wait -> server time until which they do; its TTL ends with the last
+-- ARGV[3] owner:write  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] wait_ms that readers let this writer go first, 0 if it
+--   does not wait
+-- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
+-- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {3, nonce, now} the n holds are gone;
+--   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead to;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonWriteLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; a re-entry adds no TTL; readers
+--   whose leases ended do not count; lockson readers let a waiting writer go first.
+local lock, writers = KEYS[1], KEYS[2]
+local owner, lease, n, wait = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local mode = redis.pcall('HGET', lock, 'mode')
+if type(mode) == 'table' then return {4, nonce, now, mode.err} end
+local found = redis.call('HGET', lock, owner)
+local count = tonumber(found or 0)
+if found == false then
+  if n > 0 then return {3, nonce, now} end
+  if mode == 'read' and not has_readers(lock) then redis.call('DEL', lock) end
+  if redis.call('EXISTS', lock) == 1 then
+    if wait > 0 then
+      redis.pcall('ZREMRANGEBYSCORE', writers, '-inf', now - 1)
+      if type(redis.pcall('ZADD', writers, now + wait, owner)) == 'number' then lengthen(writers, wait) end
+    end
+    return {0, nonce, now, redis.call('PTTL', lock)}
+  end
+elseif count ~= n and count ~= n + 1 then
+  return {5, nonce, now, found}
+end
+if found == false then
+  redis.call('HSET', lock, 'mode', 'write', owner, '1')
+elseif count == n then
+  redis.call('HINCRBY', lock, owner, '1')
+end
+if redis.call('PTTL', lock) < lease then
+  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
+  if type(set) == 'table' then
+    if count == n and n > 0 then redis.call('HINCRBY', lock, owner, '-1') end
+    if n == 0 then redis.call('DEL', lock) end
+    return {6, nonce, now, set.err}
+  end
+end
+redis.pcall('ZREM', writers, owner)
+return {1, nonce, now}

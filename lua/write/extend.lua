@@ -1,0 +1,22 @@
+-- write/extend.lua: set the lease of a write hold exactly, or (lease 0) only look whether it is still there.
+-- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- ARGV[3] owner:write  ARGV[4] lease_ms, 0 to leave it
+-- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
+-- Returns {1, nonce, now, ttl_ms} held; {3, nonce, now} not held; {4, nonce, now, error} another type.
+-- Redisson: has none for a holder.
+local lock = KEYS[1]
+local owner, lease = ARGV[3], tonumber(ARGV[4])
+local held = redis.pcall('HEXISTS', lock, owner)
+if type(held) == 'table' then return {4, nonce, now, held.err} end
+if held == 0 then return {3, nonce, now} end
+if lease > 0 then
+  -- The hash has to outlive the nested read holds.
+  local fields = redis.call('HGETALL', lock)
+  for at = 1, #fields, 2 do
+    for i = 1, math.min(tonumber(fields[at + 1]) or 0, most) do
+      lease = math.max(lease, redis.call('PTTL', hold_key(lock, fields[at], i)))
+    end
+  end
+  redis.call('PEXPIRE', lock, lease)
+end
+return {1, nonce, now, redis.call('PTTL', lock)}

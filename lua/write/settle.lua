@@ -1,0 +1,31 @@
+-- write/settle.lua: make the owner's count what the client's registry says, and that of a waiter who went away: none.
+--   Lowers it, never raises it.
+-- KEYS[1] lock     hash    mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] channel
+-- KEYS[3] writers  zset    lockson writers that wait -> server time until which they do
+-- KEYS[4] turn     string  while it lives, readers may pass waiting writers
+-- ARGV[3] owner:write  ARGV[4] n
+-- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
+-- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it
+--   was no higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
+-- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
+local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, n = ARGV[3], tonumber(ARGV[4])
+local found = redis.pcall('HGET', lock, owner)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+local waited = redis.pcall('ZREM', writers, owner) == 1
+if found == false then
+  -- Readers that let it go first need not any more.
+  if waited and not writers_wait(writers) and redis.call('HGET', lock, 'mode') ~= 'write' then
+    announce(channel, '1')
+  end
+  return {3, nonce, now}
+end
+if (tonumber(found) or 0) <= n then return {0, nonce, now} end
+if n > 0 then
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
+  redis.call('HSET', lock, owner, ARGV[4])
+  return {1, nonce, now, -1}
+end
+redis.call('HDEL', lock, owner)
+return {1, nonce, now, after_writer(lock, channel, writers, turn)}

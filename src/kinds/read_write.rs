@@ -1,0 +1,112 @@
+//! The read/write lock (Redisson's `getReadWriteLock`): many readers, or one writer. Rule 18 of docs/PROTOCOL.md.
+
+use std::sync::Arc;
+
+use crate::error::QueryError;
+use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
+use crate::keys::NameError;
+use crate::kind::{read_write_script, Kind, Role, Sealed, Table};
+use crate::kinds::reentrant::REENTRANT;
+use crate::line::Line;
+use crate::lock::{Holder, Lock};
+use crate::session::Session;
+
+static READ: Table = Table {
+    name: "read",
+    role: Role::Read,
+    acquire: read_write_script!("read/acquire", [Key, Writers, Turn]),
+    release: read_write_script!("read/release", [Key, Channel]),
+    hand_over: None,
+    renew: read_write_script!("read/renew", [Key]),
+    settle: read_write_script!("read/settle", [Key, Channel]),
+    extend: read_write_script!("read/extend", [Key]),
+    inspect: read_write_script!("read/inspect", [Key]),
+    force: read_write_script!("read/force", [Key, Channel]),
+    ..REENTRANT
+};
+
+static WRITE: Table = Table {
+    name: "write",
+    role: Role::Write,
+    acquire: read_write_script!("write/acquire", [Key, Writers]),
+    release: read_write_script!("write/release", [Key, Channel, Writers, Turn]),
+    hand_over: None,
+    settle: read_write_script!("write/settle", [Key, Channel, Writers, Turn]),
+    extend: read_write_script!("write/extend", [Key]),
+    inspect: read_write_script!("write/inspect", [Key]),
+    force: read_write_script!("write/force", [Key, Channel, Writers, Turn]),
+    ..REENTRANT
+};
+
+/// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
+///
+/// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has just
+/// been served. Java's readers do not.
+#[derive(Debug, Clone, Copy)]
+pub enum Read {}
+
+impl Sealed for Read {
+    const TABLE: &'static Table = &READ;
+}
+
+impl Kind for Read {}
+
+/// The kind of [`ReadWriteLock::write`]: shared with nobody but its own owner's read holds.
+#[derive(Debug, Clone, Copy)]
+pub enum Write {}
+
+impl Sealed for Write {
+    const TABLE: &'static Table = &WRITE;
+}
+
+impl Kind for Write {}
+
+/// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
+///
+/// Both sides are reentrant. An owner that writes may read too, and when it then gives the write hold back, it goes on
+/// reading without a gap (a downgrade). The other way round is
+/// [`LockError::Upgrade`](crate::LockError::Upgrade) at once: two readers that both waited to write would wait for
+/// ever.
+///
+/// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold,
+/// and at most a second more, however many lockson readers come.
+#[derive(Debug, Clone)]
+pub struct ReadWriteLock {
+    read: Lock<Read>,
+    write: Lock<Write>,
+}
+
+impl ReadWriteLock {
+    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
+        let read = Lock::new(session.clone(), name, line.clone());
+        Self { read, write: Lock::new(session, name, line) }
+    }
+
+    /// The side that readers share.
+    pub fn read(&self) -> Lock<Read> {
+        self.read.clone()
+    }
+
+    /// The side of one writer.
+    pub fn write(&self) -> Lock<Write> {
+        self.write.clone()
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        self.read.name()
+    }
+}
+
+impl Lock<Read> {
+    /// All who hold it for reading. [`holder`](Lock::holder) is any of them. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
+        self.ask_holders("").await
+    }
+}

@@ -1,0 +1,183 @@
+//! How readers and writers wait for each other. Rules 15, 16 and 18.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+
+use lockson::{Locks, Owner};
+use tokio::time::Instant;
+
+use crate::read_write::{named, reader};
+use crate::support::{patient, Filter, Proxy};
+use crate::world::{ms, secs, Case, World};
+
+/// Awaits that a writer of the name waits, and that readers know.
+async fn until_a_writer_waits(case: &Case) {
+    let key = format!("lockson:writers:{{{}}}", case.name);
+    let waits = async {
+        while case.ask(&["ZCARD", &key]).await == "0" {
+            tokio::time::sleep(ms(2)).await;
+        }
+    };
+    patient("a writer waits", waits).await;
+}
+
+/// Joined futures of one owner, both waiting: the write hold comes first and lets the read hold in.
+pub async fn both_sides_wait_in_one_task(case: Case) {
+    let lock = case.client().await.read_write_lock(&case.name);
+    let (read, write) = (reader(&lock, "o"), lock.write().owned_by(&named("o")));
+    let other = reader(&lock, "other").guard().await.unwrap();
+    let (wrote, read_too, gave_back) = patient("no deadlock", async {
+        tokio::join!(write.lock(), read.lock(), async {
+            tokio::time::sleep(ms(100)).await;
+            other.unlock().await
+        })
+    })
+    .await;
+    assert_eq!((wrote, read_too, gave_back), (Ok(()), Ok(()), Ok(())));
+    write.unlock().await.unwrap();
+    read.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+/// 6.A.1, also while another writer waits.
+pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
+    let slow = || Locks::builder().wait_cap(secs(60));
+    let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);
+    let (mine, others) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
+    let (read, write) = (reader(&mine, "o"), mine.write().owned_by(&named("o")));
+    write.lock().await.unwrap();
+    read.lock().await.unwrap();
+    let waiters: Vec<_> = [&mine, &others]
+        .into_iter()
+        .map(|lock| {
+            let read = lock.read().owned_by(&Owner::unique());
+            tokio::spawn(async move { read.guard().await })
+        })
+        .collect();
+    case.until_waiting(&b).await;
+    tokio::time::sleep(ms(100)).await;
+    let began = Instant::now();
+    write.unlock().await.unwrap();
+    let mut guards = Vec::new();
+    for waiter in waiters {
+        guards.push(patient("a reader", waiter).await.unwrap().unwrap());
+    }
+    assert!(began.elapsed() < secs(5), "{:?}", began.elapsed());
+    assert_eq!(mine.read().holders().await.unwrap().len(), 3);
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+    read.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+/// Rule 16: one of them talks to the server while they wait.
+pub async fn readers_that_wait_together_come_in_together(case: Case) {
+    const READERS: usize = 50;
+    let proxy = match &case.world {
+        World::Real(server) => Some(Proxy::start(server.port())),
+        World::Embedded(_) => None,
+    };
+    let client = match &proxy {
+        Some(proxy) => Locks::connect(&proxy.url()).await.unwrap(),
+        None => case.client().await,
+    };
+    let (lock, other) = (client.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
+    let writer = other.write().guard().await.unwrap();
+    if let Some(proxy) = &proxy {
+        proxy.forget_requests();
+    }
+    let readers: Vec<_> = (0..READERS)
+        .map(|_| {
+            let read = lock.read();
+            tokio::spawn(async move { read.guard().await.unwrap() })
+        })
+        .collect();
+    case.until_waiting(&client).await;
+    tokio::time::sleep(ms(1500)).await;
+    let asked = || proxy.as_ref().map_or(0, |proxy| proxy.requests(Filter::Script.with(&case.name)));
+    let waiting = asked();
+    assert!(waiting < 10, "{waiting} scripts while {READERS} waited");
+    let began = Instant::now();
+    writer.unlock().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(patient("a reader", reader).await.unwrap());
+    }
+    assert!(began.elapsed() < secs(5), "{:?}", began.elapsed());
+    assert_eq!(other.read().holders().await.unwrap().len(), READERS);
+    println!("{READERS} readers: {waiting} scripts while they waited, {} to come in", asked() - waiting);
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+    assert!(case.is_free().await);
+}
+
+/// 6.E.1, under streams of readers of two clients that never leave the lock free by themselves.
+pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
+    let clients = [case.client().await, case.client().await];
+    let (stop, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+    let streams: Vec<_> = (0..8)
+        .map(|number| {
+            let read = clients[number % 2].read_write_lock(&case.name).read();
+            let (stop, reads) = (stop.clone(), reads.clone());
+            tokio::spawn(async move {
+                while !stop.load(Ordering::SeqCst) {
+                    let guard = read.guard().await.unwrap();
+                    reads.fetch_add(1, Ordering::SeqCst);
+                    tokio::time::sleep(ms(100)).await;
+                    guard.unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let third = case.client().await;
+    for round in 0..6 {
+        // A stranger, and a process that reads itself.
+        let client = if round % 2 == 0 { &third } else { &clients[0] };
+        let write = client.read_write_lock(&case.name).write();
+        tokio::time::sleep(ms(300)).await;
+        let (before, began) = (reads.load(Ordering::SeqCst), Instant::now());
+        let guard = patient("the writer", write.guard()).await.unwrap();
+        assert!(began.elapsed() < ms(1100), "round {round}: {:?}", began.elapsed());
+        guard.unlock().await.unwrap();
+        assert!(before > 0);
+    }
+    let before = reads.load(Ordering::SeqCst);
+    tokio::time::sleep(ms(500)).await;
+    assert!(reads.load(Ordering::SeqCst) > before, "readers go on");
+    stop.store(true, Ordering::SeqCst);
+    for stream in streams {
+        patient("a stream", stream).await.unwrap();
+    }
+    assert!(case.is_free().await);
+}
+
+pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
+    let slow = || Locks::builder().wait_cap(secs(60));
+    let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);
+    let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
+    let guard = reader(&lock, "first").guard().await.unwrap();
+    let write = lock.write().owned_by(&named("w"));
+    let writer = tokio::spawn(async move { write.guard().await });
+    until_a_writer_waits(&case).await;
+    assert!(!other.read().try_lock().await.unwrap(), "a writer goes first");
+    assert!(reader(&lock, "first").try_lock().await.unwrap(), "but not before those inside");
+    let read = other.read();
+    let waiter = tokio::spawn(async move { read.guard().await });
+    case.until_waiting(&b).await;
+    tokio::time::sleep(ms(100)).await;
+    let began = Instant::now();
+    writer.abort();
+    let late = patient("the reader", waiter).await.unwrap().unwrap();
+    assert!(began.elapsed() < ms(1500), "{:?}", began.elapsed());
+    assert_eq!(case.ask(&["EXISTS", &format!("lockson:writers:{{{}}}", case.name)]).await, "0");
+    late.unlock().await.unwrap();
+    // One that dies without giving up is waited for until its time is over.
+    case.ask(&["ZADD", &format!("lockson:writers:{{{}}}", case.name), &(case.time().await + 500).to_string(), "x"])
+        .await;
+    assert!(!other.read().try_lock().await.unwrap());
+    tokio::time::sleep(ms(600)).await;
+    assert!(other.read().try_lock().await.unwrap());
+    drop(guard);
+}
