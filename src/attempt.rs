@@ -28,6 +28,8 @@ pub(crate) struct Wish {
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
+    /// Whether it takes a place in the server's queue, where its kind has one.
+    pub(crate) queues: bool,
     pub(crate) patience: Patience,
 }
 
@@ -90,10 +92,15 @@ impl Wish {
         let lease = millis(self.lease.duration()).to_string();
         let n = self.slot.count().to_string();
         let (seen, raise) = self.slot.fencing();
-        let all = [&*self.slot.field, &lease, &n, &seen, raise];
-        let args = if self.kind.fenced { &all[..] } else { &all[..3] };
+        let mut args = vec![&*self.slot.field, &lease, &n];
+        if self.kind.fenced {
+            args.extend([&*seen, raise]);
+        }
+        if self.kind.refresh.is_some() {
+            args.push(if self.queues { "1" } else { "0" });
+        }
         let script = self.kind.acquire;
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
         self.read(gate, settled)
     }
 
@@ -125,6 +132,9 @@ impl Wish {
             }
             Status::Busy => {
                 self.slot.line.busy_elsewhere();
+                if let Some(score) = answer.int(1).filter(|_| self.queues) {
+                    self.slot.line.crowd.rank(&self.slot.field, score);
+                }
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }
@@ -155,20 +165,27 @@ pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
     subscription: Option<Subscription>,
+    pub(crate) tally: Tally,
+}
+
+/// How often a waiter asked, and was answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
     pub(crate) attempts: u32,
-    /// Attempts that were answered.
-    answers: u32,
+    pub(crate) answers: u32,
+}
+
+impl Tally {
+    /// It asked, and was never answered.
+    pub(crate) fn is_unheard(self) -> bool {
+        self.attempts > 0 && self.answers == 0
+    }
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, attempts: 0, answers: 0 }
-    }
-
-    /// It asked, and was never answered.
-    pub(crate) fn is_unheard(&self) -> bool {
-        self.attempts > 0 && self.answers == 0
+        Self { wish, place, subscription: None, tally: Tally::default() }
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -198,17 +215,21 @@ impl Contender {
         if self.wish.backoff.is_some() {
             return false;
         }
-        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
-            return false;
-        }
-        let core = &self.wish.core;
         let channel = self.wish.slot.line.keys.channel.clone();
-        let confirmed = core.channels.is_confirmed(&channel);
-        // Unconfirmed in time: the waiter polls until it is.
-        let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(&channel)).await;
-        self.subscription = joined.ok().flatten();
-        self.subscription.is_some() && !confirmed
+        subscribe(&self.wish.core, &channel, &mut self.subscription).await
     }
+}
+
+/// Sees to a subscription. `true`: only from now on.
+pub(crate) async fn subscribe(core: &Core, channel: &Arc<str>, subscription: &mut Option<Subscription>) -> bool {
+    if subscription.as_ref().is_some_and(Subscription::is_confirmed) {
+        return false;
+    }
+    let confirmed = core.channels.is_confirmed(channel);
+    // Unconfirmed in time: the waiter polls until it is.
+    let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(channel)).await;
+    *subscription = joined.ok().flatten();
+    subscription.is_some() && !confirmed
 }
 
 impl Contest for Contender {
@@ -244,12 +265,12 @@ impl Contest for Contender {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.attempts += 1;
+        self.tally.attempts += 1;
         if let Some(subscription) = &self.subscription {
             subscription.drain();
         }
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.answers += 1;
+        self.tally.answers += 1;
         tried
     }
 
@@ -260,7 +281,7 @@ impl Contest for Contender {
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let wire = &self.wish.core.wire;
         let cap = match &self.wish.backoff {
-            Some(backoff) => backoff.pause(self.attempts, |pause| wire.jittered(pause)),
+            Some(backoff) => backoff.pause(self.tally.attempts, |pause| wire.jittered(pause)),
             None => wire.jittered(self.wish.core.settings.wait_cap),
         };
         // A millisecond on top, as the server rounds down.
@@ -274,14 +295,14 @@ impl Drop for Contender {
     }
 }
 
-async fn wakes(subscription: Option<&Subscription>, messages: u32) {
+pub(crate) async fn wakes(subscription: Option<&Subscription>, messages: u32) {
     match subscription {
         Some(subscription) => subscription.heard(messages).await,
         None => std::future::pending().await,
     }
 }
 
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -13,6 +13,7 @@ use crate::error::Refused;
 use crate::hold::State;
 use crate::keys::Keys;
 use crate::kind::Kind;
+use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
@@ -110,6 +111,17 @@ impl Locks {
     /// The reentrant lock of this name with a token for every hold (Redisson's `getFencedLock`): see
     /// [`FencedGuard`](crate::FencedGuard).
     pub fn fenced_lock(&self, name: &str) -> Lock<Fenced> {
+        self.handle(name)
+    }
+
+    /// The lock of this name that is given in the order of arrival, over all waiters of all processes (Redisson's
+    /// `getFairLock`): see [`Fair`].
+    pub fn fair_lock(&self, name: &str) -> Lock<Fair> {
+        self.handle(name)
+    }
+
+    /// The fair lock of this name, but its owner can't take it again (Redisson's `getNonReentrantFairLock`).
+    pub fn fair_mutex(&self, name: &str) -> Lock<NonReentrantFair> {
         self.handle(name)
     }
 

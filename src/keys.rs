@@ -1,6 +1,6 @@
 //! Every key and channel name. Redisson's layout: docs/PROTOCOL.md, "Layout".
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
@@ -40,6 +40,23 @@ pub(crate) enum Key {
     Lock,
     Channel,
     Token,
+    /// Who waits, the next one first.
+    Queue,
+    /// When Java drops a waiter.
+    Timeouts,
+    /// When a waiter was last heard of.
+    Seen,
+    /// What is known of the queue's head.
+    Front,
+}
+
+/// The names of a queue on the server: few locks have one.
+#[derive(Debug, PartialEq, Eq)]
+struct QueueKeys {
+    queue: String,
+    timeouts: String,
+    seen: String,
+    front: String,
 }
 
 /// The names of one lock.
@@ -53,6 +70,7 @@ pub(crate) struct Keys {
     pub(crate) channel: Arc<str>,
     /// The last fencing token.
     pub(crate) token: Arc<str>,
+    queue: OnceLock<QueueKeys>,
 }
 
 impl Keys {
@@ -79,7 +97,16 @@ impl Keys {
             return Err(NameError::Braces(lock));
         }
         let token = tagged("redisson_lock_token", &lock);
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), token: token.into() })
+        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), token: token.into(), queue: OnceLock::new() })
+    }
+
+    fn queue(&self) -> &QueueKeys {
+        self.queue.get_or_init(|| QueueKeys {
+            queue: tagged("redisson_lock_queue", &self.lock),
+            timeouts: tagged("redisson_lock_timeout", &self.lock),
+            seen: tagged("lockson:fair_seen", &self.lock),
+            front: tagged("lockson:fair_state", &self.lock),
+        })
     }
 
     /// The KEYS of a script.
@@ -88,6 +115,10 @@ impl Keys {
             Key::Lock => &*self.lock,
             Key::Channel => &*self.channel,
             Key::Token => &*self.token,
+            Key::Queue => &*self.queue().queue,
+            Key::Timeouts => &*self.queue().timeouts,
+            Key::Seen => &*self.queue().seen,
+            Key::Front => &*self.queue().front,
         };
         keys.iter().map(name).collect()
     }
@@ -145,9 +176,10 @@ mod tests {
     #[test]
     fn two_names_never_share_a_key() {
         let names = ["a", "b", "a:b", "{a}x", "{a}:b", "a b", "ä", "x{a}", "{a}{b}"];
+        let every = [Key::Lock, Key::Channel, Key::Token, Key::Queue, Key::Timeouts, Key::Seen, Key::Front];
         let mut all: Vec<String> = names
             .iter()
-            .flat_map(|name| keys(name).map(|k| [k.lock, k.channel, k.token].map(|key| key.to_string())).unwrap())
+            .flat_map(|name| keys(name).unwrap().of(&every).into_iter().map(str::to_owned).collect::<Vec<_>>())
             .collect();
         let before = all.len();
         all.sort();

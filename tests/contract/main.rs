@@ -7,6 +7,7 @@ mod support;
 
 mod client;
 mod every;
+mod fair;
 mod fenced;
 mod reentry;
 mod spin;
@@ -16,11 +17,13 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 4] = [
+const FACTORIES: [(&str, Factory); 6] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
     ("fenced_lock", |locks, name| std::sync::Arc::new(locks.fenced_lock(name))),
+    ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
+    ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
 ];
 
 macro_rules! cases {
@@ -147,6 +150,39 @@ mod fenced_lock {
         a_retry_keeps_the_token,
         a_token_key_of_another_type_is_refused,
     );
+}
+
+mod fair_lock {
+    every!(crate::FACTORIES[4].1);
+    reentry!(crate::FACTORIES[4].1);
+    cases!(crate::FACTORIES[4].1, fair:
+        the_queue_is_served_in_order,
+        length_and_position,
+        a_wait_limit_leaves_the_queue,
+        a_cancelled_waiter_leaves_the_queue,
+        a_woken_head_that_gives_up_wakes_the_next,
+        a_dead_head_costs_three_seconds,
+        a_dead_client_costs_three_seconds_however_many_wait,
+        a_deaf_foreign_head_is_dropped,
+        a_foreign_head_that_ignores_its_turn_is_dropped,
+        live_foreign_waiters_stay,
+        scores_do_not_drift,
+        the_layout_key_by_key,
+        queue_keys_have_a_ttl,
+        a_late_enqueue_writes_nothing,
+        copies_of_an_enqueue_make_one_entry,
+        a_settled_owner_is_not_in_the_queue,
+        one_attempt_does_not_queue,
+        waiters_that_do_not_ask_are_refreshed,
+        a_lost_queue_is_made_again,
+        shutdown_leaves_the_queue,
+        force_unlock_wakes_the_head,
+    );
+}
+
+mod fair_mutex {
+    every!(crate::FACTORIES[5].1);
+    cases!(crate::FACTORIES[5].1, fair: a_fair_mutex_is_not_entered_again);
 }
 
 /// A factory that is added to `Locks` without a place in this suite fails here.
