@@ -195,9 +195,12 @@ fn settle_args<'a>(kind: &Table, slot: &'a Slot, n: &'a str) -> Vec<&'a str> {
 }
 
 async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate) -> bool {
+    settle_to(core, kind, slot, gate, &slot.count().to_string()).await
+}
+
+async fn settle_to(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate, n: &str) -> bool {
     let keys = &slot.line.keys;
-    let n = slot.count().to_string();
-    let args = settle_args(kind, slot, &n);
+    let args = settle_args(kind, slot, n);
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
     gate.release = gate.release.max(settled.doubt);
@@ -208,7 +211,7 @@ async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate)
 pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc<Slot>) {
     let mut gate = slot.gate.clone().lock_owned().await;
     if !slot.line.crowd.has(&slot.field) {
-        settle(&core, kind, &slot, &mut gate).await;
+        settle_to(&core, kind, &slot, &mut gate, "").await;
     }
 }
 
