@@ -97,7 +97,13 @@ impl Keys {
             return Err(NameError::Braces(lock));
         }
         let token = tagged("redisson_lock_token", &lock);
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), token: token.into(), queue: OnceLock::new() })
+        Ok(Self {
+            name: name.into(),
+            lock: lock.into(),
+            channel: channel.into(),
+            token: token.into(),
+            queue: OnceLock::new(),
+        })
     }
 
     fn queue(&self) -> &QueueKeys {
