@@ -216,18 +216,24 @@ impl Contender {
             return false;
         }
         let channel = self.wish.slot.line.keys.channel.clone();
-        subscribe(&self.wish.core, &channel, &mut self.subscription).await
+        let limit = self.wish.core.settings.command_timeout;
+        subscribe(&self.wish.core, &channel, &mut self.subscription, limit).await
     }
 }
 
 /// Sees to a subscription. `true`: only from now on.
-pub(crate) async fn subscribe(core: &Core, channel: &Arc<str>, subscription: &mut Option<Subscription>) -> bool {
+pub(crate) async fn subscribe(
+    core: &Core,
+    channel: &Arc<str>,
+    subscription: &mut Option<Subscription>,
+    limit: Duration,
+) -> bool {
     if subscription.as_ref().is_some_and(Subscription::is_confirmed) {
         return false;
     }
     let confirmed = core.channels.is_confirmed(channel);
     // Unconfirmed in time: the waiter polls until it is.
-    let joined = tokio::time::timeout(core.settings.command_timeout, core.channels.join(channel)).await;
+    let joined = tokio::time::timeout(limit, core.channels.join(channel)).await;
     *subscription = joined.ok().flatten();
     subscription.is_some() && !confirmed
 }

@@ -108,7 +108,8 @@ impl Contest for Queuer {
     }
 
     async fn listen(&mut self) -> bool {
-        subscribe(&self.wish.core, &self.channel, &mut self.subscription).await
+        let limit = self.wish.core.settings.command_timeout.min(CAP);
+        subscribe(&self.wish.core, &self.channel, &mut self.subscription, limit).await
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

@@ -44,6 +44,7 @@ local function wake(free)
   local deaf = 0
   if receivers == 0 then deaf = now end
   redis.pcall('HSET', state, 'head', head, 'since', now, 'look', now, 'free', free or now, 'deaf', deaf)
+  if redis.pcall('PTTL', state) == -1 then redis.pcall('PEXPIRE', state, KEPT) end
   return receivers
 end
 
@@ -78,6 +79,8 @@ local function join(owner, ttl)
   redis.call('ZADD', seen, now, owner, now, client_of(owner))
   local tail = redis.call('LINDEX', queue, -1)
   local score = now + math.max(WAIT, ttl)
+  -- What is left of a queue that Java emptied.
+  if not tail then redis.call('DEL', state) end
   if tail then score = math.max(tonumber(redis.call('ZSCORE', timeouts, tail)) or now, now) + WAIT end
   redis.call('ZADD', timeouts, score, owner)
   redis.call('RPUSH', queue, owner)

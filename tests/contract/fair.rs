@@ -351,7 +351,48 @@ pub async fn queue_keys_have_a_ttl(case: Case) {
         assert!(!there || (DAY..=DAY + 310_000).contains(&ttl), "{key}: {ttl}");
     }
     guard.unlock().await.unwrap();
-    patient("the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+    let last = patient("the waiter", waiter).await.unwrap().unwrap();
+    // What a release notes beside a queue that only Java has written.
+    enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
+    last.unlock().await.unwrap();
+    let ttl: i64 = case.ask(&["PTTL", &state(&case)]).await.parse().unwrap();
+    assert!(ttl > 0 && ttl <= DAY, "{ttl}");
+}
+
+/// Then nobody hears a release, but the first of each process asks.
+pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
+    let World::Embedded(server) = &case.world else { return };
+    let clients = [case.client().await, case.client().await];
+    let guard = fair(&case, &clients[0], "holder").guard().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..10 {
+        let name = format!("w{number}");
+        tasks.push(waiter(fair(&case, &clients[number / 2 % 2], &name), &name, &served));
+        until_queued(&case, number + 1).await;
+    }
+    tokio::time::sleep(secs(2)).await;
+    server.lose_messages(true);
+    let began = Instant::now();
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        patient("served", task).await.unwrap();
+    }
+    assert!(began.elapsed() <= secs(11), "{:?}", began.elapsed());
+    assert_eq!(*served.lock().unwrap(), (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
+}
+
+/// A debt of a queue that is gone belongs to nobody.
+pub async fn a_queue_that_java_emptied_is_forgotten(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    case.ask(&["HSET", &state(&case), "debt", "900000"]).await;
+    let served = Arc::default();
+    let task = waiter(fair(&case, &locks, "w"), "w", &served);
+    until_queued(&case, 1).await;
+    assert_eq!(case.ask(&["HGET", &state(&case), "debt"]).await, "nil");
+    guard.unlock().await.unwrap();
+    patient("served", task).await.unwrap();
 }
 
 const ACQUIRE: &str = concat!(

@@ -177,6 +177,8 @@ mod fair_lock {
         a_lost_queue_is_made_again,
         shutdown_leaves_the_queue,
         force_unlock_wakes_the_head,
+        lost_messages_cost_at_most_the_cap,
+        a_queue_that_java_emptied_is_forgotten,
     );
 }
 

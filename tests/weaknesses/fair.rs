@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use lockson::{FairLock, Locks, Owner, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
+use crate::support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
 use crate::{connect, ms, secs, short};
 
 async fn raw() -> Raw {
@@ -238,6 +238,53 @@ async fn id_3_4_c_an_interrupted_waiter_leaves_the_queue() {
     guard.unlock().await.unwrap();
     patient("the lasting one", lasting).await.unwrap().unwrap().unlock().await.unwrap();
     assert!(began.elapsed() < secs(2), "{:?}", began.elapsed());
+}
+
+/// The same while its attempt is under way: the copy reaches the server when its waiter has gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
+    let proxy = Proxy::start(Server::shared().port());
+    let a = connect(Locks::builder()).await;
+    let b = Locks::builder().command_timeout(ms(1500)).connect(&proxy.url()).await.unwrap();
+    let (name, mut raw) = (unique("34cheld"), raw().await);
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let held = proxy.hold_back(1, Filter::Script.with(&name));
+    let gone = fair(&b, &name, "gone");
+    let task = tokio::spawn(async move { gone.lock().await });
+    held.wait_for(1).await;
+    task.abort();
+    held.release().await;
+    until_queued(&name, 1).await;
+    eventually(secs(10), "the entry is swept", async || waiting(&mut raw, &name).await.is_empty()).await;
+    guard.unlock().await.unwrap();
+    assert!(fair(&a, &name, "next").try_lock().await.unwrap());
+}
+
+/// The answer to an enqueue is lost: asked again, and queued once.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_1s_a_lost_reply_queues_once() {
+    let proxy = Proxy::start(Server::shared().port());
+    let a = connect(short()).await;
+    let b = short().connect(&proxy.url()).await.unwrap();
+    let (name, mut raw) = (unique("6b1sfair"), raw().await);
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    let lock = fair(&b, &name, "w");
+    let task = tokio::spawn(async move { lock.guard().await });
+    cut.done().await;
+    tokio::time::sleep(ms(300)).await;
+    assert_eq!(waiting(&mut raw, &name).await.len(), 1);
+    // And so is the answer to the acquisition.
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    guard.unlock().await.unwrap();
+    let guard = patient("it gets the lock", task).await.unwrap().unwrap();
+    cut.done().await;
+    assert_eq!(raw.must(&["HVALS", &name]).await.texts(), ["1"]);
+    assert_eq!(waiting(&mut raw, &name).await.len(), 0);
+    guard.unlock().await.unwrap();
+    eventually(secs(5), "nothing is left", async || !raw.exists(&name).await).await;
+    tokio::time::sleep(ms(600)).await;
+    assert!(!raw.exists(&name).await && waiting(&mut raw, &name).await.is_empty());
 }
 
 /// The unlock of a hold that had expired returned as if nothing had been there.
