@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::hold::Slot;
@@ -17,6 +17,9 @@ const REFRESH: Duration = Duration::from_secs(20);
 const BATCH: usize = 100;
 /// Scripts at one look.
 const BATCHES: usize = 8;
+
+/// Scripts at once by which waiters leave.
+const LEAVING: usize = 64;
 
 /// What a waiter is told beside the messages of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,9 +92,16 @@ impl State {
 }
 
 /// Those who wait for one lock.
-#[derive(Default)]
 pub(crate) struct Crowd {
     state: Mutex<State>,
+    /// So many leave the server's queue at once: more would be asked twice, as the answers take longer than a call may.
+    pub(crate) leaving: Semaphore,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self { state: Mutex::default(), leaving: Semaphore::new(LEAVING) }
+    }
 }
 
 impl Crowd {

@@ -210,6 +210,7 @@ async fn settle_to(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Ga
 /// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
 pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc<Slot>) {
     let mut gate = slot.gate.clone().lock_owned().await;
+    let _permit = slot.line.crowd.leaving.acquire().await;
     if !slot.line.crowd.has(&slot.field) {
         settle_to(&core, kind, &slot, &mut gate, "").await;
     }

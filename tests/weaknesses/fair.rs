@@ -385,3 +385,38 @@ async fn the_work_of_a_script_does_not_grow_with_the_queue() {
     // At 10 there is a pass of 10 each 10 acquisitions; at 10,000 one each 10,000.
     assert!(many <= few * 2 && many < 60, "{table:?}");
 }
+
+/// All that a crowd of one process asks of the server, and what it costs to go away from the middle.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_asks_little_and_leaves() {
+    let server = Server::start();
+    let (a, b) = (Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap());
+    let (name, mut raw, count) = (unique("crowd"), server.raw().await, soak(10_000));
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let tasks: Vec<_> = (0..count)
+        .map(|number| {
+            let lock = fair(&b, &name, &number.to_string());
+            tokio::spawn(async move { lock.guard().await.unwrap().unlock().await.unwrap() })
+        })
+        .collect();
+    let queued = async |raw: &mut Raw| raw.must(&["LLEN", &queue(&name)]).await.int();
+    eventually(secs(60), "all are queued", async || queued(&mut raw).await == count as i64).await;
+    eventually(secs(60), "all subscribe", async || b.health().subscriptions == count).await;
+    tokio::time::sleep(secs(2)).await;
+    server.reset_stats();
+    let span = soak(400) as u64 / 10;
+    tokio::time::sleep(secs(span)).await;
+    let scripts = server.calls("evalsha");
+    println!("{count} wait: {scripts} scripts in {span} s");
+    assert!(scripts <= 20 * span, "{scripts}");
+    server.reset_stats();
+    for task in &tasks {
+        task.abort();
+    }
+    eventually(secs(60), "all leave", async || queued(&mut raw).await == 0).await;
+    let stats = server.stats();
+    let (calls, spent) = stats.get("evalsha").copied().unwrap_or_default();
+    println!("{calls} scripts to leave, {} us each", spent / calls.max(1));
+    assert!(calls <= count as u64 + 10);
+    guard.unlock().await.unwrap();
+}
