@@ -18,7 +18,8 @@ use crate::queue::Queuer;
 use crate::session::Core;
 use crate::wait::{wait, Contest, Tried};
 
-/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and [`RLock::guard_with`](crate::RLock::guard_with).
+/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with).
 ///
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,6 +116,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
             Tried::Busy(_) => Ok(None),
         };
     }
+    let began = core.now();
     let (outcome, tally) = if want.kind.refresh.is_some() {
         waited(Queuer::new(wish), deadline, |queuer| queuer.tally).await
     } else {
@@ -124,7 +126,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
     match outcome {
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.
-        None if tally.is_unheard() || core.wire.is_silent() => Err(LockError::Unreachable {
+        None if tally.is_unheard(core, began) || core.wire.is_silent() => Err(LockError::Unreachable {
             name: want.line.keys.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
         }),

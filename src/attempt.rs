@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backoff::Backoff;
-use crate::clock::millis;
+use crate::clock::{millis, Moment};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
@@ -164,28 +164,97 @@ impl Wish {
 pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
-    subscription: Option<Subscription>,
+    ear: Ear,
     pub(crate) tally: Tally,
 }
 
-/// How often a waiter asked, and was answered.
+/// How often a waiter asked, and whether it was heard.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     pub(crate) attempts: u32,
-    pub(crate) answers: u32,
+    /// Whether it made its first attempt, until one is answered.
+    unheard: bool,
 }
 
 impl Tally {
-    /// It asked, and was never answered.
-    pub(crate) fn is_unheard(self) -> bool {
-        self.attempts > 0 && self.answers == 0
+    pub(crate) fn asks(&mut self) {
+        self.attempts += 1;
+        self.unheard |= self.attempts == 1;
+    }
+
+    pub(crate) fn heard(&mut self) {
+        self.unheard = false;
+    }
+
+    /// It asked in vain: neither it nor any other call of this client was answered since `began`. (Since it asked would
+    /// be too strict: who heads the line a moment before its limit has no time to hear.)
+    pub(crate) fn is_unheard(self, core: &Core, began: Moment) -> bool {
+        self.unheard && !core.wire.heard_since(began)
+    }
+}
+
+/// What a waiter hears on its channel.
+pub(crate) struct Ear {
+    channel: Arc<str>,
+    subscription: Option<Subscription>,
+    /// Whether the channel was subscribed to before the last attempt was sent.
+    listened: bool,
+}
+
+impl Ear {
+    pub(crate) fn new(channel: Arc<str>) -> Self {
+        Self { channel, subscription: None, listened: false }
+    }
+
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.subscription.as_ref().is_some_and(Subscription::is_confirmed)
+    }
+
+    /// Forgets what was heard so far: an attempt is about to be sent.
+    pub(crate) fn drain(&mut self, core: &Core) {
+        match &self.subscription {
+            Some(subscription) => subscription.drain(),
+            None => self.listened = core.channels.drain(&self.channel),
+        }
+    }
+
+    /// `true`: only from now on.
+    async fn subscribe(&mut self, core: &Core, limit: Duration) -> bool {
+        if self.is_confirmed() {
+            return false;
+        }
+        let confirmed = core.channels.is_confirmed(&self.channel);
+        let (subscription, joined) = core.channels.join(&self.channel);
+        // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
+        self.subscription = Some(subscription);
+        let joined = tokio::time::timeout(limit, joined).await;
+        matches!(joined, Ok(Ok(true))) && !confirmed
+    }
+
+    /// Makes sure that what comes is heard. `true`: something after the last attempt was sent may have been missed.
+    pub(crate) async fn listen(&mut self, core: &Core, limit: Duration) -> bool {
+        if self.is_confirmed() {
+            return false;
+        }
+        self.subscribe(core, limit).await;
+        // What counts is whether a release right after the attempt was heard, not whether one is heard now.
+        self.is_confirmed() && !self.listened
+    }
+
+    pub(crate) async fn wakes(&self) {
+        match &self.subscription {
+            Some(subscription) => subscription.heard().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
-        let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self { wish, place, subscription: None, tally: Tally::default() }
+        let line = &wish.slot.line;
+        let place = line.join(wish.slot.clone(), wish.kind, wish.lease);
+        let ear = Ear::new(line.keys.channel.clone());
+        Self { wish, place, ear, tally: Tally::default() }
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -194,48 +263,18 @@ impl Contender {
         if line.aside().is_none() {
             return;
         }
-        if self.subscribe().await {
-            if let Some(subscription) = &self.subscription {
-                subscription.drain();
-            }
+        let core = self.wish.core.clone();
+        if self.wish.backoff.is_none() && self.ear.subscribe(&core, core.settings.command_timeout).await {
+            self.ear.drain(&core);
         }
         while let Some(aside) = line.aside() {
-            let now = self.wish.core.now();
-            let left = aside.until.since(now);
-            let heard = wakes(self.subscription.as_ref(), aside.messages);
+            let left = aside.until.since(core.now());
             tokio::select! {
-                () = heard => line.end_aside(true),
-                () = tokio::time::sleep(left) => line.end_aside(false),
+                () = self.ear.wakes() => line.heard_aside(core.now()),
+                () = tokio::time::sleep(left) => line.end_aside(),
             }
         }
     }
-
-    /// `true`: only from now on.
-    async fn subscribe(&mut self) -> bool {
-        if self.wish.backoff.is_some() {
-            return false;
-        }
-        let channel = self.wish.slot.line.keys.channel.clone();
-        let limit = self.wish.core.settings.command_timeout;
-        subscribe(&self.wish.core, &channel, &mut self.subscription, limit).await
-    }
-}
-
-/// Sees to a subscription. `true`: only from now on.
-pub(crate) async fn subscribe(
-    core: &Core,
-    channel: &Arc<str>,
-    subscription: &mut Option<Subscription>,
-    limit: Duration,
-) -> bool {
-    if subscription.as_ref().is_some_and(Subscription::is_confirmed) {
-        return false;
-    }
-    let confirmed = core.channels.is_confirmed(channel);
-    // Unconfirmed in time: the waiter polls until it is.
-    let joined = tokio::time::timeout(limit, core.channels.join(channel)).await;
-    *subscription = joined.ok().flatten();
-    subscription.is_some() && !confirmed
 }
 
 impl Contest for Contender {
@@ -257,31 +296,30 @@ impl Contest for Contender {
             }
             let mut held = pin!(slot.held.notified());
             held.as_mut().enable();
-            if slot.count() > 0 {
+            if slot.is_enterable() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }
             tokio::select! {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = wakes(self.subscription.as_ref(), 1) => return Ok(Turn::Try),
+                () = self.ear.wakes() => return Ok(Turn::Try),
                 () = sleep_until(deadline) => return Ok(Turn::Try),
             }
         }
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.attempts += 1;
-        if let Some(subscription) = &self.subscription {
-            subscription.drain();
-        }
+        self.tally.asks();
+        self.ear.drain(&self.wish.core);
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.tally.answers += 1;
+        self.tally.heard();
         tried
     }
 
     async fn listen(&mut self) -> bool {
-        self.subscribe().await
+        let core = &self.wish.core;
+        self.wish.backoff.is_none() && self.ear.listen(core, core.settings.command_timeout).await
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -298,13 +336,6 @@ impl Contest for Contender {
 impl Drop for Contender {
     fn drop(&mut self) {
         self.wish.slot.line.leave(&self.place);
-    }
-}
-
-pub(crate) async fn wakes(subscription: Option<&Subscription>, messages: u32) {
-    match subscription {
-        Some(subscription) => subscription.heard(messages).await,
-        None => std::future::pending().await,
     }
 }
 

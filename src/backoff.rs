@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The pauses of a [`SpinLock`](crate::SpinLock): by the number of attempts that found it busy.
 ///
 /// # Default
-/// [`Backoff::exponential`] from 1 ms to 128 ms, as Redisson; with full jitter, which Redisson has nearly none of.
+/// [`Backoff::exponential`] from 1 ms to 128 ms, as Redisson; with jitter, of which Redisson has nearly none.
 #[derive(Clone)]
 pub struct Backoff(Policy);
 
@@ -19,7 +19,7 @@ enum Policy {
 }
 
 impl Backoff {
-    /// A random pause between nothing and `first`, doubled with each attempt up to `longest`.
+    /// A random pause of half to all of `first`, doubled with each attempt up to `longest`.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
         Self(Policy::Exponential { first, longest })
     }

@@ -25,8 +25,8 @@ use crate::session::{Core, Session};
 static PREFLIGHT: Script =
     Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
 
-/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it, and its tasks
-/// run on the runtime that it was made on.
+/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it, and its
+/// tasks run on the runtime that it was made on.
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
@@ -97,8 +97,8 @@ impl Locks {
         self.handle(name)
     }
 
-    /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its owner
-    /// can't take it again.
+    /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its
+    /// owner can't take it again.
     pub fn mutex(&self, name: &str) -> Lock<NonReentrant> {
         self.handle(name)
     }
@@ -197,7 +197,8 @@ impl Locks {
 
 #[cfg(feature = "embedded")]
 impl crate::EmbeddedServer {
-    /// A client of this server with the default settings. Several clients of one server exclude each other as processes do.
+    /// A client of this server with the default settings. Several clients of one server exclude each other as processes
+    /// do.
     ///
     /// # Panics
     /// Outside a tokio runtime: the client's tasks live on it.
@@ -225,6 +226,11 @@ async fn preflight(core: &Core) -> Result<(), ConnectError> {
     let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
     let answer = settled.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
+        // The scripts' TIME comes before anything that could name what is missing.
+        Fault::Refused(Refused::NoPermission(text)) => {
+            let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
+            Refused::NoPermission(format!("{text} ({hint})")).into()
+        }
         Fault::Refused(why) => ConnectError::Refused(why),
     })?;
     if answer.status != Status::Done {
@@ -240,7 +246,10 @@ fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
     };
     let missing = section(0);
     if !missing.is_empty() {
-        let needed = format!("{missing} on keys {}* and channels redisson_lock__channel:*", core.settings.key_prefix);
+        let needed = format!(
+            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
+            core.settings.key_prefix
+        );
         return Err(Refused::NoPermission(needed).into());
     }
     let mut unknown = Vec::new();

@@ -145,30 +145,30 @@ impl Builder {
         self
     }
 
-    /// Stands before every name, in keys and channels. Default: none. Every client that shares the locks needs the same;
-    /// Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len).
+    /// Stands before every name, in keys and channels. Default: none. Every client that shares the locks needs the
+    /// same; Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len).
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self
     }
 
-    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`. Default: none, the id is a uuid
-    /// as Redisson's. The uuid is always fresh: two processes with one label are two clients.
+    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`. Default: none, the id is a
+    /// uuid as Redisson's. The uuid is always fresh: two processes with one label are two clients.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
         self
     }
 
-    /// The lease of holds that the watchdog renews, each third of it. Default: 30 s, as Redisson; at least 1 s and three
-    /// command timeouts. Longer: what a crashed process held stays locked longer. Shorter: more renewals, and a shorter
-    /// outage loses holds.
+    /// The lease of holds that the watchdog renews, each third of it. Default: 30 s, as Redisson; at least 1 s and
+    /// three command timeouts. Longer: what a crashed process held stays locked longer. Shorter: more renewals, and a
+    /// shorter outage loses holds.
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
         self.settings.watchdog_lease = lease;
         self
     }
 
-    /// How long one call waits for its answer before it is sent again. Default: 1 s; at least 10 ms. Longer: after a lost
-    /// answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
+    /// How long one call waits for its answer before it is sent again. Default: 1 s; at least 10 ms. Longer: after a
+    /// lost answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.settings.command_timeout = timeout;
         self
@@ -181,15 +181,15 @@ impl Builder {
         self
     }
 
-    /// Ends the renewal of a hold this long after it was taken. Default: none. With it, a hold that its task forgot ends;
-    /// but work that takes longer loses its lock (and is told).
+    /// Ends the renewal of a hold this long after it was taken. Default: none. With it, a hold that its task forgot
+    /// ends; but work that takes longer loses its lock (and is told).
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.settings.max_hold = Some(limit);
         self
     }
 
-    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s. Longer: calls hang
-    /// longer before they fail. Shorter: a short outage fails them.
+    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s. Longer: calls
+    /// hang longer before they fail. Shorter: a short outage fails them.
     pub fn outage_limit(mut self, limit: Duration) -> Self {
         self.settings.outage_limit = limit;
         self
@@ -213,8 +213,8 @@ impl Builder {
         self
     }
 
-    /// Connects although the server's `maxmemory-policy` may drop locks to make room. Default: refused. A dropped lock is
-    /// found at its next renewal; until then two owners may think that they hold it.
+    /// Connects although the server's `maxmemory-policy` may drop locks to make room. Default: refused. A dropped lock
+    /// is found at its next renewal; until then two owners may think that they hold it.
     pub fn allow_eviction(mut self) -> Self {
         self.settings.allow_eviction = true;
         self

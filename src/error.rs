@@ -64,8 +64,8 @@ pub enum LockError {
         /// The limit in force.
         limit: u32,
     },
-    /// This owner held the lock, and the hold was lost (it expired, or the server lost it). It is not taken again silently:
-    /// the owner now holds nothing, and the next call starts anew.
+    /// This owner held the lock, and the hold was lost (it expired, or the server lost it). It is not taken again
+    /// silently: the owner now holds nothing, and the next call starts anew.
     #[error("owner {owner} lost its hold of lock {name:?} and holds nothing now")]
     Lost {
         /// The lock.
@@ -89,8 +89,8 @@ pub enum LockError {
         /// What the server has.
         found: String,
     },
-    /// No answer in time. The lock may be held by this owner for a moment: the client gives it back as soon as it can, at
-    /// the latest its lease ends.
+    /// No answer in time. The lock may be held by this owner for a moment: the client gives it back as soon as it can,
+    /// at the latest its lease ends.
     #[error("no answer from the server for lock {name:?}: {detail}")]
     Unreachable {
         /// The lock.
@@ -125,8 +125,8 @@ pub enum UnlockError {
     /// The name can't be used. Nothing was sent.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was changed.
-    /// A guard's hold is the guard's to give back, not `unlock()`'s.
+    /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was
+    /// changed. A guard's hold is the guard's to give back, not `unlock()`'s.
     #[error("owner {owner} does not hold lock {name:?}")]
     NotHeld {
         /// The lock.
@@ -134,7 +134,8 @@ pub enum UnlockError {
         /// The owner asked for.
         owner: Owner,
     },
-    /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was lost.
+    /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was
+    /// lost.
     #[error("owner {owner} no longer holds lock {name:?}, but it may have lost it before this unlock")]
     Unconfirmed {
         /// The lock.

@@ -4,8 +4,10 @@ use std::fmt;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use futures::future::{ready, FutureExt};
 
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
@@ -50,10 +52,20 @@ impl Ticket {
         self.slot.keep_bare(&self.hold, self.watched);
     }
 
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out.
     fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.armed = false;
+        self.slot.leaving(self.hold.id);
+        let mut gate = self.slot.gate.clone().lock_owned().boxed();
+        // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
+        // its own hold again and again, and nobody else would get it.
+        let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
+        let gate = match first {
+            Poll::Ready(gate) => ready(gate).left_future(),
+            Poll::Pending => gate.right_future(),
+        };
         let share = Share::Guard { hold: self.hold.id, watched: self.watched };
-        release(self.core.clone(), self.slot.clone(), share)
+        release(self.core.clone(), self.slot.clone(), share, gate)
     }
 }
 
@@ -73,15 +85,15 @@ impl Drop for Ticket {
 /// A lock that is held, until this is dropped.
 ///
 /// # Dropping
-/// Drop never blocks: it asks the client's janitor to release, which happens within a round trip of a usable connection.
-/// [`unlock`](Guard::unlock) waits for it and says whether it happened. What is dropped while its runtime ends lives until
-/// its lease ends: programs that exit call `unlock` or [`Locks::shutdown`](crate::Locks::shutdown).
+/// Drop never blocks: it asks the client's janitor to release, which happens within a round trip of a usable
+/// connection. [`unlock`](Guard::unlock) waits for it and says whether it happened. What is dropped while its runtime
+/// ends lives until its lease ends: programs that exit call `unlock` or [`Locks::shutdown`](crate::Locks::shutdown).
 ///
 /// # Losing it
 /// A hold is lost when its lease, counted on this machine's clock from the instant that the last confirmed renewal was
 /// sent, runs out, or when the server says that it is gone. It never comes back. [`lost`](Guard::lost) and
-/// [`run`](Guard::run) tell at once; [`is_valid`](Guard::is_valid) is judged by the clock on every call. A guard of a lost
-/// hold gives nothing back, not even when the same owner has the lock again.
+/// [`run`](Guard::run) tell at once; [`is_valid`](Guard::is_valid) is judged by the clock on every call. A guard of a
+/// lost hold gives nothing back, not even when the same owner has the lock again.
 #[must_use = "the lock is released when the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct Guard {
@@ -151,8 +163,8 @@ impl Guard {
         }
     }
 
-    /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move. Every
-    /// poll judges the deadline first.
+    /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
+    /// Every poll judges the deadline first.
     ///
     /// # Errors
     /// [`Lost`]: the work was stopped, or ended too late to be sure that it was protected.
@@ -190,12 +202,12 @@ impl Guard {
         self.extend_by(None).await
     }
 
-    /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this call. A
-    /// watched hold is renewed on as before, and renewals only lengthen.
+    /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
+    /// call. A watched hold is renewed on as before, and renewals only lengthen.
     ///
     /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the old
-    /// lease is the one to count on if it is the shorter.
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the
+    /// old lease is the one to count on if it is the shorter.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
@@ -210,7 +222,7 @@ impl Guard {
 
     async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
         let Ticket { core, slot, hold, .. } = &self.ticket;
-        let _gate = slot.gate.lock().await;
+        let gate = slot.gate.clone().lock_owned().await;
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
@@ -219,11 +231,15 @@ impl Guard {
             hold.shorten(core.now(), lease);
         }
         let ms = lease.map_or(0, millis).to_string();
-        let keys = &slot.line.keys;
-        let script = hold.kind.extend;
-        let names = keys.of(script.keys);
-        let settled = core.wire.settle(script, &names, &[&slot.field, &ms], &core.patience()).await;
-        let name = keys.name.to_string();
+        let name = slot.line.keys.name.to_string();
+        let (to, of, script) = (core.clone(), slot.clone(), hold.kind.extend);
+        // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
+        let work = core.janitor.carry(|abandoned| async move {
+            let patience = to.patience().unless(abandoned);
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.field, &ms], &patience).await;
+            (settled, gate)
+        });
+        let (settled, _gate) = work.await;
         let answer = settled.result.map_err(|fault| crate::lock::query_error(&name, fault))?;
         match (&answer.status, lease) {
             (Status::Done, Some(lease)) => {
@@ -248,8 +264,8 @@ impl Guard {
     /// Gives the hold back and says whether that happened.
     ///
     /// # Errors
-    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone but the answer
-    /// to an earlier copy of this call was lost; the other variants say whether the server may still have it.
+    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone but the
+    /// answer to an earlier copy of this call was lost; the other variants say whether the server may still have it.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.

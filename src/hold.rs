@@ -76,6 +76,8 @@ pub(crate) struct Hold {
     pub(crate) changed: Notify,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
+    /// Whether its release was not answered.
+    pub(crate) unanswered: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
 }
@@ -103,6 +105,7 @@ impl Hold {
             }),
             changed: Notify::new(),
             reported: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
             token: AtomicU64::new(0),
         };
         hold.entered(sent, lease);
@@ -271,6 +274,8 @@ pub(crate) struct Debts {
 struct Counts {
     hold: Option<Arc<Hold>>,
     guards: u32,
+    /// Guards that are on their way back.
+    leaving: u32,
     /// Bare holds, oldest first: whether each is watched.
     bare: Vec<bool>,
     /// Keeps a held entry alive when no handle does.
@@ -316,6 +321,20 @@ impl Slot {
 
     pub(crate) fn count(&self) -> u32 {
         self.counts().total()
+    }
+
+    /// Whether this owner may enter again: it holds more than it is giving back.
+    pub(crate) fn is_enterable(&self) -> bool {
+        let counts = self.counts();
+        counts.total() > counts.leaving
+    }
+
+    /// A guard of the hold with this id is about to be given back.
+    pub(crate) fn leaving(&self, hold: u64) {
+        let mut counts = self.counts();
+        if counts.hold.as_ref().is_some_and(|current| current.id == hold) {
+            counts.leaving += 1;
+        }
     }
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
@@ -379,6 +398,7 @@ impl Slot {
             Share::Bare => counts.bare.pop().unwrap_or_default(),
             Share::Guard { watched, .. } => {
                 counts.guards = counts.guards.saturating_sub(1);
+                counts.leaving = counts.leaving.saturating_sub(1);
                 watched
             }
         };

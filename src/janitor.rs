@@ -82,7 +82,8 @@ impl Chores {
             }
         };
         if tokio::time::timeout(drain, left).await.is_err() {
-            tracing::warn!(target: "lockson", left = open.len(), "closed with work undone: the holds end with their leases");
+            let left = open.len();
+            tracing::warn!(target: "lockson", left, "closed with work undone: the holds end with their leases");
         }
     }
 }

@@ -25,8 +25,8 @@ pub enum NameError {
     /// The name has a control character (a newline, a NUL, ..).
     #[error("the name has the control character {0:?}")]
     Control(char),
-    /// The braces of the name would put its keys in two cluster slots (`a{b`, `a}b`, `{}`), or make them those of another
-    /// name (`{a}` alone shares its channel with `a`).
+    /// The braces of the name would put its keys in two cluster slots (`a{b`, `a}b`, `{}`), or make them those of
+    /// another name (`{a}` alone shares its channel with `a`).
     #[error("the braces in {0:?} would part or mix up the keys of this lock: use none, or a `{{tag}}` and more")]
     Braces(String),
     /// The name collides with the keys that locks derive from their names.

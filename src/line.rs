@@ -20,7 +20,8 @@ use crate::kind::Table;
 const LONGEST_RUN: u32 = 32;
 /// And the time that they may take.
 const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
-/// How long a process stands aside for another at most, when the last one that it stood aside for came ..
+/// How long a process stands aside for the next of the others at most, when the last one that it stood aside for came
+/// ..
 const LONGEST_ASIDE: Duration = Duration::from_millis(50);
 /// .. and when none came for a while: a subscription may linger without a waiter.
 const SHORTEST_ASIDE: Duration = Duration::from_millis(2);
@@ -95,9 +96,15 @@ impl Place {
 /// Standing aside for another process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aside {
+    /// When the next message has to come.
     pub(crate) until: Moment,
-    /// Messages that tell that the other was there: one more when our own release is heard too.
-    pub(crate) messages: u32,
+    /// Messages to come: one from each of the others, and one more when our own release is heard too. `None`: no
+    /// message tells.
+    left: Option<u32>,
+    /// Runs of others that were heard of.
+    came: u32,
+    /// Whether our own release is still to be heard.
+    own: bool,
 }
 
 /// What a release does.
@@ -120,6 +127,8 @@ struct State {
     run_began: Option<Moment>,
     aside: Option<Aside>,
     aside_span: Option<Duration>,
+    /// How many others came the last time that fewer came than listened.
+    rivals: Option<u32>,
 }
 
 pub(crate) struct Line {
@@ -218,6 +227,7 @@ impl Line {
         state.run_began = None;
         state.aside = None;
         state.aside_span = None;
+        state.rivals = None;
     }
 
     /// The one place that decides between handing over here and letting others in.
@@ -247,15 +257,40 @@ impl Line {
         state.wake_head();
     }
 
-    /// The last release of a run was heard elsewhere: others go first.
-    /// Where nobody can tell (`messages` is `None`), they get a chance, no more.
-    pub(crate) fn stand_aside(&self, now: Moment, messages: Option<u32>) {
+    /// The last release of a run: each of the `others` that heard it goes first, so that processes take turns. (The
+    /// server tells all of them, but always in one order: whoever comes first in it would win every time.) Where nobody
+    /// can tell (`None`), they get a chance, no more.
+    pub(crate) fn stand_aside(&self, now: Moment, own: bool, others: Option<u32>) {
         let mut state = self.state();
-        let span = match messages {
-            Some(_) => state.aside_span.unwrap_or(LONGEST_ASIDE),
-            None => BLIND_ASIDE,
+        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
+        state.aside = match others {
+            None => Some(Aside { until: now.after(BLIND_ASIDE), left: None, came: 0, own: false }),
+            Some(0) => {
+                state.aside_span = None;
+                state.rivals = None;
+                None
+            }
+            Some(others) => {
+                let others = state.rivals.map_or(others, |rivals| rivals.clamp(1, others));
+                Some(Aside { until: now.after(span), left: Some(others + u32::from(own)), came: 0, own })
+            }
         };
-        state.aside = Some(Aside { until: now.after(span), messages: messages.unwrap_or(u32::MAX >> 1) });
+    }
+
+    /// A message came while standing aside.
+    pub(crate) fn heard_aside(&self, now: Moment) {
+        let mut state = self.state();
+        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
+        let Some(Aside { until, left: Some(left), came, own }) = &mut state.aside else { return };
+        *left -= 1;
+        if !std::mem::take(own) {
+            *came += 1;
+            *until = now.after(span);
+        }
+        if *left == 0 {
+            state.aside = None;
+            state.aside_span = None;
+        }
     }
 
     /// Whether to stand aside still.
@@ -263,12 +298,13 @@ impl Line {
         self.state().aside
     }
 
-    /// Standing aside is over: `came` when another process had the lock meanwhile.
-    pub(crate) fn end_aside(&self, came: bool) {
+    /// Nobody else comes: standing aside is over.
+    pub(crate) fn end_aside(&self) {
         let mut state = self.state();
-        if state.aside.take().is_some() {
+        if let Some(Aside { left: Some(_), came, .. }) = state.aside.take() {
             let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
-            state.aside_span = (!came).then(|| (span / 2).max(SHORTEST_ASIDE));
+            state.aside_span = (came == 0).then(|| (span / 2).max(SHORTEST_ASIDE));
+            state.rivals = Some(came);
         }
     }
 
@@ -296,32 +332,38 @@ impl State {
     }
 }
 
+#[derive(Default)]
+struct Lines {
+    by_key: HashMap<Arc<str>, Weak<Line>>,
+    purge_at: usize,
+}
+
 /// Lines by lock key.
 #[derive(Default)]
 pub(crate) struct Registry {
-    lines: Mutex<(HashMap<Arc<str>, Weak<Line>>, usize)>,
+    lines: Mutex<Lines>,
 }
 
 impl Registry {
     /// The line for these keys: one a key, however many handles there are.
     pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
         let mut guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let (lines, purge_at) = &mut *guard;
-        if let Some(line) = lines.get(&keys.lock).and_then(Weak::upgrade) {
+        let Lines { by_key, purge_at } = &mut *guard;
+        if let Some(line) = by_key.get(&keys.lock).and_then(Weak::upgrade) {
             return line;
         }
-        if lines.len() >= *purge_at {
-            lines.retain(|_, line| line.strong_count() > 0);
-            *purge_at = (lines.len() * 2).max(64);
+        if by_key.len() >= *purge_at {
+            by_key.retain(|_, line| line.strong_count() > 0);
+            *purge_at = (by_key.len() * 2).max(64);
         }
         let key = keys.lock.clone();
         let line = Arc::new(Line::new(keys));
-        lines.insert(key, Arc::downgrade(&line));
+        by_key.insert(key, Arc::downgrade(&line));
         line
     }
 
     pub(crate) fn lines(&self) -> Vec<Arc<Line>> {
         let guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.0.values().filter_map(Weak::upgrade).collect()
+        guard.by_key.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -25,8 +25,8 @@ use crate::session::{Core, Session};
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
-/// Plain use needs no import, as [`Lock`] has the same verbs; this is for code that takes any lock, as `Arc<dyn RLock>`.
-/// Errors and cancel safety are those of [`Lock`]'s verbs.
+/// Plain use needs no import, as [`Lock`] has the same verbs; this is for code that takes any lock, as `Arc<dyn
+/// RLock>`. Errors and cancel safety are those of [`Lock`]'s verbs.
 #[async_trait]
 pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     /// The name, without the client's prefix.
@@ -81,8 +81,8 @@ impl Holder {
     }
 }
 
-/// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a bad
-/// name is the error of its first verb.
+/// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a
+/// bad name is the error of its first verb.
 pub struct Lock<K: Kind> {
     session: Arc<Session>,
     name: Arc<str>,
@@ -137,7 +137,8 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
-    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes with it.
+    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes
+    /// with it.
     ///
     /// # Errors
     /// [`InvalidOwner`] for an id that no owner may have.
@@ -213,8 +214,8 @@ impl<K: Kind> Lock<K> {
     /// Gives one bare hold of this owner back.
     ///
     /// # Errors
-    /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by their
-    /// guards. [`UnlockError::Unconfirmed`] when the hold is gone but the answer to an earlier copy was lost.
+    /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
+    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone but the answer to an earlier copy was lost.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -225,7 +226,8 @@ impl<K: Kind> Lock<K> {
         if slot.count() == 0 {
             return Err(crate::release::not_held(core, &slot));
         }
-        let work = release(core.clone(), slot, Share::Bare);
+        let gate = slot.gate.clone().lock_owned();
+        let work = release(core.clone(), slot, Share::Bare, gate);
         core.janitor.carry(|_| work).await
     }
 
@@ -233,6 +235,9 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         Ok(self.hold_count().await? > 0)
     }
@@ -241,6 +246,9 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
     pub async fn hold_count(&self) -> Result<u64, QueryError> {
         let field = self.field();
         let holder = self.holder().await?;
@@ -251,6 +259,9 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
         Ok(self.holder().await?.is_some())
     }
@@ -259,6 +270,9 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
         Ok(self.holder().await?.and_then(|holder| holder.ttl))
     }
@@ -288,8 +302,8 @@ impl<K: Kind> Lock<K> {
         }
     }
 
-    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked: its hold
-    /// turns lost at its next renewal, and until then only a fencing token protects what it does.
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked: its
+    /// hold turns lost at its next renewal, and until then only a fencing token protects what it does.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -335,7 +349,15 @@ impl<K: Kind> Lock<K> {
         if core.is_closing() {
             return Err(QueryError::Closed);
         }
-        let settled = core.wire.settle(script, &line.keys.of(script.keys), args, &core.patience()).await;
+        let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        let of = core.clone();
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
+        });
+        let settled = work.await;
         let answer = settled.result.map_err(|fault| query_error(&self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),

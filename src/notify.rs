@@ -15,6 +15,8 @@ use crate::backend::{Backend, Signal};
 
 /// How long a subscription that nobody uses is kept.
 const LINGER: Duration = Duration::from_secs(5);
+/// Or until this many messages came by it: whoever publishes them may stand aside for us.
+const UNHEEDED: u32 = 4;
 /// A failed subscription is tried again after this.
 const RETRY: Duration = Duration::from_millis(250);
 /// Channels in one SUBSCRIBE.
@@ -28,6 +30,8 @@ struct Channel {
     users: usize,
     /// Since when there are none.
     idle_since: Option<Instant>,
+    /// Messages since then.
+    unheeded: u32,
     joining: Vec<oneshot::Sender<bool>>,
 }
 
@@ -63,19 +67,22 @@ impl Channels {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes, or shares a subscription that is there. `None`: the server did not confirm it.
-    pub(crate) async fn join(self: &Arc<Self>, name: &Arc<str>) -> Option<Subscription> {
-        let (subscription, confirmed) = {
+    /// Subscribes, or shares a subscription that is there; the receiver says whether the server confirmed it. One that
+    /// it did not is tried again, and then wakes its users.
+    pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> (Subscription, oneshot::Receiver<bool>) {
+        let joined = {
             let mut map = self.map();
             let channel = map.entry(name.clone()).or_insert_with(|| Channel {
                 wakes: Arc::new(Semaphore::new(0)),
                 confirmed: Arc::default(),
                 users: 0,
                 idle_since: None,
+                unheeded: 0,
                 joining: Vec::new(),
             });
             channel.users += 1;
             channel.idle_since = None;
+            channel.unheeded = 0;
             let (done, confirmed) = oneshot::channel();
             if channel.confirmed.load(Ordering::Acquire) {
                 let _ = done.send(true);
@@ -87,7 +94,7 @@ impl Channels {
             (Subscription { channels: self.clone(), name: name.clone(), wakes, confirmed: is_confirmed }, confirmed)
         };
         let _ = self.orders.send(Order::Look);
-        confirmed.await.is_ok_and(|ok| ok).then_some(subscription)
+        joined
     }
 
     pub(crate) fn is_confirmed(&self, name: &str) -> bool {
@@ -135,9 +142,9 @@ impl Subscription {
         self.confirmed.load(Ordering::Acquire)
     }
 
-    /// Waits for this many messages.
-    pub(crate) async fn heard(&self, messages: u32) {
-        match self.wakes.acquire_many(messages).await {
+    /// Waits for a message.
+    pub(crate) async fn heard(&self) {
+        match self.wakes.acquire().await {
             Ok(permits) => permits.forget(),
             Err(_) => std::future::pending().await,
         }
@@ -200,7 +207,8 @@ impl Pump {
     }
 
     fn wake(&self, name: &str) {
-        if let Some(channel) = self.channels.map().get(name) {
+        if let Some(channel) = self.channels.map().get_mut(name) {
+            channel.unheeded += u32::from(channel.users == 0);
             if channel.wakes.available_permits() < MOST_WAKES {
                 channel.wakes.add_permits(1);
             }
@@ -224,7 +232,10 @@ impl Pump {
         let now = Instant::now();
         let stale: Vec<Arc<str>> = map
             .iter()
-            .filter(|(_, channel)| channel.idle_since.is_some_and(|since| now.duration_since(since) >= LINGER))
+            .filter(|(_, channel)| {
+                let idle = |since| channel.unheeded >= UNHEEDED || now.duration_since(since) >= LINGER;
+                channel.idle_since.is_some_and(idle)
+            })
             .map(|(name, _)| name.clone())
             .take(CHUNK)
             .collect();
@@ -254,7 +265,7 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
         let ok = result.is_ok() && self.gaps() == gaps;
         if let Err(why) = result {
-            tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again; waiters poll meanwhile");
+            tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again");
         }
         let mut map = self.map();
         for name in names {

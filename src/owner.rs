@@ -125,7 +125,8 @@ impl FromStr for Owner {
     }
 }
 
-/// An owner is 1 to 256 bytes without control characters; a name or an id in it has no colon, which parts it from others.
+/// An owner is 1 to 256 bytes without control characters; a name or an id in it has no colon, which parts it from
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an owner is 1 to 256 bytes without control characters, and a name in it has no ':'")]
 pub struct InvalidOwner;

@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::attempt::{sleep_until, subscribe, wakes, Tally, Wish};
+use crate::attempt::{sleep_until, Ear, Tally, Wish};
 use crate::crowd::{Member, News};
 use crate::error::LockError;
 use crate::guard::Ticket;
-use crate::notify::Subscription;
 use crate::release::leave_queue;
 use crate::script::{Fate, Status};
 use crate::wait::{Contest, Tried, Turn};
@@ -24,8 +23,7 @@ const CAP: Duration = Duration::from_secs(1);
 pub(crate) struct Queuer {
     wish: Wish,
     member: Arc<Member>,
-    channel: Arc<str>,
-    subscription: Option<Subscription>,
+    ear: Ear,
     pub(crate) tally: Tally,
     /// The server took it out of the queue as it got the lock.
     won: bool,
@@ -36,8 +34,8 @@ impl Queuer {
         let wish = Wish { queues: true, ..wish };
         let line = &wish.slot.line;
         let member = line.crowd.join(wish.slot.clone(), wish.kind);
-        let channel = format!("{}:{}", line.keys.channel, wish.slot.field).into();
-        Self { wish, member, channel, subscription: None, tally: Tally::default(), won: false }
+        let ear = Ear::new(format!("{}:{}", line.keys.channel, wish.slot.field).into());
+        Self { wish, member, ear, tally: Tally::default(), won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
@@ -75,30 +73,28 @@ impl Contest for Queuer {
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
             let mut held = pin!(slot.held.notified());
             held.as_mut().enable();
-            if slot.count() > 0 {
+            if slot.is_enterable() {
                 // The same owner got it elsewhere.
                 return Ok(Turn::Try);
             }
             // One of a process asks for all; the others wait for their message.
-            let deaf = self.subscription.is_none().then_some(began);
+            let deaf = (!self.ear.is_confirmed()).then_some(began);
             let since = slot.line.crowd.asked(&self.member).or(deaf);
             tokio::select! {
                 () = self.member.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = wakes(self.subscription.as_ref(), 1) => return Ok(Turn::Try),
+                () = self.ear.wakes() => return Ok(Turn::Try),
                 () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(Turn::Try),
             }
         }
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.attempts += 1;
-        if let Some(subscription) = &self.subscription {
-            subscription.drain();
-        }
+        self.tally.asks();
+        self.ear.drain(&self.wish.core);
         self.wish.slot.line.crowd.asks();
         let tried = self.wish.attempt(None).await;
-        self.tally.answers += 1;
+        self.tally.heard();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
             Ok(Tried::Busy(_)) => self.refresh().await,
@@ -108,8 +104,8 @@ impl Contest for Queuer {
     }
 
     async fn listen(&mut self) -> bool {
-        let limit = self.wish.core.settings.command_timeout.min(CAP);
-        subscribe(&self.wish.core, &self.channel, &mut self.subscription, limit).await
+        let core = &self.wish.core;
+        self.ear.listen(core, core.settings.command_timeout.min(CAP)).await
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

@@ -1,5 +1,7 @@
 //! Giving back: to the next in line, to the server, or, where an acquire is in doubt, whatever it may have taken.
 
+use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
@@ -14,7 +16,7 @@ use crate::script::{Answer, Fault, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
-type Gate = OwnedMutexGuard<Debts>;
+pub(crate) type Gate = OwnedMutexGuard<Debts>;
 
 /// A share of a hold on its way back, with its entry to itself.
 struct Leaving<'a> {
@@ -28,28 +30,34 @@ struct Leaving<'a> {
     gate: Gate,
 }
 
-/// Gives one share back. Once polled it is carried out: callers run it as carried work or in the janitor.
-pub(crate) async fn release(core: Arc<Core>, slot: Arc<Slot>, share: Share) -> Result<(), UnlockError> {
-    let gate = slot.gate.clone().lock_owned().await;
+/// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
+/// carried work or in the janitor.
+pub(crate) async fn release(
+    core: Arc<Core>,
+    slot: Arc<Slot>,
+    share: Share,
+    gate: impl Future<Output = Gate>,
+) -> Result<(), UnlockError> {
+    let gate = gate.await;
     let Some((hold, n)) = slot.has(share) else { return Err(not_held(&core, &slot)) };
     // By the kind that took it: a release through another kind's handle wakes the same waiters.
     let kind = hold.kind;
     let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate };
     if n > 1 {
-        return leaving.to_server(false).await;
+        return leaving.give_to_server(false).await;
     }
     core.watchdog.forget(&leaving.hold);
     let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none();
     match slot.line.next(core.now(), can_hand_over) {
-        Next::HandOver(heir) => leaving.to_heir(heir).await,
-        Next::Release { last_of_run } => leaving.to_server(last_of_run).await,
+        Next::HandOver(heir) => leaving.give_to_heir(heir).await,
+        Next::Release { last_of_run } => leaving.give_to_server(last_of_run).await,
     }
 }
 
 impl Leaving<'_> {
-    async fn to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
+    async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
-        let own = u32::from(last_of_run && self.core.channels.drain(&keys.channel));
+        let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
         let exact: [&str; 3] = [&self.slot.field, &lease, &n];
         let at_most = settle_args(self.kind, self.slot, &left);
@@ -60,13 +68,15 @@ impl Leaving<'_> {
         };
         let patience = self.core.patience();
         let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
-        self.gate.release = self.gate.release.max(settled.doubt);
+        owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
-                if last_of_run && !self.kind.announces {
-                    self.slot.line.stand_aside(self.core.now(), None);
-                } else if last_of_run && answer.int(0).unwrap_or(-1) > i64::from(own) {
-                    self.slot.line.stand_aside(self.core.now(), Some(own + 1));
+                if last_of_run {
+                    let heard = answer.int(0).unwrap_or_default() - i64::from(own);
+                    // Where waiters queue on the server, only the next one hears, on a channel of its own.
+                    let tells = self.kind.announces && self.kind.refresh.is_none();
+                    let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
+                    self.slot.line.stand_aside(self.core.now(), own, others);
                 }
                 self.slot.leave(self.share);
                 self.look_after_copies();
@@ -77,11 +87,11 @@ impl Leaving<'_> {
         }
     }
 
-    async fn to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
+    async fn give_to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
         let (Some(script), Ok(mut heir_gate)) = (heir.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
             // The waiter is busy with an attempt of its own.
             self.slot.line.put_back(heir);
-            return self.to_server(false).await;
+            return self.give_to_server(false).await;
         };
         let lease = crate::clock::millis(heir.lease.duration()).to_string();
         let keys = self.slot.line.keys.of(script.keys);
@@ -89,7 +99,7 @@ impl Leaving<'_> {
         let all = [&*self.slot.field, &heir.slot.field, &lease, &seen];
         let args = if heir.kind.fenced { &all[..] } else { &all[..3] };
         let settled = self.core.wire.settle(script, &keys, args, &self.core.patience()).await;
-        self.gate.release = self.gate.release.max(settled.doubt);
+        owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
@@ -101,20 +111,20 @@ impl Leaving<'_> {
                 self.look_after_copies();
                 Ok(())
             }
+            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if settled.doubt.is_none() => {
+                // Taking may be refused (out of memory) where giving back is not.
+                drop(heir_gate);
+                self.slot.line.put_back(heir);
+                self.give_to_server(false).await
+            }
             Ok(answer) => {
                 drop(heir_gate);
                 self.slot.line.put_back(heir);
                 Err(self.refused(&answer, settled.doubt.is_some()))
             }
-            Err(Fault::Refused(_)) if settled.doubt.is_none() => {
-                // Taking may be refused (out of memory) where giving back is not.
-                drop(heir_gate);
-                self.slot.line.put_back(heir);
-                self.to_server(false).await
-            }
             Err(fault) => {
-                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the waiter
-                // goes away, the janitor does.
+                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
+                // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
                 let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());
@@ -128,7 +138,7 @@ impl Leaving<'_> {
 
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
-        if let Some(doubt) = self.gate.acquire.take() {
+        if let Some(doubt) = self.gate.acquire {
             self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), None, Some(doubt)));
         }
     }
@@ -156,6 +166,7 @@ impl Leaving<'_> {
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
         let name = self.slot.line.keys.name.to_string();
+        self.hold.unanswered.store(true, Ordering::Release);
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
         let core = self.core.clone();
@@ -182,6 +193,7 @@ pub(crate) async fn sweep(
         core.wire.pass(doubt).await;
         let mut gate = slot.gate.clone().lock_owned().await;
         settle(&core, kind, &slot, &mut gate).await;
+        gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
     }
 }
 
@@ -194,16 +206,28 @@ fn settle_args<'a>(kind: &Table, slot: &'a Slot, n: &'a str) -> Vec<&'a str> {
     args
 }
 
-async fn settle(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate) -> bool {
+/// Copies of a release without an answer may still run. The entry remembers that, so it outlives its hold for as long.
+fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<ServerTime>) {
+    gate.release = gate.release.max(doubt);
+    if let Some(doubt) = doubt {
+        let (kept, slot) = (core.clone(), slot.clone());
+        core.janitor.finish(async move {
+            kept.wire.pass(doubt).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate) -> bool {
     settle_to(core, kind, slot, gate, &slot.count().to_string()).await
 }
 
-async fn settle_to(core: &Core, kind: &'static Table, slot: &Slot, gate: &mut Gate, n: &str) -> bool {
+async fn settle_to(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate, n: &str) -> bool {
     let keys = &slot.line.keys;
     let args = settle_args(kind, slot, n);
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
-    gate.release = gate.release.max(settled.doubt);
+    owe(core, slot, gate, settled.doubt);
     matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }
 
@@ -217,13 +241,16 @@ pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc
 }
 
 /// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.
-pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: u64) -> bool {
+pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: Arc<Hold>) -> bool {
     let mut gate = slot.gate.clone().lock_owned().await;
-    let Some(current) = slot.hold().filter(|current| current.id == hold) else { return true };
-    slot.drop_hold(hold, LostBy::Released);
-    let confirmed = settle(&core, current.kind, &slot, &mut gate).await;
+    if slot.hold().is_some_and(|current| current.id == hold.id) {
+        slot.drop_hold(hold.id, LostBy::Released);
+    } else if !hold.unanswered.load(Ordering::Acquire) {
+        return true;
+    }
+    let confirmed = settle(&core, hold.kind, &slot, &mut gate).await;
     if let Some(doubt) = gate.acquire.take() {
-        core.janitor.finish(sweep(core.clone(), current.kind, slot.clone(), None, Some(doubt)));
+        core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), None, Some(doubt)));
     }
     confirmed
 }

@@ -102,6 +102,8 @@ pub(crate) struct Wire {
     nonce: AtomicU64,
     /// Nanoseconds of the first copy that is without any answer since; 0 when the server answers.
     silent_since: AtomicU64,
+    /// Nanoseconds of the last answer.
+    heard_at: AtomicU64,
 }
 
 impl Wire {
@@ -113,12 +115,18 @@ impl Wire {
             server: ServerClock::default(),
             nonce: AtomicU64::new(1),
             silent_since: AtomicU64::new(0),
+            heard_at: AtomicU64::new(0),
         }
     }
 
     /// Since when nothing has been answered, if something is waiting for an answer.
     pub(crate) fn silent_since(&self) -> Option<Moment> {
         Some(self.silent_since.load(Ordering::Relaxed)).filter(|&nanos| nanos != 0).map(Moment::from_nanos)
+    }
+
+    /// Whether anything was answered after `moment`.
+    pub(crate) fn heard_since(&self, moment: Moment) -> bool {
+        self.heard_at.load(Ordering::Relaxed) > moment.nanos()
     }
 
     /// Whether the server has been silent for longer than a slow answer takes.
@@ -145,11 +153,17 @@ impl Wire {
     ) -> Settled {
         let mut doubt: Option<ServerTime> = None;
         let mut pause = FIRST_PAUSE;
+        let mut was_late = false;
         loop {
             let copy = self.copy(script, keys, args).await;
             let why = match copy.fate {
                 Fate::Answered(answer) => return Settled { result: Ok(answer), doubt },
                 Fate::Refused(why) => return Settled { result: Err(Fault::Refused(why)), doubt },
+                // It wrote nothing, and now the clock is known: once, that costs no patience.
+                Fate::Late if !was_late => {
+                    was_late = true;
+                    continue;
+                }
                 Fate::Late => "this client's idea of the server's clock was behind".to_owned(),
                 Fate::NotSent(why) => why,
                 Fate::Doubtful(why) => {
@@ -203,7 +217,9 @@ impl Wire {
         if echo != nonce {
             return self.poisoned(script, "the reply belongs to another call");
         }
-        self.server.learn(time, self.clock.now());
+        let now = self.clock.now();
+        self.server.learn(time, now);
+        self.heard_at.store(now.nanos(), Ordering::Relaxed);
         self.silent_since.store(0, Ordering::Relaxed);
         let mut rest: Vec<Item> = items.collect();
         let status = match status {

@@ -138,7 +138,7 @@ impl Core {
             async move {
                 self.watchdog.forget(&hold);
                 let name = slot.line.keys.name.to_string();
-                let given_back = crate::release::give_all_back(self.clone(), slot, hold.id);
+                let given_back = crate::release::give_all_back(self.clone(), slot, hold);
                 let confirmed = tokio::time::timeout(limit, given_back).await.unwrap_or(false);
                 if !confirmed {
                     left.lock().unwrap_or_else(PoisonError::into_inner).push(name);

@@ -33,8 +33,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// `redis://[user[:password]@]host[:port][/database]`, `rediss://..` (feature `tls`), `redis+unix:///path[?db=n]`, and
-    /// the same with `valkey`.
+    /// `redis://[user[:password]@]host[:port][/database]`, `rediss://..` (feature `tls`), `redis+unix:///path[?db=n]`,
+    /// and the same with `valkey`.
     pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(ConnectError::Url("it has no scheme: write redis://host:port".to_owned()));

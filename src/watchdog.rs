@@ -133,7 +133,7 @@ impl Watchdog {
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
         let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
-        if !self.queue().keys().next().is_some_and(|key| key.0 <= now) {
+        if self.queue().keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
         for hold in self.due_holds(now) {

@@ -31,9 +31,9 @@ if count == n and raise == '1' then
   if type(raised) == 'table' then return {6, nonce, now, raised.err} end
   stored = redis.call('GET', token)
 end
-if count == n then redis.call('HINCRBY', lock, owner, 1) end
+if count == n then redis.call('HINCRBY', lock, owner, '1') end
 if ttl < lease then
-  local set = redis.pcall('PEXPIRE', lock, lease)
+  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end
     if n == 0 then redis.call('HDEL', lock, owner) end

@@ -16,9 +16,9 @@ if found == false then
 elseif count ~= n and count ~= n + 1 then
   return {5, nonce, now, found}
 end
-if count == n then redis.call('HINCRBY', lock, owner, 1) end
+if count == n then redis.call('HINCRBY', lock, owner, '1') end
 if ttl < lease then
-  local set = redis.pcall('PEXPIRE', lock, lease)
+  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end
     if n == 0 then redis.call('HDEL', lock, owner) end

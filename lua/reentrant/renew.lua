@@ -9,7 +9,7 @@ for i, lock in ipairs(KEYS) do
   local renewed = 0
   if redis.pcall('HEXISTS', lock, owner) == 1 then
     renewed = 1
-    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, lease) end
+    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[2 * i + 2]) end
   end
   reply[i + 3] = renewed
 end

@@ -3,6 +3,7 @@
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +33,8 @@ impl Builder {
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
     ///
     /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock is
-    /// not safe with others. This is the only place where a type of fred is seen.
+    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
+    /// is not safe with others. This is the only place where a type of fred is seen.
     ///
     /// # Errors
     /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
@@ -130,13 +131,12 @@ impl Target {
         });
         let limit = command_timeout.max(Duration::from_secs(2)) * 2;
         for client in [&commands, &subscriber] {
-            let connected = tokio::time::timeout(limit, client.init()).await;
-            let handle = match connected {
-                Ok(Ok(handle)) => handle,
+            let task = match tokio::time::timeout(limit, begin(client)).await {
+                Ok(Ok(task)) => task,
                 Ok(Err(error)) => return Err(connect_error(&error)),
                 Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
             };
-            tokio::spawn(supervise(client.clone(), handle, backend.closed.subscribe()));
+            tokio::spawn(supervise(client.clone(), task, backend.closed.subscribe()));
         }
         let (signals, received) = unbounded_channel();
         let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
@@ -236,19 +236,35 @@ fn replace(client: &Client) {
     });
 }
 
+/// fred's connection task, which ends with this.
+struct Connection(ConnectHandle);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// As fred's `init`, but dropped half-way it leaves no task behind.
+async fn begin(client: &Client) -> FredResult<Connection> {
+    let mut ready = pin!(client.wait_for_connect());
+    // It hears of what comes after its first poll.
+    let _ = ready.as_mut().now_or_never();
+    let connection = Connection(client.connect());
+    ready.await?;
+    Ok(connection)
+}
+
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
-async fn supervise(client: Client, mut connection: ConnectHandle, mut closed: watch::Receiver<bool>) {
+async fn supervise(client: Client, mut connection: Connection, mut closed: watch::Receiver<bool>) {
     loop {
         tokio::select! {
-            _ = closed.wait_for(|closed| *closed) => {
-                connection.abort();
-                return;
-            }
-            _ = &mut connection => {}
+            _ = closed.wait_for(|closed| *closed) => return,
+            _ = &mut connection.0 => {}
         }
         tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew");
         tokio::time::sleep(Duration::from_millis(50)).await;
-        connection = client.connect();
+        connection = Connection(client.connect());
     }
 }
 

@@ -77,10 +77,13 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
     pub(crate) fn of_reply(text: &str) -> Option<Self> {
+        // Redis 7.0's words for a command, a key or a channel that a script's user may not use.
+        if text.starts_with("NOPERM") || text.contains("The user executing the script can't") {
+            return Some(Self::NoPermission(text.to_owned()));
+        }
         let word = text.split(' ').next().unwrap_or_default();
         // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
         match word {
-            "NOPERM" => Some(Self::NoPermission(text.to_owned())),
             "NOAUTH" | "WRONGPASS" => Some(Self::NotAuthenticated(text.to_owned())),
             "READONLY" => Some(Self::ReadOnly),
             "OOM" => Some(Self::OutOfMemory),
@@ -101,11 +104,11 @@ pub(crate) enum Signal {
     Gap,
 }
 
-/// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as long
-/// as its connection lives.
+/// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as
+/// long as its connection lives.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping the
-    /// future does not take the copy back.
+    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
+    /// the future does not take the copy back.
     fn call(&self, call: Call) -> BoxFuture<'static, Outcome>;
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.

@@ -30,8 +30,8 @@ impl Sealed for Fenced {
 impl Kind for Fenced {}
 
 impl Lock<Fenced> {
-    /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the inner
-    /// section would fence its own outer one out.
+    /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the
+    /// inner section would fence its own outer one out.
     ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s.
@@ -83,8 +83,9 @@ impl Acquire<'_, Fenced> {
 
 /// A [`Guard`] with a fencing token: what it guards should refuse a token lower than the highest that it has seen.
 ///
-/// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as long as
-/// the new clock is not behind by more than the outage and no Java client (which counts from 1) takes the lock first.
+/// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as
+/// long as the new clock is not behind by more than the outage and no Java client (which counts from 1) takes the lock
+/// first.
 #[must_use = "the lock is released when the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct FencedGuard {
@@ -106,6 +107,9 @@ impl FencedGuard {
     /// See [`Guard::unlock`].
     ///
     /// # Errors
+    /// As [`Guard::unlock`]'s.
+    ///
+    /// # Cancel safety
     /// As [`Guard::unlock`]'s.
     pub async fn unlock(self) -> Result<(), UnlockError> {
         self.guard.unlock().await

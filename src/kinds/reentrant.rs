@@ -21,7 +21,8 @@ pub(super) static REENTRANT: Table = Table {
 
 static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };
 
-/// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as often.
+/// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
+/// often.
 #[derive(Debug, Clone, Copy)]
 pub enum Reentrant {}
 

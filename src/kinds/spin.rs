@@ -13,10 +13,11 @@ static SPIN: Table = Table {
     ..REENTRANT
 };
 
-/// The kind of [`Locks::spin_lock`](crate::Locks::spin_lock). It sends no SUBSCRIBE and no PUBLISH: its waiters ask again after
-/// a back-off. That suits a large cluster, where every PUBLISH crosses the bus, and locks that are rarely contended. It is
-/// the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, but its release wakes nobody: other
-/// kinds that wait on the name find it within their cap (lockson) or when the lease ends (Redisson).
+/// The kind of [`Locks::spin_lock`](crate::Locks::spin_lock). It sends no SUBSCRIBE and no PUBLISH: its waiters ask
+/// again after a back-off. That suits a large cluster, where every PUBLISH crosses the bus, and locks that are rarely
+/// contended. It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, but its release
+/// wakes nobody: other kinds that wait on the name find it within their cap (lockson) or when the lease ends
+/// (Redisson).
 #[derive(Debug, Clone, Copy)]
 pub enum Spin {}
 

@@ -145,6 +145,28 @@ pub async fn a_guard_releases_when_dropped(case: Case) {
     assert!(next.is_some());
 }
 
+/// Its own next acquisition comes after the release, not before it.
+pub async fn a_loop_that_drops_its_guards_lets_others_in(case: Case) {
+    let locks = case.client().await;
+    let (lock, stranger) = (case.lock(&locks), case.lock(&locks).owned_by(&Owner::unique()));
+    let guard = lock.guard().await.unwrap();
+    let mut waiter = std::pin::pin!(stranger.guard());
+    assert!(futures::poll!(waiter.as_mut()).is_pending());
+    let mut turns = 0;
+    drop(guard);
+    let served = loop {
+        let guard = tokio::select! {
+            biased;
+            served = waiter.as_mut() => break served,
+            guard = lock.guard() => guard.unwrap(),
+        };
+        turns += 1;
+        assert!(turns < 10, "the other waits and waits");
+        drop(guard);
+    };
+    served.unwrap().unlock().await.unwrap();
+}
+
 pub async fn a_guard_moves_between_tasks(case: Case) {
     let locks = case.client().await;
     let guard = case.lock(&locks).guard().await.unwrap();

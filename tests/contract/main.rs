@@ -1,5 +1,5 @@
-//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the same
-//! owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
+//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the
+//! same owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
 #![cfg(feature = "embedded")]
 
 #[path = "../support/mod.rs"]
@@ -59,6 +59,7 @@ macro_rules! every {
             the_watchdog_renews_and_stops_at_unlock,
             max_hold_ends_renewal,
             a_guard_releases_when_dropped,
+            a_loop_that_drops_its_guards_lets_others_in,
             a_guard_moves_between_tasks,
             guards_and_bare_holds_are_counted_apart,
             a_guard_of_a_lost_hold_leaves_the_next_alone,

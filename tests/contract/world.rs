@@ -49,7 +49,8 @@ impl Case {
         (self.factory)(locks, &self.name)
     }
 
-    /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a moment.
+    /// Awaits that a waiter of this client has asked and is waiting. A spin lock subscribes to nothing: it gets a
+    /// moment.
     pub async fn until_waiting(&self, client: &Locks) {
         if format!("{:?}", self.lock(client)).contains("spin") {
             return tokio::time::sleep(ms(50)).await;

@@ -82,7 +82,8 @@ pub const SCRIPTS: &[&str] = &[
     "return redis.call('GET', 's')", "return redis.call('GET', 'nothing')",
     "return {redis.call('GET', 'nothing'), 1}", "return redis.call('HGET', 's', 'f')",
     "local v = redis.call('HGET', 's', 'f') return v", "return redis.pcall('HGET', 's', 'f')",
-    "local e = redis.pcall('HGET', 's', 'f') return {type(e), e.err, tostring(e.ignore_error_stats_update), tostring(e.source)}",
+    "local e = redis.pcall('HGET', 's', 'f') \
+     return {type(e), e.err, tostring(e.ignore_error_stats_update), tostring(e.source)}",
     "local ok, e = pcall(redis.call, 'HGET', 's', 'f') return {tostring(ok), type(e), e.err}",
     "local ok, e = pcall(function() return redis.call('NOPE') end) return {tostring(ok), e.err}",
     "local ok, e = pcall(redis.call, 'HGET', 's', 'f') error(e)",

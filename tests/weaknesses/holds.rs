@@ -33,7 +33,8 @@ async fn id_6_b_1s_a_lost_reply_takes_it_once() {
     assert!(!raw().await.exists(&name).await);
 }
 
-/// The same for a re-entry, an inner and the last unlock. (There the caller saw an error; with replicas the count was 2.)
+/// The same for a re-entry, an inner and the last unlock. (There the caller saw an error; with replicas the count was
+/// 2.)
 #[tokio::test(flavor = "multi_thread")]
 async fn id_3_5b_a_cut_in_flight_is_settled_by_asking_again() {
     let proxy = Proxy::start(Server::shared().port());
@@ -218,7 +219,8 @@ async fn id_6_b_10b_a_lease_belongs_to_its_hold() {
     lock.force_unlock().await.unwrap();
 }
 
-/// forceUnlock() stopped the renewal before it knew whether it would end the hold: the request was lost, and so the lock.
+/// forceUnlock() stopped the renewal before it knew whether it would end the hold: the request was lost, and so the
+/// lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let proxy = Proxy::start(Server::shared().port());

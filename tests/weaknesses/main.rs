@@ -1,6 +1,6 @@
-//! Redisson's plain lock loses wake-ups, leaves holds and hides lost locks in ways that were reproduced on the jar. Each test
-//! here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson does
-//! not have it. Real servers only.
+//! Redisson's plain lock loses wake-ups, leaves holds and hides lost locks in ways that were reproduced on the jar.
+//! Each test here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson
+//! does not have it. Real servers only.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,81 @@
+//! Other processes: this same program, told by its arguments what to do. Lines go both ways.
+
+use std::fs::OpenOptions;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use crate::hot::{contend, Contender, Counter};
+use crate::memory;
+
+/// A child as its parent has it. It ends with this value.
+pub struct Child {
+    _process: tokio::process::Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    /// Starts one.
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg("child").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().expect("a child");
+        let input = process.stdin.take().expect("a pipe");
+        let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        Self { _process: process, input, output }
+    }
+
+    /// Tells it to go on.
+    pub async fn go(&mut self) {
+        self.input.write_all(b"go\n").await.expect("the child listens");
+    }
+
+    /// Its next line, as numbers.
+    pub async fn numbers(&mut self) -> Vec<u64> {
+        let line = self.output.next_line().await.expect("text").expect("the child says something");
+        line.split_whitespace().map(|word| word.parse().expect("a number")).collect()
+    }
+}
+
+/// The parent, as its child has it.
+pub struct Parent {
+    input: Lines<BufReader<tokio::io::Stdin>>,
+}
+
+impl Parent {
+    /// Says numbers and waits for the parent to tell it to go on.
+    pub async fn say(&mut self, numbers: &[u64]) {
+        let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        println!("{}", words.join(" "));
+        // A parent that is gone says nothing.
+        if !matches!(self.input.next_line().await, Ok(Some(_))) {
+            std::process::exit(0);
+        }
+    }
+}
+
+/// What a child does.
+pub async fn run(args: &[String]) {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut parent = Parent { input: BufReader::new(tokio::io::stdin()).lines() };
+    match *args {
+        ["hot", which, url, name, tasks, millis, counter] => {
+            let file = OpenOptions::new().read(true).write(true).open(counter).expect("the counter's file");
+            let contender = Contender::connect(which, url, name).await;
+            parent.say(&[]).await;
+            let tasks = tasks.parse().expect("a number");
+            let window = Duration::from_millis(millis.parse().expect("a number"));
+            let run = contend(&contender, tasks, window, Arc::new(Counter::File(file))).await;
+            let (low, high) = run.range();
+            parent.say(&[run.rate as u64, low, high, run.turns.iter().sum(), run.all]).await;
+        }
+        ["memory", what, url, count] => {
+            memory::child(what, url, count.parse().expect("a number"), &mut parent).await;
+        }
+        _ => panic!("not a child's work: {args:?}"),
+    }
+}

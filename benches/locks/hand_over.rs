@@ -1,0 +1,131 @@
+//! From one client to another: one holds and one waits; from the call of unlock to the return of the waiter.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fred::prelude::*;
+use fred::types::CustomCommand;
+use futures::future::FutureExt;
+
+use crate::floor::{self, Ready};
+use crate::support::Server;
+use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
+use lockson::{Locks, Owner, ReentrantLock};
+
+/// Time for the waiter to ask once and to fall asleep.
+const PARK: Duration = Duration::from_millis(2);
+
+/// Microseconds of every hand-over of a contender, over all rounds.
+type Samples = Arc<Mutex<Vec<f64>>>;
+
+/// Keeps the samples of one slice, and gives their median.
+fn keep(samples: &Samples, slice: &[f64]) -> f64 {
+    samples.lock().expect("no panic").extend(slice);
+    median(slice)
+}
+
+async fn lockson(server: &Server, samples: Samples) -> Cell {
+    let mut handles = Vec::new();
+    for _ in 0..2 {
+        let locks = Locks::connect(&server.url()).await.expect("a client");
+        handles.push(locks.lock("hand-over").owned_by(&Owner::unique()));
+    }
+    Box::new(move |slice| {
+        let (handles, samples) = (handles.clone(), samples.clone());
+        async move { keep(&samples, &pass_lockson(handles[0].clone(), handles[1].clone(), slice).await) }.boxed()
+    })
+}
+
+async fn pass_lockson(mut holder: ReentrantLock, mut waiter: ReentrantLock, slice: Duration) -> Vec<f64> {
+    let (end, mut samples) = (Instant::now() + slice, Vec::new());
+    holder.lock().await.expect("held");
+    while Instant::now() < end {
+        let waiting = waiter.clone();
+        let wait = tokio::spawn(async move {
+            waiting.lock().await.expect("held");
+            Instant::now()
+        });
+        tokio::time::sleep(PARK).await;
+        let began = Instant::now();
+        holder.unlock().await.expect("given back");
+        samples.push((wait.await.expect("the waiter returns") - began).as_secs_f64() * 1e6);
+        std::mem::swap(&mut holder, &mut waiter);
+    }
+    holder.unlock().await.expect("given back");
+    samples
+}
+
+/// One side of the floor: connections as a lockson client has them, and the one script.
+#[derive(Clone)]
+struct Side {
+    commands: Client,
+    subscriber: Client,
+    acquire: Ready,
+}
+
+async fn raw(server: &Server, samples: Samples) -> Cell {
+    let mut sides = Vec::new();
+    for task in 0..2 {
+        let subscriber = floor::client(server).await;
+        subscriber.subscribe(floor::channel("raw")).await.expect("subscribed");
+        subscriber.ping::<Value>(None).await.expect("an answer");
+        let acquire = Ready::acquire(server, "raw", &floor::owner(task));
+        sides.push(Side { commands: floor::client(server).await, subscriber, acquire });
+    }
+    Box::new(move |slice| {
+        let (sides, samples) = (sides.clone(), samples.clone());
+        async move { keep(&samples, &pass_raw(sides[0].clone(), sides[1].clone(), slice).await) }.boxed()
+    })
+}
+
+async fn pass_raw(mut holder: Side, mut waiter: Side, slice: Duration) -> Vec<f64> {
+    let (end, mut samples) = (Instant::now() + slice, Vec::new());
+    let channel = floor::channel("raw");
+    holder.acquire.send(&holder.commands).await;
+    for number in 0_u64.. {
+        if Instant::now() >= end {
+            break;
+        }
+        let waiting = waiter.clone();
+        let mut messages = waiting.subscriber.message_rx();
+        let wait = tokio::spawn(async move {
+            // Both sides hear every message; one may be late from the pass before.
+            while messages.recv().await.expect("a message").value.as_u64() != Some(number) {}
+            waiting.acquire.send(&waiting.commands).await;
+            Instant::now()
+        });
+        tokio::time::sleep(PARK).await;
+        let began = Instant::now();
+        // Both are on their way before the first is answered.
+        let told = holder.commands.publish::<i64, _, _>(&channel, number.to_string());
+        let (deleted, told) = tokio::join!(delete(&holder.commands), told);
+        assert!(deleted.is_ok() && told.is_ok());
+        samples.push((wait.await.expect("the waiter returns") - began).as_secs_f64() * 1e6);
+        std::mem::swap(&mut holder, &mut waiter);
+    }
+    delete(&holder.commands).await.expect("deleted");
+    samples
+}
+
+async fn delete(client: &Client) -> FredResult<i64> {
+    client.custom(CustomCommand::new_static("DEL", None, false), vec!["raw"]).await
+}
+
+/// The rows of this group.
+pub async fn run(seconds: Duration) -> Vec<Row> {
+    let server = Server::start();
+    let (ours, theirs) = (Samples::default(), Samples::default());
+    let cells = [lockson(&server, ours.clone()).await, raw(&server, theirs.clone()).await];
+    let figures = interleave(seconds * 2, &cells).await;
+    let (ours, theirs) = (ours.lock().expect("no panic").clone(), theirs.lock().expect("no panic").clone());
+    let p99 = [quantile(&ours, 0.99), quantile(&theirs, 0.99)];
+    vec![
+        Row::new("hand-over between two clients, p50", format!("{:.0} us", median(&ours)))
+            .beside(format!("DEL + PUBLISH, message, EVALSHA, raw: {:.0} us", median(&theirs)))
+            .ratio(Ratio::of(&figures[0], &figures[1]))
+            .goal(Goal::AtMost(1.3)),
+        Row::new(format!("the same, p99 of {}", ours.len()), format!("{:.0} us", p99[0]))
+            .beside(format!("raw: {:.0} us", p99[1]))
+            .ratio(Ratio::single(p99[0] / p99[1])),
+    ]
+}

@@ -1,0 +1,101 @@
+//! One task, one name: lock and unlock.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::FutureExt;
+
+use crate::floor::{self, Ready};
+use crate::hot::rslock_manager;
+use crate::support::Server;
+use crate::table::{interleave, median, Cell, Goal, Ratio, Row};
+use lockson::Locks;
+
+/// Microseconds per pair while `slice` lasts.
+async fn pairs<F: Future<Output = ()>>(slice: Duration, mut pair: impl FnMut() -> F) -> f64 {
+    let began = Instant::now();
+    let mut count = 0_u32;
+    while began.elapsed() < slice {
+        pair().await;
+        count += 1;
+    }
+    began.elapsed().as_secs_f64() * 1e6 / f64::from(count)
+}
+
+/// lockson's pairs: bare holds, or guards.
+pub async fn lockson(server: &Server, guards: bool) -> Cell {
+    let locks = Locks::connect(&server.url()).await.expect("a client");
+    Box::new(move |slice| {
+        let locks = locks.clone();
+        async move {
+            let lock = locks.lock("uncontended");
+            if guards {
+                pairs(slice, || async {
+                    let guard = lock.guard().await.expect("held");
+                    guard.unlock().await.expect("given back");
+                })
+                .await
+            } else {
+                pairs(slice, || async {
+                    lock.lock().await.expect("held");
+                    lock.unlock().await.expect("given back");
+                })
+                .await
+            }
+        }
+        .boxed()
+    })
+}
+
+async fn raw(server: &Server) -> Cell {
+    let client = floor::client(server).await;
+    let owner = floor::owner(1);
+    let scripts = Arc::new((Ready::acquire(server, "raw", &owner), Ready::release(server, "raw", &owner)));
+    Box::new(move |slice| {
+        let (client, scripts) = (client.clone(), scripts.clone());
+        async move {
+            pairs(slice, || async {
+                scripts.0.send(&client).await;
+                scripts.1.send(&client).await;
+            })
+            .await
+        }
+        .boxed()
+    })
+}
+
+fn rslock(server: &Server) -> Cell {
+    let manager = rslock_manager(&server.url());
+    Box::new(move |slice| {
+        let manager = manager.clone();
+        async move {
+            pairs(slice, || async {
+                let lock = manager.lock("rslock", Duration::from_secs(30)).await.expect("held");
+                manager.unlock(&lock).await;
+            })
+            .await
+        }
+        .boxed()
+    })
+}
+
+/// The rows of this group.
+pub async fn run(seconds: Duration) -> Vec<Row> {
+    let server = Server::start();
+    let cells = [lockson(&server, false).await, raw(&server).await, lockson(&server, true).await, rslock(&server)];
+    let figures = interleave(seconds, &cells).await;
+    let said = |cell: usize| format!("{:.0} us", median(&figures[cell]));
+    vec![
+        Row::new("uncontended: lock + unlock", said(0))
+            .beside(format!("the two EVALSHA raw: {}", said(1)))
+            .ratio(Ratio::of(&figures[0], &figures[1]))
+            .goal(Goal::AtMost(1.15)),
+        Row::new("the same by a guard", said(2))
+            .beside(format!("the two EVALSHA raw: {}", said(1)))
+            .ratio(Ratio::of(&figures[2], &figures[1])),
+        Row::new("the same", said(0))
+            .beside(format!("rslock's lock + unlock: {}", said(3)))
+            .ratio(Ratio::of(&figures[0], &figures[3])),
+    ]
+}

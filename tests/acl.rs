@@ -1,0 +1,138 @@
+//! The ACL rules of docs/GUARANTEES.md are enough for all that locks do, and no right in them is too much.
+
+mod support;
+
+use std::time::Duration;
+
+use lockson::{Builder, ConnectError, Locks, Owner, ReentrantLock, Refused};
+use support::Server;
+
+type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// The right that a lock works without: `connect` warns, and goes on.
+const OPTIONAL: &str = "+info";
+
+/// The words of the line in the docs that begins so.
+fn words(beginning: &str) -> Vec<&'static str> {
+    let docs = include_str!("../docs/GUARANTEES.md");
+    let line = docs.lines().find_map(|line| line.strip_prefix(beginning)).expect("the rule stands in the docs");
+    line.split_whitespace().collect()
+}
+
+/// The rule for every lock, from the user's name on.
+fn rule() -> Vec<&'static str> {
+    words("ACL SETUSER ")
+}
+
+/// What a fenced lock needs besides.
+fn fenced() -> Vec<&'static str> {
+    words("+get ").into_iter().chain(["+get"]).collect()
+}
+
+/// Gives the user these rights, and only these, on a server that knows no script.
+async fn grant(server: &Server, words: &[&str]) {
+    let mut raw = server.raw().await;
+    let mut command = vec!["ACL", "SETUSER", words[0], "reset"];
+    command.extend(&words[1..]);
+    raw.must(&command).await;
+    raw.must(&["SCRIPT", "FLUSH"]).await;
+}
+
+fn settings() -> Builder {
+    Locks::builder()
+        .username("locker")
+        .password("password")
+        .key_prefix("app:")
+        .command_timeout(Duration::from_millis(300))
+        .watchdog_lease(Duration::from_secs(1))
+}
+
+async fn take_and_give_back(lock: ReentrantLock) -> Outcome {
+    Ok(lock.guard().await?.unlock().await?)
+}
+
+/// Every script at least once.
+async fn work(url: &str) -> Outcome {
+    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
+    let (lock, rival) = (one.lock("acl"), other.lock("acl"));
+
+    let guard = lock.guard().await?;
+    lock.lock().await?;
+    lock.unlock().await?;
+    guard.verify().await?;
+    guard.extend(Duration::from_secs(1)).await?;
+    assert_eq!(rival.holder().await?.map(|holder| holder.owner), Some(guard.owner()));
+
+    // One waits here, to be handed the lock, and one in the other client, for the message.
+    let here = tokio::spawn(take_and_give_back(lock.owned_by(&Owner::unique())));
+    let there = tokio::spawn(take_and_give_back(rival.clone()));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(guard.is_valid(), "it was not renewed");
+    guard.unlock().await?;
+    here.await??;
+    there.await??;
+
+    lock.lock().await?;
+    assert!(rival.force_unlock().await?);
+    rival.lock().await?;
+    other.shutdown(Duration::from_secs(5)).await?;
+    assert!(!lock.is_locked().await?);
+    Ok(one.shutdown(Duration::from_secs(5)).await?)
+}
+
+#[tokio::test]
+async fn the_documented_rule_is_enough() {
+    let server = Server::start();
+    grant(&server, &rule()).await;
+    work(&server.url()).await.unwrap();
+    assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0);
+}
+
+#[tokio::test]
+async fn each_right_of_it_is_needed_and_missed_at_once() {
+    let server = Server::start();
+    let rule = rule();
+    let rights: Vec<&str> = rule.iter().copied().filter(|word| word.starts_with(['+', '~', '&'])).collect();
+    assert!(rights.len() > 15, "{rights:?}");
+    for right in rights {
+        let rest: Vec<&str> = rule.iter().copied().filter(|word| *word != right).collect();
+        grant(&server, &rest).await;
+        let connected = settings().connect(&server.url()).await.map(drop);
+        match (connected, right) {
+            (Ok(()), OPTIONAL) => work(&server.url()).await.unwrap(),
+            // Every script begins with TIME, and Redis does not say which command of a script it refused.
+            (Err(ConnectError::Refused(why)), "+time") => assert!(why.to_string().contains("can't run"), "{why}"),
+            (Err(ConnectError::Refused(Refused::NoPermission(what))), _) => {
+                let command = right.strip_prefix('+').map(str::to_uppercase).unwrap_or_default();
+                assert!(what.to_uppercase().contains(&command), "without {right}: {what}");
+            }
+            (other, _) => panic!("without {right}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fenced_lock_needs_its_own_rights() {
+    let server = Server::start();
+    let (rule, fenced) = (rule(), fenced());
+    for left_out in [None].into_iter().chain(fenced.iter().map(Some)) {
+        let own = fenced.iter().filter(|right| Some(*right) != left_out);
+        grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        let taken = locks.fenced_lock("acl").fenced_guard().await;
+        match (taken, left_out) {
+            (Ok(guard), None) => guard.unlock().await.unwrap(),
+            (Err(_), Some(_)) => {}
+            (other, _) => panic!("without {left_out:?}: {other:?}"),
+        }
+        assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_outside_the_rule_is_refused() {
+    let server = Server::start();
+    grant(&server, &rule()).await;
+    let error = settings().key_prefix("other:").connect(&server.url()).await.map(drop).unwrap_err();
+    assert!(matches!(error, ConnectError::Refused(Refused::NoPermission(_))), "{error}");
+}

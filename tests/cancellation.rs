@@ -1,0 +1,375 @@
+//! Futures that are dropped half-way leave nothing behind (issue 3, "It must show" 4; PROTOCOL rule 7).
+
+mod sites;
+mod support;
+
+use std::cell::Cell;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use futures::future::{join, join_all};
+use lockson::{Builder, Locks};
+use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
+use support::{eventually, patient, report, seed, soak, Raw, Rng, Server};
+use tokio::sync::Mutex;
+
+/// What is promised, besides two round trips.
+const PROMISED: Duration = Duration::from_millis(100);
+/// What a machine with two busy cores may add.
+const NOISE: Duration = Duration::from_millis(400);
+/// What the crate keeps a subscription for after its last user.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Nobody is saved by polling: the cap is longer than any test.
+fn builder() -> Builder {
+    Locks::builder().wait_cap(Duration::from_secs(60))
+}
+
+/// A server of either kind, as the tests look at it.
+enum Sight {
+    Real(Mutex<Raw>),
+    #[cfg(feature = "embedded")]
+    Embedded(lockson::EmbeddedServer),
+}
+
+impl Sight {
+    async fn exist(&self, names: &[&str]) -> bool {
+        let command: Vec<&str> = std::iter::once("EXISTS").chain(names.iter().copied()).collect();
+        match self {
+            Sight::Real(raw) => raw.lock().await.must(&command).await.int() > 0,
+            #[cfg(feature = "embedded")]
+            Sight::Embedded(server) => server.command(&command) != Ok(lockson::Reply::Int(0)),
+        }
+    }
+}
+
+/// Two clients of one server.
+struct Pair {
+    a: Locks,
+    b: Locks,
+    sight: Sight,
+    worst: Cell<Duration>,
+}
+
+impl Pair {
+    async fn real(server: &Server) -> Pair {
+        let url = server.url();
+        let (a, b) = (builder().connect(&url).await.unwrap(), builder().connect(&url).await.unwrap());
+        Pair { a, b, sight: Sight::Real(Mutex::new(server.raw().await)), worst: Cell::default() }
+    }
+
+    #[cfg(feature = "embedded")]
+    fn embedded() -> Pair {
+        let server = lockson::EmbeddedServer::new();
+        let connect = || server.connect_with(builder()).unwrap();
+        Pair { a: connect(), b: connect(), sight: Sight::Embedded(server), worst: Cell::default() }
+    }
+
+    /// A round trip of client a at this moment.
+    async fn round_trip(&self) -> Duration {
+        let began = Instant::now();
+        self.a.lock("probe").is_locked().await.unwrap();
+        began.elapsed()
+    }
+
+    /// No key is there in time. On the embedded server, where time is the test's, that is to the millisecond.
+    async fn gone(&self, names: &[&str], round_trip: Duration) -> Result<(), String> {
+        if !matches!(self.sight, Sight::Real(_)) {
+            tokio::time::sleep(PROMISED).await;
+            return expect("a key is there", self.sight.exist(names).await, false);
+        }
+        let limit = PROMISED + 2 * round_trip + NOISE;
+        let gone = time_until(limit, || async { !self.sight.exist(names).await }).await;
+        let took = gone.ok_or_else(|| format!("a key is there after {limit:?}: {names:?}"))?;
+        self.worst.set(self.worst.get().max(took));
+        Ok(())
+    }
+
+    /// After the linger no subscription is left.
+    async fn unsubscribed(&self) {
+        let none = || async {
+            let known = self.a.health().subscriptions + self.b.health().subscriptions;
+            let open = match &self.sight {
+                Sight::Real(raw) => raw.lock().await.must(&["PUBSUB", "CHANNELS"]).await.list().len(),
+                #[cfg(feature = "embedded")]
+                Sight::Embedded(_) => 0,
+            };
+            known + open == 0
+        };
+        // Two seconds for a busy machine.
+        eventually(LINGER + Duration::from_secs(2), "no subscription is left", none).await;
+    }
+}
+
+/// Drops a future at a random point: after some polls, or after some time.
+async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
+    if rng.chance(0.7) {
+        return give_up_after(rng.below(8) as usize, future).await;
+    }
+    let delay = Duration::from_micros(rng.below(4000));
+    tokio::time::timeout(delay, future).await.ok()
+}
+
+/// One acquisition by a random verb that is given up at random. `true`: it was given up; otherwise it was given back.
+async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
+    let wrong = |error| format!("{}: {error:?}", own.name);
+    let limit = Duration::from_secs(20);
+    let held = match rng.below(4) {
+        0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| true)),
+        1 => give_up(rng, own.lock.try_lock()).await,
+        2 => {
+            let guard = give_up(rng, own.lock.guard()).await;
+            return guard.transpose().map_err(wrong).map(|guard| guard.is_none());
+        }
+        _ => {
+            let request = own.lock.acquire().wait(limit).lease(limit);
+            give_up(rng, std::future::IntoFuture::into_future(request)).await
+        }
+    };
+    match held.transpose().map_err(wrong)? {
+        Some(true) => own.unlock_times(1).await.map(|()| false),
+        Some(false) => Ok(false),
+        None => Ok(true),
+    }
+}
+
+/// A burst of acquisitions of locks that nobody holds.
+async fn burst(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
+    let round_trip = pair.round_trip().await;
+    let owns: Vec<Own> = (0..25).map(|_| Own::fresh(&pair.a)).collect();
+    let tries = owns.iter().map(|own| {
+        let mut rng = rng.fork();
+        async move { acquire_in_vain(own, &mut rng).await }
+    });
+    let given_up = join_all(tries).await.into_iter().collect::<Result<Vec<bool>, String>>()?;
+    let names: Vec<&str> = owns.iter().map(|own| own.name.as_str()).collect();
+    pair.gone(&names, round_trip).await?;
+    Ok(given_up.iter().filter(|given_up| **given_up).count())
+}
+
+/// Six waiters of two clients for a lock that is held and given back: some are given up, the others all get it, and no
+/// wake-up is lost with those that left.
+async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
+    let round_trip = pair.round_trip().await;
+    let name = fresh_name();
+    let holder = Own::new(if rng.chance(0.5) { &pair.a } else { &pair.b }, &name);
+    holder.lock_times(1).await;
+    let delay = Duration::from_millis(rng.below(4));
+    let waiters = (0..6).map(|number| {
+        let own = Own::new(if number % 2 == 0 { &pair.a } else { &pair.b }, &name);
+        let mut rng = rng.fork();
+        async move {
+            if number < 3 {
+                patient("a waiter among those that leave", own.lock.lock()).await.unwrap();
+                return own.unlock_times(1).await.map(|()| false);
+            }
+            acquire_in_vain(&own, &mut rng).await
+        }
+    });
+    let release = async {
+        tokio::time::sleep(delay).await;
+        holder.unlock_times(1).await
+    };
+    let (waited, released) = join(join_all(waiters), release).await;
+    released?;
+    let given_up = waited.into_iter().collect::<Result<Vec<bool>, String>>()?;
+    pair.gone(&[&name], round_trip).await?;
+    Ok(given_up.iter().filter(|given_up| **given_up).count())
+}
+
+/// 5,000 acquisitions that are given up at random points, alone and among waiters who stay: within two round trips and
+/// 100 ms (and 400 ms for a busy machine) no key is there, those who stay get the lock, and after the linger no
+/// subscription is left (item 4; rules 7 and 15).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_up_at_random_leaves_nothing() {
+    let _turn = turn().await;
+    let server = Server::start();
+    load_scripts(&server).await;
+    let mut pairs = Vec::new();
+    for _ in 0..4 {
+        pairs.push(Pair::real(&server).await);
+    }
+    let case = async |pair: &Pair, number: usize, rng: &mut Rng| match number % 8 {
+        0 => burst(pair, rng).await,
+        _ => crowd(pair, rng).await,
+    };
+    drive("acquisitions given up at random", soak(5000), seed(), &pairs, case).await;
+    let worst = pairs.iter().map(|pair| pair.worst.get()).max();
+    println!("acquisitions given up at random: worst time until nothing was left {worst:?}");
+    for pair in &pairs {
+        pair.unsubscribed().await;
+    }
+}
+
+/// What is dropped, and where it stands at that time. Each says whether the future was ready before it was dropped.
+const SITUATIONS: [&str; 7] = [
+    "lock, free",
+    "try_lock, free",
+    "lock, held elsewhere",
+    "try_lock, held elsewhere",
+    "lock, handed over",
+    "unlock",
+    "unlock that hands over",
+];
+
+async fn situation(pair: &Pair, which: usize, polls: usize) -> Result<bool, String> {
+    match which {
+        0 | 1 => free(pair, polls, which == 1).await,
+        2 | 3 => held_elsewhere(pair, polls, which == 3).await,
+        4 => handed_over(pair, polls).await,
+        5 => unlock(pair, polls).await,
+        _ => unlock_with_heir(pair, polls).await,
+    }
+}
+
+async fn free(pair: &Pair, polls: usize, once: bool) -> Result<bool, String> {
+    let (own, round_trip) = (Own::fresh(&pair.a), pair.round_trip().await);
+    let ready = match once {
+        true => give_up_after(polls, own.lock.try_lock()).await.is_some(),
+        false => give_up_after(polls, own.lock.lock()).await.is_some(),
+    };
+    if ready {
+        own.unlock_times(1).await?;
+    }
+    pair.gone(&[&own.name], round_trip).await?;
+    Ok(ready)
+}
+
+/// Another waiter of the same client stands behind the one that is given up.
+async fn held_elsewhere(pair: &Pair, polls: usize, once: bool) -> Result<bool, String> {
+    let (own, round_trip) = (Own::fresh(&pair.a), pair.round_trip().await);
+    let (holder, next) = (Own::new(&pair.b, &own.name), Own::new(&pair.a, &own.name));
+    holder.lock_times(1).await;
+    let one = async {
+        match once {
+            true => give_up_after(polls, own.lock.try_lock()).await.map(|taken| taken == Ok(true)),
+            false => give_up_after(polls, own.lock.lock()).await.map(|taken| taken == Ok(())),
+        }
+    };
+    let first = async {
+        let taken = one.await;
+        if taken == Some(true) {
+            own.unlock_times(1).await?;
+        }
+        Ok::<_, String>(taken.is_some())
+    };
+    let release = async {
+        // Not at once, so that both find it held.
+        pair.round_trip().await;
+        pair.round_trip().await;
+        holder.unlock_times(1).await
+    };
+    let second = async {
+        patient("the waiter behind", next.lock.lock()).await.unwrap();
+        next.unlock_times(1).await
+    };
+    let (ready, released, served) = tokio::join!(first, release, second);
+    released?;
+    served?;
+    pair.gone(&[&own.name], round_trip).await?;
+    ready
+}
+
+/// The waiter is given up while the lock is on its way to it inside the process.
+async fn handed_over(pair: &Pair, polls: usize) -> Result<bool, String> {
+    let (own, round_trip) = (Own::fresh(&pair.a), pair.round_trip().await);
+    let holder = Own::new(&pair.a, &own.name);
+    holder.lock_times(1).await;
+    let waiter = async {
+        let ready = give_up_after(polls, own.lock.lock()).await.is_some();
+        if ready {
+            own.unlock_times(1).await?;
+        }
+        Ok::<_, String>(ready)
+    };
+    let (ready, released) = tokio::join!(waiter, holder.unlock_times(1));
+    released?;
+    pair.gone(&[&own.name], round_trip).await?;
+    ready
+}
+
+/// Once polled, an unlock is carried out; never polled, it is not.
+async fn unlock(pair: &Pair, polls: usize) -> Result<bool, String> {
+    let (own, round_trip) = (Own::fresh(&pair.a), pair.round_trip().await);
+    own.lock_times(1).await;
+    let answer = give_up_after(polls, own.lock.unlock()).await;
+    if polls == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        expect("a key is there", pair.sight.exist(&[&own.name]).await, true)?;
+        own.unlock_times(1).await?;
+    }
+    pair.gone(&[&own.name], round_trip).await?;
+    Ok(answer.is_some())
+}
+
+async fn unlock_with_heir(pair: &Pair, polls: usize) -> Result<bool, String> {
+    let (own, round_trip) = (Own::fresh(&pair.a), pair.round_trip().await);
+    let heir = Own::new(&pair.a, &own.name);
+    own.lock_times(1).await;
+    let mut waiting = Box::pin(heir.lock.lock());
+    expect("it waits", begin(&mut waiting).await, true)?;
+    let answer = give_up_after(polls, own.lock.unlock()).await;
+    if polls == 0 {
+        own.unlock_times(1).await?;
+    }
+    patient("the heir", waiting).await.unwrap();
+    heir.unlock_times(1).await?;
+    pair.gone(&[&own.name], round_trip).await?;
+    Ok(answer.is_some())
+}
+
+/// Every number of polls from 0 to the one at which the future is ready, in every situation.
+async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
+    let (done, failures, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let one = async |pair: &Pair, which: usize| {
+        for polls in 0..100 {
+            let mut ready = 0;
+            for _ in 0..repeats {
+                match situation(pair, which, polls).await {
+                    Ok(was_ready) => ready += usize::from(was_ready),
+                    Err(error) => {
+                        println!("{label}: {} dropped after {polls} polls: {error}", SITUATIONS[which]);
+                        failures.set(failures.get() + 1);
+                    }
+                }
+                done.set(done.get() + 1);
+            }
+            most.set(most.get().max(polls));
+            if ready == repeats || failures.get() > 20 {
+                return;
+            }
+        }
+        panic!("{label}: {} is not ready after 100 polls", SITUATIONS[which]);
+    };
+    join_all((0..SITUATIONS.len()).map(|which| one(&pairs[which % pairs.len()], which))).await;
+    println!("{label}: at most {} polls", most.get());
+    report(label, done.get(), done.get(), failures.get(), 0);
+}
+
+/// Dropped after 0, 1, .. n polls, `lock` and `try_lock` leave nothing and pass on what they were woken for, and
+/// `unlock` is carried out from its first poll on (item 4; rule 7). On a real server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_up_at_any_poll_leaves_nothing() {
+    let _turn = turn().await;
+    let server = Server::start();
+    load_scripts(&server).await;
+    let mut pairs = Vec::new();
+    for _ in 0..4 {
+        pairs.push(Pair::real(&server).await);
+    }
+    sweep("dropped at every poll", &pairs, soak(200)).await;
+    for pair in &pairs {
+        pair.unsubscribed().await;
+    }
+}
+
+/// The same on the embedded server, where 100 ms are 100 ms.
+#[cfg(feature = "embedded")]
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
+    let _turn = turn().await;
+    let pairs = [Pair::embedded()];
+    sweep("dropped at every poll, embedded", &pairs, soak(200)).await;
+    tokio::time::sleep(LINGER + Duration::from_millis(100)).await;
+    pairs[0].unsubscribed().await;
+}

@@ -1,0 +1,321 @@
+//! Bad days: connections that end, hang or crawl, and servers that stop, forget or start anew.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockson::{Builder, Guard, LockError, Locks, LostBy, State, UnlockError};
+use support::{patient, report, seed, soak, unique, Filter, Proxy, Raw, Server};
+use tokio::task::JoinHandle;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
+fn uncapped() -> Builder {
+    Locks::builder().command_timeout(ms(300)).wait_cap(ms(60_000))
+}
+
+/// A hold by one client and a waiter by another, at the point where the waiter has nothing left to do but wait.
+struct Pair {
+    server: Server,
+    proxy: Proxy,
+    holder: Locks,
+    waiter: Locks,
+}
+
+impl Pair {
+    /// The holder is connected directly, the waiter through the proxy.
+    async fn new() -> Self {
+        let server = Server::start();
+        let proxy = Proxy::start(server.port());
+        let holder = uncapped().connect(&server.url()).await.unwrap();
+        let waiter = uncapped().connect(&proxy.url()).await.unwrap();
+        Self { server, proxy, holder, waiter }
+    }
+
+    async fn hold_and_wait(&self, name: &str) -> (Guard, JoinHandle<Guard>) {
+        let held = self.holder.lock(name).acquire().lease(ms(60_000)).guard().await.unwrap().unwrap();
+        self.proxy.forget_requests();
+        let lock = self.waiter.lock(name);
+        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        // One attempt, and one after it has subscribed.
+        self.proxy.wait_requests(2, Filter::Script.with(name)).await;
+        (held, waiting)
+    }
+
+    /// The waiter has the lock, gives it back, and nothing is left.
+    async fn served(&self, name: &str, waiting: JoinHandle<Guard>) {
+        let guard = patient("the lock", waiting).await.unwrap();
+        guard.verify().await.unwrap();
+        guard.unlock().await.unwrap();
+        assert!(!self.server.raw().await.exists(name).await);
+    }
+}
+
+/// Both connections of a waiter are cut while it waits: it gets the lock, long before its cap and the lease.
+#[tokio::test]
+async fn a_waiter_survives_the_loss_of_its_connections() {
+    let (pair, asked) = (Pair::new().await, soak(200));
+    for _ in 0..asked {
+        let name = unique("cut");
+        let (held, waiting) = pair.hold_and_wait(&name).await;
+        assert!(pair.proxy.cut_all() >= 1);
+        held.unlock().await.unwrap();
+        pair.served(&name, waiting).await;
+    }
+    report("connections lost while waiting", asked, asked, 0, 0);
+}
+
+/// The lock is released while nobody can hear it: the subscriber's connection is cut, and so are its first attempts to
+/// subscribe again. Afterwards the waiter tries again by itself.
+#[tokio::test]
+async fn a_release_in_a_subscription_gap_is_found() {
+    let (pair, asked) = (Pair::new().await, soak(100));
+    for _ in 0..asked {
+        let name = unique("gap");
+        let (held, waiting) = pair.hold_and_wait(&name).await;
+        let deaf = pair.proxy.cut_before(2, Filter::Subscribe);
+        pair.server.control(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        deaf.wait_for(1).await;
+        held.unlock().await.unwrap();
+        pair.served(&name, waiting).await;
+    }
+    report("releases in a gap of the subscription", asked, asked, 0, 0);
+}
+
+/// A half-open connection: both ways lose everything, the lock is released meanwhile, then the network heals. Whatever
+/// began before or during it ends well.
+#[tokio::test]
+async fn a_half_open_connection_is_noticed() {
+    let (pair, asked) = (Pair::new().await, soak(20));
+    for round in 0..asked {
+        let name = unique("half-open");
+        let (held, waiting) = pair.hold_and_wait(&name).await;
+        pair.proxy.black_hole_requests(true);
+        pair.proxy.black_hole_replies(true);
+        held.unlock().await.unwrap();
+        let other = pair.waiter.lock(&unique("during"));
+        let during = tokio::spawn(async move { other.guard().await.unwrap().unlock().await });
+        // Shorter and longer than it takes the client to find out by itself.
+        tokio::time::sleep(if round % 2 == 0 { ms(100) } else { ms(1200) }).await;
+        pair.proxy.heal();
+        pair.served(&name, waiting).await;
+        patient("the other lock", during).await.unwrap().unwrap();
+    }
+    report("half-open connections", asked, asked, 0, 0);
+}
+
+/// The server is killed and starts anew, empty: the waiter gets the lock, the holder is told that its hold is lost, by
+/// the server's word, and its unlock leaves the other's hold alone.
+#[tokio::test]
+async fn an_empty_restart_is_told() {
+    let server = Server::start();
+    let builder = || uncapped().watchdog_lease(ms(3000));
+    let (a, b) = (builder().connect(&server.url()).await.unwrap(), builder().connect(&server.url()).await.unwrap());
+    for _ in 0..soak(10) {
+        let name = unique("restart");
+        let held = a.lock(&name).guard().await.unwrap();
+        let lock = b.lock(&name);
+        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        let mut raw = server.raw().await;
+        while raw.subscribers(&channel).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        server.restart();
+        let next = patient("the lock", waiting).await.unwrap();
+        assert_eq!(patient("the loss", held.lost()).await.why, LostBy::Server);
+        assert!(!held.is_valid() && next.is_valid());
+        assert!(matches!(held.unlock().await, Err(UnlockError::NotHeld { .. })));
+        next.verify().await.unwrap();
+        next.unlock().await.unwrap();
+    }
+}
+
+/// A counter that is not atomic, guarded by a lock, by tasks of several clients.
+struct Traffic {
+    counter: AtomicUsize,
+    unconfirmed: AtomicUsize,
+    over: AtomicBool,
+}
+
+impl Traffic {
+    /// `turns` turns each by 4 tasks of each client.
+    async fn run(clients: &[Locks], name: &str, turns: usize) -> Arc<Self> {
+        let traffic = Arc::new(Self {
+            counter: AtomicUsize::new(0),
+            unconfirmed: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+        });
+        let mut tasks = Vec::new();
+        for locks in clients {
+            for _ in 0..4 {
+                let (traffic, lock) = (traffic.clone(), locks.lock(name));
+                tasks.push(tokio::spawn(async move {
+                    for _ in 0..turns {
+                        lock.lock().await.unwrap();
+                        let seen = traffic.counter.load(Ordering::Relaxed);
+                        tokio::task::yield_now().await;
+                        traffic.counter.store(seen + 1, Ordering::Relaxed);
+                        match lock.unlock().await {
+                            Ok(()) => {}
+                            // It is gone, and its answer was lost with the connection.
+                            Err(UnlockError::Unconfirmed { .. }) => {
+                                traffic.unconfirmed.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }));
+            }
+        }
+        for task in tasks {
+            tokio::time::timeout(ms(60_000), task).await.expect("traffic that ends").unwrap();
+        }
+        traffic.over.store(true, Ordering::Relaxed);
+        traffic
+    }
+}
+
+/// Repeats a command of an operator while traffic runs; how often it did.
+async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [&'static str]) {
+    let (server, name) = (Server::start(), unique("traffic"));
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(Locks::connect(&server.url()).await.unwrap());
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let operator = tokio::spawn({
+        let (over, port) = (over.clone(), server.port());
+        async move {
+            let mut count = 0;
+            while !over.load(Ordering::Relaxed) {
+                Raw::connect(port).await.must(command).await;
+                count += 1;
+                tokio::time::sleep(every).await;
+            }
+            count
+        }
+    });
+    let asked = clients.len() * 4 * turns;
+    let traffic = Traffic::run(&clients, &name, turns).await;
+    over.store(true, Ordering::Relaxed);
+    let (times, unconfirmed) = (operator.await.unwrap(), traffic.unconfirmed.load(Ordering::Relaxed));
+    println!("{what}: {times} times, {unconfirmed} unlocks unconfirmed");
+    assert!(times > 3);
+    report(what, traffic.counter.load(Ordering::Relaxed), asked, 0, seed());
+    assert!(!server.raw().await.exists(&name).await);
+}
+
+/// SCRIPT FLUSH in a loop: no call fails, no turn is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn script_flush_during_traffic() {
+    harassed("script flush", ms(1), soak(3000), &["SCRIPT", "FLUSH"]).await;
+}
+
+/// CLIENT KILL of all command connections in a loop: no turn is lost, none counts twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_kill_normal_during_traffic() {
+    harassed("client kill normal", ms(50), soak(1000), &["CLIENT", "KILL", "TYPE", "normal"]).await;
+}
+
+/// CLIENT KILL of all subscribers in a loop: every waiter gets its turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_kill_pubsub_during_traffic() {
+    harassed("client kill pubsub", ms(20), soak(1000), &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+}
+
+/// The server stands still for longer than the lease: the guard is lost by its own deadline, before the server has said
+/// anything; the next owner gets in; renewals and copies that were on their way revive nothing.
+#[tokio::test]
+async fn a_frozen_server_outlasts_the_lease() {
+    let server = Server::start();
+    let builder = || uncapped().watchdog_lease(ms(1000));
+    let (a, b) = (builder().connect(&server.url()).await.unwrap(), builder().connect(&server.url()).await.unwrap());
+    for round in 0..soak(20) {
+        let name = unique("frozen");
+        let held = a.lock(&name).guard().await.unwrap();
+        // Between two renewals; the next ones meet a server that stands.
+        tokio::time::sleep(ms(500)).await;
+        server.freeze();
+        let frozen = Instant::now();
+        let left = held.remaining();
+        if left < ms(700) {
+            // A renewal was under way: whether it was in time, nobody here can tell.
+            server.thaw();
+            continue;
+        }
+        assert_eq!(patient("the loss", held.lost()).await.why, LostBy::Deadline);
+        // After the renewals, so that they arrive before it.
+        let lock = b.lock(&name);
+        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        assert!(frozen.elapsed() <= left + ms(150), "{:?} of {left:?}", frozen.elapsed());
+        assert!(held.state() == State::Lost && held.remaining().is_zero());
+        // Renewals that were sent last may still be in time, or not.
+        tokio::time::sleep(if round % 2 == 0 { ms(30) } else { ms(500) }).await;
+        server.thaw();
+        let mut raw = server.raw().await;
+        while !waiting.is_finished() {
+            let holds = raw.hgetall(&name).await;
+            assert!(holds.iter().all(|(field, _)| field.starts_with(b.client_id())), "revived: {holds:?}");
+        }
+        let next = patient("the lock", waiting).await.unwrap();
+        // What was on its way has arrived, and two periods of the watchdog are over.
+        tokio::time::sleep(ms(700)).await;
+        let holds = server.raw().await.hgetall(&name).await;
+        assert!(holds.len() == 1 && holds[0].0.starts_with(b.client_id()) && holds[0].1 == "1", "{holds:?}");
+        assert!(!held.is_valid());
+        assert!(matches!(held.unlock().await, Err(UnlockError::NotHeld { .. })));
+        next.verify().await.unwrap();
+        next.unlock().await.unwrap();
+        assert!(!server.raw().await.exists(&name).await);
+    }
+}
+
+/// A link that is slower than the lease: an answer that comes too late to be worth anything is an error, not a hold; a
+/// lease that is long enough works, and counts from the send.
+#[tokio::test]
+async fn a_lease_shorter_than_the_link_is_refused() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    proxy.delay(ms(80));
+    let lock = locks.lock("slow");
+    for _ in 0..3 {
+        match lock.acquire().lease(ms(120)).await {
+            Err(error @ LockError::Unreachable { .. }) => assert!(error.may_hold(), "{error}"),
+            other => panic!("{other:?}"),
+        }
+        let mut raw = server.raw().await;
+        while raw.exists("slow").await {
+            tokio::task::yield_now().await;
+        }
+    }
+    let sent = Instant::now();
+    let guard = locks.lock("slow enough").acquire().lease(ms(1000)).guard().await.unwrap().unwrap();
+    assert!(guard.remaining() + sent.elapsed() <= ms(1000), "the lease counts from the send");
+    guard.unlock().await.unwrap();
+}
+
+/// A question that nobody waits for any more says nothing about the server: it stays reachable, and busy stays busy.
+#[tokio::test]
+async fn a_dropped_question_is_no_outage() {
+    let server = Server::start();
+    let (a, b) = (Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap());
+    a.lock("held").lock().await.unwrap();
+    let lock = b.lock("held");
+    // The waiter's own attempts are over long before its limit.
+    let waiting = tokio::spawn(async move { lock.acquire().wait(ms(700)).await });
+    tokio::time::sleep(ms(100)).await;
+    let free = b.lock("free");
+    let mut question = Box::pin(free.is_locked());
+    assert!(futures::poll!(question.as_mut()).is_pending());
+    drop(question);
+    tokio::time::sleep(ms(400)).await;
+    assert!(b.health().reachable);
+    assert!(matches!(waiting.await.unwrap(), Ok(false)));
+}

@@ -1,0 +1,362 @@
+//! A server that does not answer: what each verb says and when, and what is left when the client goes.
+
+mod support;
+
+use std::future::IntoFuture;
+use std::time::{Duration, Instant};
+
+use lockson::{Builder, ConnectError, LockError, Locks, QueryError, UnlockError};
+use support::{eventually, patient, report, soak, unique, Filter, Proxy, Server};
+
+/// What a noisy machine may add to a promised bound.
+const SLACK: Duration = Duration::from_millis(250);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn quick() -> Builder {
+    Locks::builder().command_timeout(ms(300)).outage_limit(ms(1000))
+}
+
+/// What ails the server.
+#[derive(Debug, Clone, Copy)]
+enum Outage {
+    Frozen,
+    Refused,
+    BlackHole,
+    /// It does what it is asked, and nobody hears of it.
+    Mute,
+}
+
+const OUTAGES: [Outage; 4] = [Outage::Frozen, Outage::Refused, Outage::BlackHole, Outage::Mute];
+
+/// A server behind a proxy.
+struct World {
+    server: Server,
+    proxy: Proxy,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server::start();
+        let proxy = Proxy::start(server.port());
+        Self { server, proxy }
+    }
+
+    async fn client(&self) -> Locks {
+        quick().connect(&self.proxy.url()).await.unwrap()
+    }
+
+    fn begin(&self, outage: Outage) {
+        match outage {
+            Outage::Frozen => self.server.freeze(),
+            Outage::Refused => self.proxy.refuse(true),
+            Outage::Mute => self.proxy.black_hole_replies(true),
+            Outage::BlackHole => {
+                self.proxy.black_hole_requests(true);
+                self.proxy.black_hole_replies(true);
+            }
+        }
+    }
+
+    fn end(&self, outage: Outage) {
+        match outage {
+            Outage::Frozen => self.server.thaw(),
+            _ => self.proxy.heal(),
+        }
+    }
+}
+
+async fn timed<F: IntoFuture>(future: F) -> (Duration, F::Output) {
+    let start = Instant::now();
+    let output = patient("an answer", future.into_future()).await;
+    (start.elapsed(), output)
+}
+
+/// With a wait limit: an error by its own type, at that limit and never later; whether the lock was asked for before
+/// the outage or during it.
+#[tokio::test]
+async fn a_wait_limit_holds_in_an_outage() {
+    for outage in OUTAGES {
+        let (world, asked) = (World::new(), soak(50));
+        let (locks, other) = (world.client().await, Locks::connect(&world.server.url()).await.unwrap());
+        other.lock("busy").lock().await.unwrap();
+        let busy = locks.lock("busy");
+        let during = tokio::spawn(async move { timed(busy.acquire().wait(ms(900))).await });
+        tokio::time::sleep(ms(100)).await;
+        world.begin(outage);
+        let mut worst = Duration::ZERO;
+        for _ in 0..asked {
+            match timed(locks.lock(&unique("limit")).acquire().wait(ms(300))).await {
+                (took, Err(LockError::Unreachable { .. })) => worst = worst.max(took),
+                other => panic!("{outage:?}: {other:?}"),
+            }
+        }
+        println!("{outage:?}: limit 300 ms, worst {worst:?}");
+        assert!(worst >= ms(300) && worst <= ms(300) + SLACK, "{outage:?}: {worst:?}");
+        match during.await.unwrap() {
+            (took, Err(LockError::Unreachable { .. })) => assert!(took <= ms(900) + SLACK, "{outage:?}: {took:?}"),
+            other => panic!("{outage:?}: {other:?}"),
+        }
+        assert!(!locks.health().reachable);
+        world.end(outage);
+        let lock = locks.lock("after");
+        assert!(patient("the lock", lock.try_lock()).await.unwrap());
+        assert!(locks.health().reachable);
+        report(&format!("wait limits, {outage:?}"), asked, asked, 0, 0);
+    }
+}
+
+/// Without a wait limit each verb says so at the outage limit; an attempt under way may finish, for one command
+/// timeout.
+#[tokio::test]
+async fn the_outage_limit_holds_for_every_verb() {
+    for outage in OUTAGES {
+        let world = World::new();
+        let locks = world.client().await;
+        let (held, free, tried) = (locks.lock("held"), locks.lock("free"), locks.lock("tried"));
+        held.lock().await.unwrap();
+        let guard = locks.lock("guarded").guard().await.unwrap();
+        world.begin(outage);
+        let (lock, try_lock, unlock, is_locked, holder, given_back) = tokio::join!(
+            timed(free.lock()),
+            timed(tried.try_lock()),
+            timed(held.unlock()),
+            timed(free.is_locked()),
+            timed(tried.holder()),
+            timed(guard.unlock()),
+        );
+        let all = [lock.0, try_lock.0, unlock.0, is_locked.0, holder.0, given_back.0];
+        println!("{outage:?}: limit 1 s, {all:?}");
+        assert!(matches!(lock.1, Err(LockError::Unreachable { .. })), "{lock:?}");
+        assert!(matches!(try_lock.1, Err(LockError::Unreachable { .. })), "{try_lock:?}");
+        assert!(matches!(unlock.1, Err(UnlockError::Unreachable { .. })), "{unlock:?}");
+        assert!(matches!(is_locked.1, Err(QueryError::Unreachable { .. })), "{is_locked:?}");
+        assert!(matches!(holder.1, Err(QueryError::Unreachable { .. })), "{holder:?}");
+        assert!(matches!(given_back.1, Err(UnlockError::Unreachable { .. })), "{given_back:?}");
+        for took in all {
+            assert!(took >= ms(990) && took <= ms(1000) + ms(300) + SLACK, "{outage:?}: {all:?}");
+        }
+        world.end(outage);
+    }
+}
+
+/// A waiter without a limit outlasts an outage that is shorter than the outage limit, though it waited longer than that
+/// before; one that is longer ends it.
+#[tokio::test]
+async fn an_outage_is_not_measured_from_the_call() {
+    let world = World::new();
+    let (locks, other) = (world.client().await, Locks::connect(&world.server.url()).await.unwrap());
+    let held = other.lock("long").guard().await.unwrap();
+    let lock = locks.lock("long");
+    let waiting = tokio::spawn(async move { lock.guard().await });
+    tokio::time::sleep(ms(1300)).await;
+    world.begin(Outage::Refused);
+    tokio::time::sleep(ms(500)).await;
+    assert!(!waiting.is_finished());
+    world.end(Outage::Refused);
+    held.unlock().await.unwrap();
+    patient("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
+    let held = other.lock("long").guard().await.unwrap();
+    let lock = locks.lock("long");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    tokio::time::sleep(ms(200)).await;
+    world.begin(Outage::Refused);
+    assert!(matches!(patient("an error", waiting).await.unwrap(), Err(LockError::Unreachable { .. })));
+    held.unlock().await.unwrap();
+}
+
+/// While the server answers, busy is `false`, never an error: also on a slow link, and with many waiters that give up.
+#[tokio::test]
+async fn busy_stays_busy_while_reachable() {
+    let world = World::new();
+    let (locks, other) = (world.client().await, Locks::connect(&world.server.url()).await.unwrap());
+    other.lock("busy").lock().await.unwrap();
+    for delay in [ms(0), ms(10), ms(25)] {
+        world.proxy.delay(delay);
+        assert!(!locks.lock("busy").try_lock().await.unwrap());
+        let tries: Vec<_> = (0..soak(200) as u64)
+            .map(|n| {
+                let lock = locks.lock("busy");
+                tokio::spawn(async move { lock.acquire().wait(ms(300 + 7 * (n % 50))).await })
+            })
+            .collect();
+        for tried in tries {
+            assert!(matches!(patient("an answer", tried).await.unwrap(), Ok(false)), "delay {delay:?}");
+        }
+    }
+}
+
+/// Futures that are dropped while the server does not answer leave no key once it does again: not when it wakes up soon
+/// and carries out what waited in its buffers, not when it wakes up late, and not when it did what it was asked all the
+/// time.
+#[tokio::test]
+async fn a_drop_in_an_outage_leaves_no_key() {
+    let rounds = soak(20);
+    for outage in OUTAGES {
+        let world = World::new();
+        let (locks, mut raw) = (world.client().await, world.server.raw().await);
+        // From here on the server knows the script: one call is one copy.
+        drop(locks.lock("first").guard().await.unwrap());
+        for round in 0..rounds {
+            let names: Vec<String> = (0..10).map(|_| unique("dropped")).collect();
+            world.begin(outage);
+            let wanted = names.iter().map(|name| {
+                let lock = locks.lock(name);
+                tokio::spawn(async move { lock.lock().await })
+            });
+            let calls: Vec<_> = wanted.collect();
+            // Dropped before anything is sent again, or after some copies were.
+            tokio::time::sleep(if round % 2 == 0 { ms(20) } else { ms(500) }).await;
+            calls.iter().for_each(|call| call.abort());
+            tokio::time::sleep(if round % 4 < 2 { ms(50) } else { ms(700) }).await;
+            world.end(outage);
+            // Connected again, and past the `not_after` of the last copy.
+            tokio::time::sleep(ms(350)).await;
+            eventually(ms(2000), "no key", || async { world.server.control(&["KEYS", "dropped-*"]).list().is_empty() })
+                .await;
+            tokio::time::sleep(ms(350)).await;
+            let left = raw.keys("dropped-*").await;
+            assert!(left.is_empty(), "{outage:?}, round {round}: {left:?}");
+            for name in &names {
+                assert!(patient("the lock", locks.lock(name).try_lock()).await.unwrap());
+                locks.lock(name).unlock().await.unwrap();
+            }
+        }
+        report(&format!("drops in an outage, {outage:?}"), rounds, rounds, 0, 0);
+    }
+}
+
+/// A shutdown that can't reach the server ends at its limit, and names what it could not give back: bare holds, guards,
+/// and a guard whose drop was not confirmed either.
+#[tokio::test]
+async fn a_shutdown_names_the_leftovers() {
+    for outage in OUTAGES {
+        let world = World::new();
+        let locks = world.client().await;
+        let dropped = locks.lock("c").guard().await.unwrap();
+        let guard = locks.lock("b").guard().await.unwrap();
+        locks.lock("a").lock().await.unwrap();
+        locks.lock("given back").lock().await.unwrap();
+        locks.lock("given back").unlock().await.unwrap();
+        world.begin(outage);
+        drop(dropped);
+        let (took, left) = timed(locks.shutdown(ms(400))).await;
+        let mut names = left.unwrap_err().names;
+        names.sort();
+        assert_eq!(names, ["a", "b", "c"], "{outage:?}");
+        assert!(took <= ms(400) + SLACK, "{outage:?}: {took:?}");
+        assert!(!guard.is_valid());
+        assert_eq!(locks.lock("d").try_lock().await, Err(LockError::Closed));
+        world.end(outage);
+    }
+}
+
+/// The same where the calls themselves give up before the shutdown's limit, one of them under way when it begins.
+#[tokio::test]
+async fn a_shutdown_longer_than_the_outage_limit_names_the_leftovers() {
+    let world = World::new();
+    let locks = quick().outage_limit(ms(300)).connect(&world.proxy.url()).await.unwrap();
+    locks.lock("a").lock().await.unwrap();
+    let dropped = locks.lock("b").guard().await.unwrap();
+    world.begin(Outage::Refused);
+    drop(dropped);
+    tokio::time::sleep(ms(50)).await;
+    let (took, left) = timed(locks.shutdown(ms(3000))).await;
+    let mut names = left.unwrap_err().names;
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+    assert!(took <= ms(3000) + SLACK, "{took:?}");
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// How many connections the server has, without the one that asks.
+fn sockets(server: &Server) -> usize {
+    server.control(&["CLIENT", "LIST"]).text().lines().count() - 1
+}
+
+/// After the last handle is gone no task and no socket is left, within one command timeout: after use, with a
+/// subscription that lingers, and after a shutdown.
+#[tokio::test]
+async fn nothing_is_left_of_a_client() {
+    let server = Server::start();
+    let (before, limit) = (tasks(), ms(300) + SLACK);
+    assert_eq!(sockets(&server), 0);
+    for with_shutdown in [false, true] {
+        let locks = quick().connect(&server.url()).await.unwrap();
+        let (lock, waiter) = (locks.lock("busy"), quick().connect(&server.url()).await.unwrap());
+        let guard = lock.guard().await.unwrap();
+        assert!(!waiter.lock("busy").acquire().wait(ms(50)).await.unwrap());
+        assert!(tasks() > before && sockets(&server) == 4 && waiter.health().subscriptions == 1);
+        if with_shutdown {
+            waiter.shutdown(ms(1000)).await.unwrap();
+        }
+        drop((locks, waiter));
+        let end = Instant::now() + limit;
+        while sockets(&server) > 2 {
+            assert!(Instant::now() < end, "the waiter's sockets");
+            tokio::time::sleep(ms(5)).await;
+        }
+        // A guard, and a handle, keep the other one.
+        tokio::time::sleep(ms(400)).await;
+        assert!(guard.is_valid() && sockets(&server) == 2);
+        drop(guard);
+        drop(lock);
+        eventually(limit, "no socket and no task", || async { sockets(&server) == 0 && tasks() == before }).await;
+        assert!(!server.raw().await.exists("busy").await);
+    }
+}
+
+/// The same while the server does not answer, with a hold, a waiter and a question under way: one command timeout to
+/// drain, one to part.
+#[tokio::test]
+async fn nothing_is_left_of_a_client_in_an_outage() {
+    for outage in OUTAGES {
+        let world = World::new();
+        let before = tasks();
+        let locks = world.client().await;
+        locks.lock("held").lock().await.unwrap();
+        world.begin(outage);
+        for _ in 0..2 {
+            let (lock, question) = (locks.lock("wanted"), locks.lock("wanted"));
+            let call = tokio::spawn(async move { tokio::join!(lock.lock(), question.is_locked()) });
+            tokio::time::sleep(ms(50)).await;
+            call.abort();
+        }
+        drop(locks);
+        let gone = Instant::now();
+        eventually(ms(600) + SLACK, "no task", || async { tasks() == before }).await;
+        println!("{outage:?}: no task after {:?}", gone.elapsed());
+        world.end(outage);
+        eventually(ms(1000), "no socket", || async { sockets(&world.server) == 0 }).await;
+    }
+}
+
+/// A connect that fails, or is dropped half-way, leaves nothing either.
+#[tokio::test]
+async fn nothing_is_left_of_a_failed_connect() {
+    let world = World::new();
+    let before = tasks();
+    world.server.control(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    assert!(matches!(quick().connect(&world.proxy.url()).await, Err(ConnectError::Evicts(_))));
+    let port = support::server::free_port();
+    assert!(quick().connect(&format!("redis://127.0.0.1:{port}")).await.is_err());
+    let wrong = format!("redis://:wrong@127.0.0.1:{}", world.server.port());
+    assert!(matches!(quick().username("x").connect(&wrong).await, Err(ConnectError::Refused(_))));
+    eventually(ms(300) + SLACK, "nothing of the refused ones", || async {
+        sockets(&world.server) == 0 && tasks() == before
+    })
+    .await;
+    world.proxy.stall_replies(true);
+    for limit in [0, 1, 5, 50] {
+        assert!(tokio::time::timeout(ms(limit), quick().connect(&world.proxy.url())).await.is_err());
+    }
+    world.proxy.wait_requests(1, Filter::Any).await;
+    eventually(ms(600) + SLACK, "nothing of the dropped ones", || async { tasks() == before }).await;
+    world.proxy.heal();
+    eventually(ms(1000), "no socket", || async { sockets(&world.server) == 0 }).await;
+}

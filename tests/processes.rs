@@ -1,0 +1,464 @@
+//! Processes that stop, die, hang and crowd: this program runs its tests, and runs itself again as the processes in
+//! them.
+
+mod support;
+
+use std::future::Future;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::{Duration, Instant, SystemTime};
+
+use lockson::{Builder, Locks, LostBy, UnlockError};
+use rustix::process::{kill_process, Pid, Signal};
+use support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
+
+type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
+}
+
+const TESTS: [(&str, Test); 7] = tests!(
+    a_stopped_holder_finds_out,
+    a_killed_holder_ends_with_its_lease,
+    a_blocked_runtime_loses_its_lock,
+    a_task_that_ends_without_unlock,
+    a_dropped_guard_of_a_task_that_ends,
+    four_processes_share_fairly,
+    a_lone_task_is_served,
+);
+
+/// Runs what fits the filter, as the test harness does; or plays a part in one of the tests.
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, part, rest @ ..] = &args[..] {
+        if flag == "--part" {
+            return play(part, rest);
+        }
+    }
+    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let (mut passed, mut failed) = (0, Vec::new());
+    let begin = Instant::now();
+    for (name, test) in TESTS {
+        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
+            continue;
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test())));
+        runtime.shutdown_timeout(ms(1000));
+        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
+        match outcome {
+            Ok(()) => passed += 1,
+            Err(_) => failed.push(name),
+        }
+    }
+    let result = if failed.is_empty() { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {} failed; {:.2?}", failed.len(), begin.elapsed());
+    if !failed.is_empty() {
+        println!("failures: {failed:?}");
+        std::process::exit(1);
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Milliseconds of the clock that all processes share.
+fn epoch() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// The shortest watchdog lease.
+fn short() -> Builder {
+    Locks::builder().watchdog_lease(ms(1000)).command_timeout(ms(300))
+}
+
+/// This program as another process; killed when it is dropped.
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Process {
+    fn start(part: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--part", part]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, stdin, lines }
+    }
+
+    /// The next line that it prints.
+    fn line(&self) -> String {
+        self.lines.recv_timeout(ms(60_000)).expect("a line of another process")
+    }
+
+    #[track_caller]
+    fn expect(&self, line: &str) {
+        assert_eq!(self.line(), line);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the other processes do. They end with their task, or when nobody holds their stdin any more.
+fn play(part: &str, args: &[String]) {
+    let url = format!("redis://127.0.0.1:{}", args[0]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        match part {
+            "stopped" => stopped(&url, &args[1]).await,
+            "killed" => {
+                short().connect(&url).await.unwrap().lock(&args[1]).lock().await.unwrap();
+                println!("held");
+                std::future::pending().await
+            }
+            "crowd" => crowd(&url, args).await,
+            other => panic!("no part {other}"),
+        }
+    });
+}
+
+/// Holds a lock by a guard that runs work, and another one bare. Somebody stops it for a while; then it says what it
+/// sees first, and what comes of work, renewals and unlocks.
+async fn stopped(url: &str, name: &str) {
+    let locks = short().connect(url).await.unwrap();
+    let bare = locks.lock(&format!("{name}-bare"));
+    bare.lock().await.unwrap();
+    let guard = Arc::new(locks.lock(name).guard().await.unwrap());
+    let (sender, resumed) = tokio::sync::oneshot::channel();
+    let seen = guard.clone();
+    let mut last = Instant::now();
+    std::thread::spawn(move || {
+        let mut last = last;
+        while last.elapsed() < ms(600) {
+            last = Instant::now();
+            std::thread::sleep(ms(1));
+        }
+        let valid = seen.is_valid();
+        drop(seen);
+        let _ = sender.send(valid);
+    });
+    println!("held");
+    let mut worked_late = false;
+    let run = guard.run(async {
+        loop {
+            worked_late |= last.elapsed() >= ms(600);
+            last = Instant::now();
+            tokio::time::sleep(ms(1)).await;
+        }
+    });
+    let run: Result<(), _> = run.await;
+    println!("valid {}", resumed.await.unwrap());
+    println!("run {:?}, worked late {worked_late}", run.unwrap_err().why);
+    // Two periods of the watchdog.
+    tokio::time::sleep(ms(700)).await;
+    let guard = Arc::try_unwrap(guard).unwrap();
+    let refused = |result| matches!(result, Err(UnlockError::NotHeld { .. }));
+    println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
+}
+
+/// A process is stopped past its lease while another takes its locks. When it goes on, the first thing it can see is
+/// that its hold is lost, and the work that it guards is not polled again; renewals revive nothing, unlocks are
+/// refused.
+async fn a_stopped_holder_finds_out() {
+    let server = Server::start();
+    let locks = short().connect(&server.url()).await.unwrap();
+    for round in 0..soak(20) {
+        let name = unique("stopped");
+        let process = Process::start("stopped", &[&server.port().to_string(), &name]);
+        process.expect("held");
+        // At any point between two renewals.
+        tokio::time::sleep(ms(40 * (round as u64 % 10))).await;
+        process.signal(Signal::STOP);
+        let bare = locks.lock(&format!("{name}-bare"));
+        patient("the bare lock", bare.lock()).await.unwrap();
+        let guard = patient("the lock", locks.lock(&name).guard()).await.unwrap();
+        tokio::time::sleep(ms(300)).await;
+        process.signal(Signal::CONT);
+        process.expect("valid false");
+        process.expect(&format!("run {:?}, worked late false", LostBy::Deadline));
+        process.expect("refused true true");
+        let mut raw = server.raw().await;
+        for name in [name.clone(), format!("{name}-bare")] {
+            let holds = raw.hgetall(&name).await;
+            assert!(holds.len() == 1 && holds[0].0.starts_with(locks.client_id()) && holds[0].1 == "1", "{holds:?}");
+        }
+        guard.verify().await.unwrap();
+        guard.unlock().await.unwrap();
+        bare.unlock().await.unwrap();
+    }
+}
+
+/// A process that is killed keeps its lock for the rest of its lease, and not longer.
+async fn a_killed_holder_ends_with_its_lease() {
+    let server = Server::start();
+    let locks = short().connect(&server.url()).await.unwrap();
+    let mut worst = Duration::ZERO;
+    for round in 0..soak(20) {
+        let name = unique("killed");
+        let process = Process::start("killed", &[&server.port().to_string(), &name]);
+        process.expect("held");
+        tokio::time::sleep(ms(100 * (round as u64 % 10))).await;
+        let lock = locks.lock(&name);
+        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        drop(process);
+        let killed = Instant::now();
+        let guard = patient("the lock", waiting).await.unwrap();
+        worst = worst.max(killed.elapsed());
+        guard.unlock().await.unwrap();
+    }
+    println!("after a kill -9, lease 1 s: the next owner at the latest after {worst:?}");
+    assert!(worst <= ms(1000) + ms(250), "{worst:?}");
+}
+
+/// A runtime of one thread that is blocked past the lease: the guard says so at once, without any timer having run, and
+/// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
+async fn a_blocked_runtime_loses_its_lock() {
+    let server = Server::start();
+    let (url, name) = (server.url(), unique("blocked"));
+    let (sender, held) = tokio::sync::oneshot::channel();
+    let blocked = std::thread::spawn({
+        let name = name.clone();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let locks = short().connect(&url).await.unwrap();
+                let guard = locks.lock(&name).guard().await.unwrap();
+                let went_on = AtomicBool::new(false);
+                sender.send(()).unwrap();
+                let work = async {
+                    std::thread::sleep(ms(1400));
+                    assert!(!guard.is_valid(), "the guard says so at once");
+                    tokio::task::yield_now().await;
+                    went_on.store(true, Ordering::Relaxed);
+                };
+                let lost = guard.run(work).await.unwrap_err();
+                assert!(lost.why == LostBy::Deadline && !went_on.load(Ordering::Relaxed));
+                tokio::time::sleep(ms(500)).await;
+                assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
+            });
+        }
+    });
+    held.await.unwrap();
+    let locks = short().connect(&server.url()).await.unwrap();
+    let guard = patient("the lock", locks.lock(&name).guard()).await.unwrap();
+    tokio::task::spawn_blocking(move || blocked.join().expect("the blocked thread")).await.unwrap();
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+}
+
+/// How a task ends between lock and unlock.
+async fn end_badly(task: tokio::task::JoinHandle<()>, by_panic: bool) {
+    if !by_panic {
+        task.abort();
+    }
+    let error = task.await.unwrap_err();
+    assert_eq!(error.is_panic(), by_panic);
+}
+
+async fn or_wait(by_panic: bool) {
+    if by_panic {
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+    std::future::pending().await
+}
+
+/// A bare hold does not see its task end, by a panic or an abort: it is renewed for ever, or, with `max_hold`, ends
+/// with the lease in which that comes.
+async fn a_task_that_ends_without_unlock() {
+    let server = Server::start();
+    let locks = short().connect(&server.url()).await.unwrap();
+    for by_panic in [true, false] {
+        let (kept, ended) = (unique("kept"), unique("ended"));
+        let (sender, held) = tokio::sync::oneshot::channel();
+        let (lock, limited) = (locks.lock(&kept), locks.lock(&ended));
+        let task = tokio::spawn(async move {
+            lock.lock().await.unwrap();
+            limited.acquire().max_hold(ms(1500)).await.unwrap();
+            sender.send(()).unwrap();
+            or_wait(by_panic).await;
+        });
+        held.await.unwrap();
+        let taken = Instant::now();
+        end_badly(task, by_panic).await;
+        let mut raw = server.raw().await;
+        // Renewed past its first lease.
+        tokio::time::sleep(ms(1300)).await;
+        assert!(raw.exists(&kept).await && raw.exists(&ended).await);
+        let next = patient("the lock", locks.lock(&ended).guard()).await.unwrap();
+        assert!(taken.elapsed() <= ms(1500 + 1000 + 250), "{:?}", taken.elapsed());
+        next.unlock().await.unwrap();
+        assert!(raw.pttl(&kept).await > 500, "renewed without end");
+        assert!(locks.lock(&kept).force_unlock().await.unwrap());
+    }
+}
+
+/// A guard is given back at once when its task ends, by a panic or an abort.
+async fn a_dropped_guard_of_a_task_that_ends() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    for round in 0..soak(200) {
+        let (name, by_panic) = (unique("guarded"), round % 2 == 0);
+        let (sender, held) = tokio::sync::oneshot::channel();
+        let lock = locks.lock(&name);
+        let task = tokio::spawn(async move {
+            let _guard = lock.guard().await.unwrap();
+            sender.send(()).unwrap();
+            or_wait(by_panic).await;
+        });
+        held.await.unwrap();
+        end_badly(task, by_panic).await;
+        let mut raw = server.raw().await;
+        let limit = Instant::now() + ms(250);
+        while raw.exists(&name).await {
+            assert!(Instant::now() < limit, "a round trip");
+        }
+    }
+}
+
+/// What a crowd does with the lock: it moves a number in a file by reading and writing it, or one on the server by
+/// INCR.
+enum Counter {
+    File(std::fs::File),
+    Server(tokio::sync::Mutex<Raw>, String),
+}
+
+impl Counter {
+    async fn of(args: &[String]) -> Self {
+        match args[3].as_str() {
+            "incr" => {
+                let raw = Raw::connect(args[0].parse().unwrap()).await;
+                Self::Server(tokio::sync::Mutex::new(raw), format!("{}-counter", args[1]))
+            }
+            path => Self::File(std::fs::File::options().read(true).write(true).open(path).unwrap()),
+        }
+    }
+
+    async fn step(&self) {
+        match self {
+            Self::File(file) => {
+                let mut bytes = [0; 8];
+                file.read_exact_at(&mut bytes, 0).unwrap();
+                // Long enough for another to come between, if the lock lets one.
+                tokio::task::yield_now().await;
+                file.write_all_at(&(u64::from_le_bytes(bytes) + 1).to_le_bytes(), 0).unwrap();
+            }
+            Self::Server(raw, key) => drop(raw.lock().await.must(&["INCR", key]).await),
+        }
+    }
+}
+
+/// Tasks of one process that all want one lock until a given time.
+async fn crowd(url: &str, args: &[String]) {
+    let (name, tasks) = (&args[1], args[2].parse().unwrap());
+    let locks = Locks::connect(url).await.unwrap();
+    let counter = Arc::new(Counter::of(args).await);
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let [from, to] = [0, 1].map(|at| line.split_whitespace().nth(at).unwrap().parse::<u64>().unwrap());
+    let (turns, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let tasks: Vec<_> = (0..tasks)
+        .map(|_: u32| {
+            let (lock, counter, turns, counted) = (locks.lock(name), counter.clone(), turns.clone(), counted.clone());
+            tokio::spawn(async move {
+                while epoch() < to {
+                    lock.lock().await.unwrap();
+                    let now = epoch();
+                    counter.step().await;
+                    turns.fetch_add(1, Ordering::Relaxed);
+                    counted.fetch_add(u64::from((from..to).contains(&now)), Ordering::Relaxed);
+                    lock.unlock().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    println!("{} {}", turns.load(Ordering::Relaxed), counted.load(Ordering::Relaxed));
+}
+
+/// 200 tasks in 4 processes on one lock: the counter that they move without atomics is exact, and in one common window
+/// the busiest process has at most 1.5 times the turns of the idlest.
+async fn four_processes_share_fairly() {
+    let server = Server::start();
+    let (name, port) = (unique("fair"), server.port().to_string());
+    let file = server.dir().join("counter");
+    std::fs::write(&file, [0; 8]).unwrap();
+    let part = [port.as_str(), &name, "50", file.to_str().unwrap()];
+    let mut processes: Vec<_> = (0..4).map(|_| Process::start("crowd", &part)).collect();
+    processes.iter().for_each(|process| process.expect("ready"));
+    let from = epoch() + 500;
+    let to = from + soak(30_000) as u64;
+    processes.iter_mut().for_each(|process| writeln!(process.stdin, "{from} {to}").unwrap());
+    let (mut all, mut counted) = (0, Vec::new());
+    for process in &processes {
+        let line = process.line();
+        let (turns, inside) = line.split_once(' ').unwrap();
+        all += turns.parse::<usize>().unwrap();
+        counted.push(inside.parse::<usize>().unwrap());
+    }
+    let counter = u64::from_le_bytes(std::fs::read(&file).unwrap().try_into().unwrap()) as usize;
+    let (most, least) = (counted.iter().max().unwrap(), counted.iter().min().unwrap());
+    println!("turns of 4 x 50 tasks: {counted:?}, busiest to idlest {:.2}", *most as f64 / *least as f64);
+    report("a counter of 200 tasks in 4 processes", counter, all, 0, 0);
+    assert!(most * 2 <= least * 3, "{counted:?}");
+    assert!(!server.raw().await.exists(&name).await);
+}
+
+/// A lone task beside a process with 64 tasks that never rest: whenever it comes, it is served within 100 turns of
+/// theirs.
+async fn a_lone_task_is_served() {
+    let server = Server::start();
+    let (name, tries, seed) = (unique("lone"), soak(1000), seed());
+    let mut rng = Rng::new(seed);
+    let mut process = Process::start("crowd", &[&server.port().to_string(), &name, "64", "incr"]);
+    process.expect("ready");
+    // It goes on until it is killed.
+    writeln!(process.stdin, "0 {}", u64::MAX).unwrap();
+    let counter = format!("{name}-counter");
+    let mut raw = server.raw().await;
+    eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let lock = locks.lock(&name);
+    let mut waits = Vec::new();
+    for _ in 0..tries {
+        let before: u64 = raw.get(&counter).await.unwrap().parse().unwrap();
+        patient("the lock", lock.lock()).await.unwrap();
+        let after: u64 = raw.get(&counter).await.unwrap().parse().unwrap();
+        lock.unlock().await.unwrap();
+        waits.push(after - before);
+        // Now at once, now after a while.
+        tokio::time::sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
+    }
+    drop(process);
+    waits.sort_unstable();
+    let late = waits.iter().filter(|turns| **turns > 100).count();
+    let worst = waits[waits.len() - 1];
+    println!("a lone task beside 64: median {} turns of others, worst {worst} of {tries}", waits[waits.len() / 2]);
+    report("a lone task within 100 turns", waits.len(), tries, late, seed);
+}

@@ -1,0 +1,444 @@
+//! What the server or the user may not do, said by type before anything is written.
+
+mod support;
+
+use std::time::Duration;
+
+use lockson::{ConnectError, LockError, Locks, Owner, Refused, State, UnlockError};
+use support::{eventually, patient, unique, Logs, Proxy, Server};
+use tracing::Level;
+
+/// The least that a user of locks needs, as `ACL SETUSER app on >password` takes it. [`each_missing_right_is_named`]
+/// shows that nothing can be left out.
+const LEAST: &str =
+    "~* &redisson_lock__channel:* +evalsha +eval +ping +subscribe +unsubscribe +publish +time +exists +hget \
+                     +hset +hdel +hexists +hgetall +hincrby +hkeys +pexpire +pttl +del";
+/// What a managed server may refuse: without it one warning.
+const TOLD: &str = "+info";
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A user of the shared server with these rights and no others.
+struct User(String);
+
+impl User {
+    fn with(rules: &str) -> Self {
+        let user = Self(unique("user"));
+        user.set(&format!("reset on >hunter2 {rules}"));
+        user
+    }
+
+    fn set(&self, rules: &str) {
+        let words: Vec<&str> = ["ACL", "SETUSER", &self.0].into_iter().chain(rules.split_whitespace()).collect();
+        Server::shared().control(&words);
+    }
+
+    async fn connect(&self) -> Result<Locks, ConnectError> {
+        Locks::connect(&format!("redis://{}:hunter2@127.0.0.1:{}", self.0, Server::shared().port())).await
+    }
+}
+
+async fn is_there(server: &Server, name: &str) -> bool {
+    server.raw().await.exists(name).await
+}
+
+/// A wrong password, an unknown user and a missing password are one error by type; the password is in no text and no
+/// log.
+#[tokio::test]
+async fn refused_credentials_are_named_and_not_shown() {
+    let (logs, _scope) = Logs::scoped();
+    let server = Server::with(&[("requirepass", "opensesame")]);
+    let place = format!("127.0.0.1:{}", server.port());
+    let builder = Locks::builder;
+    for (what, connected) in [
+        ("none", builder().connect(&server.url()).await),
+        ("wrong", builder().connect(&format!("redis://:hunter2@{place}")).await),
+        ("wrong, with a user", builder().connect(&format!("redis://default:hunter2@{place}")).await),
+        ("unknown user", builder().connect(&format!("redis://nobody:hunter2@{place}")).await),
+        ("wrong, in the builder", builder().password("hunter2").connect(&server.url()).await),
+    ] {
+        match connected {
+            Err(error @ ConnectError::Refused(Refused::NotAuthenticated(_))) => {
+                assert!(!format!("{error} {error:?}").contains("hunter2"), "{what}: {error}");
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    let locks = builder().password("opensesame").connect(&format!("redis://:hunter2@{place}")).await.unwrap();
+    assert!(locks.lock("a").try_lock().await.unwrap());
+    let shown = format!("{locks:?} {:?} {:?}", Locks::builder().password("hunter2"), logs.lines());
+    assert!(!shown.contains("hunter2") && !shown.contains("opensesame"), "{shown}");
+}
+
+/// The least rights are enough for every verb, with a waiter, a hand-over and renewals.
+#[tokio::test]
+async fn the_least_rights_are_enough() {
+    let (logs, _scope) = Logs::scoped();
+    let user = User::with(&format!("{LEAST} {TOLD}"));
+    let (locks, name) = (user.connect().await.unwrap(), unique("least"));
+    let lock = locks.lock(&name);
+    let guard = lock.guard().await.unwrap();
+    lock.lock().await.unwrap();
+    assert_eq!(lock.hold_count().await.unwrap(), 2);
+    guard.extend(ms(40_000)).await.unwrap();
+    guard.verify().await.unwrap();
+    let there = user.connect().await.unwrap();
+    let waiting = [(&locks, "b"), (&there, "c")].map(|(locks, owner)| {
+        let lock = locks.lock(&name).owned_by(&Owner::named(owner).unwrap());
+        tokio::spawn(async move { lock.guard().await.unwrap().unlock().await })
+    });
+    eventually(ms(5000), "the other client's waiter listens", || async { there.health().subscriptions == 1 }).await;
+    lock.unlock().await.unwrap();
+    guard.unlock().await.unwrap();
+    for waiter in waiting {
+        patient("the lock", waiter).await.unwrap().unwrap();
+    }
+    lock.lock().await.unwrap();
+    assert!(lock.force_unlock().await.unwrap());
+    assert_eq!(lock.lock().await.err().map(|error| matches!(error, LockError::Lost { .. })), Some(true));
+    assert!(logs.find(Level::WARN, "gap").is_empty(), "{:?}", logs.lines());
+}
+
+/// Without any one of the least rights `connect` fails, and says which is missing.
+#[tokio::test]
+async fn each_missing_right_is_named() {
+    for right in LEAST.split_whitespace() {
+        let (without, named): (String, Vec<String>) = match right.split_at(1) {
+            // Every script begins with it, and Redis 7.0 does not say what a script lacked.
+            ("+", "time") => (format!("{LEAST} -time"), Vec::new()),
+            ("+", command) => (format!("{LEAST} -{command}"), vec![command.to_uppercase()]),
+            ("~", _) => (format!("{LEAST} resetkeys ~other:*"), vec!["KEY".to_owned()]),
+            _ => (format!("{LEAST} resetchannels &other:*"), vec!["PUBLISH".to_owned(), "SUBSCRIBE".to_owned()]),
+        };
+        match User::with(&format!("{without} {TOLD}")).connect().await {
+            Err(ConnectError::Refused(Refused::NoPermission(text))) => {
+                let text = text.to_uppercase();
+                assert!(named.iter().all(|word| text.contains(word)), "without {right}: {text}");
+            }
+            other => panic!("without {right}: {other:?}"),
+        }
+    }
+}
+
+/// A right that is taken away later: taking the lock is an error and leaves no key, at count 0 and at count 1.
+#[tokio::test]
+async fn a_right_lost_later_leaves_no_key() {
+    for right in ["pexpire", "pttl", "hincrby", "hget", "time", "evalsha"] {
+        let user = User::with(&format!("{LEAST} {TOLD}"));
+        let (locks, name, held) = (user.connect().await.unwrap(), unique("lost"), unique("lost-inner"));
+        let lock = locks.lock(&name);
+        assert!(lock.try_lock().await.unwrap());
+        lock.unlock().await.unwrap();
+        let inner = locks.lock(&held);
+        inner.acquire().lease(ms(5000)).await.unwrap();
+        user.set(&format!("-{right}"));
+        match lock.try_lock().await {
+            Err(error @ LockError::Refused { .. }) => assert!(!error.may_hold(), "-{right}: {error}"),
+            other => panic!("-{right}: {other:?}"),
+        }
+        assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
+        let again = inner.acquire().lease(ms(60_000)).await;
+        let mut raw = Server::shared().raw().await;
+        assert_eq!(
+            raw.must(&["HVALS", &held]).await.texts().concat(),
+            if again.is_ok() { "2" } else { "1" },
+            "-{right}"
+        );
+        assert!(raw.pttl(&held).await > 0, "-{right}");
+        user.set(LEAST);
+        while inner.unlock().await.is_ok() {}
+        assert!(!raw.exists(&held).await, "-{right}: the count is not what the client says");
+    }
+}
+
+/// What a refused right is called: the verb's error names it as one, not as some other trouble.
+#[tokio::test]
+async fn a_right_lost_later_is_named() {
+    for right in ["pexpire", "hincrby", "evalsha"] {
+        let user = User::with(&format!("{LEAST} {TOLD}"));
+        let locks = user.connect().await.unwrap();
+        user.set(&format!("-{right}"));
+        match locks.lock(&unique("named")).try_lock().await {
+            Err(LockError::Refused { why: Refused::NoPermission(_), .. }) => {}
+            other => panic!("-{right}: {other:?}"),
+        }
+    }
+}
+
+/// Without the right to publish, or to the channel, an unlock still gives the lock back; a waiter finds out by itself.
+#[tokio::test]
+async fn an_unlock_needs_no_right_to_publish() {
+    for rule in ["-publish", "resetchannels", "-publish -subscribe -pexpire"] {
+        let user = User::with(&format!("{LEAST} {TOLD}"));
+        let (locks, name) = (user.connect().await.unwrap(), unique("mute"));
+        let guard = locks.lock(&name).guard().await.unwrap();
+        let other = Locks::connect(&Server::shared().url()).await.unwrap();
+        let waiter = tokio::spawn({
+            let lock = other.lock(&name);
+            async move { lock.guard().await.unwrap() }
+        });
+        eventually(ms(5000), "the waiter listens", || async { other.health().subscriptions == 1 }).await;
+        user.set(rule);
+        guard.unlock().await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+        patient("the lock", waiter).await.unwrap().unlock().await.unwrap();
+        assert!(!is_there(Server::shared(), &name).await);
+    }
+}
+
+/// A hand-over inside the process that the user has no right to any more is a release: nothing is lost, no key is left.
+#[tokio::test]
+async fn a_refused_hand_over_is_a_release() {
+    for right in ["hset", "pexpire"] {
+        let user = User::with(&format!("{LEAST} {TOLD}"));
+        let (locks, name) = (user.connect().await.unwrap(), unique("heir"));
+        let guard = locks.lock(&name).guard().await.unwrap();
+        let waiter = tokio::spawn({
+            let lock = locks.lock(&name);
+            async move { lock.guard().await }
+        });
+        // One poll puts it into the line.
+        tokio::task::yield_now().await;
+        user.set(&format!("-{right}"));
+        guard.unlock().await.unwrap_or_else(|error| panic!("-{right}: {error}"));
+        match (right, patient("an answer", waiter).await.unwrap()) {
+            // Taking it anew needs no HSET.
+            ("hset", Ok(guard)) => guard.unlock().await.unwrap(),
+            ("pexpire", Err(LockError::Refused { .. })) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
+    }
+}
+
+/// Without the right to call scripts an unlock is an error that says what may be left.
+#[tokio::test]
+async fn an_unlock_without_scripts_says_so() {
+    let user = User::with(&format!("{LEAST} {TOLD}"));
+    let (locks, name) = (user.connect().await.unwrap(), unique("no-scripts"));
+    let guard = locks.lock(&name).guard().await.unwrap();
+    user.set("-evalsha -eval");
+    match guard.unlock().await {
+        Err(error @ UnlockError::Refused { why: Refused::NoPermission(_), .. }) => assert!(error.may_hold()),
+        other => panic!("{other:?}"),
+    }
+    let mut raw = Server::shared().raw().await;
+    assert!(raw.pttl(&name).await > 0, "it ends with its lease");
+    raw.must(&["DEL", &name]).await;
+}
+
+/// A server that won't say INFO is used, with one warning.
+#[tokio::test]
+async fn a_server_without_info_is_one_warning() {
+    let (logs, _scope) = Logs::scoped();
+    let locks = User::with(LEAST).connect().await.unwrap();
+    let lock = locks.lock(&unique("no-info"));
+    assert!(lock.try_lock().await.unwrap());
+    lock.unlock().await.unwrap();
+    assert_eq!(logs.find(Level::WARN, "").len(), 1, "{:?}", logs.lines());
+    assert!(logs.contains(Level::WARN, "does not say"));
+}
+
+/// A replica is refused at connect.
+#[tokio::test]
+async fn a_replica_is_refused() {
+    let server = Server::with(&[("replicaof", "127.0.0.1 1")]);
+    assert_eq!(Locks::connect(&server.url()).await.err(), Some(ConnectError::Refused(Refused::ReadOnly)));
+}
+
+/// A primary that is demoted: taking and giving back are errors by type; a hold turns Uncertain, and is Held again when
+/// the server is a primary again in time.
+#[tokio::test]
+async fn a_demoted_primary_loses_nothing() {
+    let server = Server::start();
+    let builder = Locks::builder().watchdog_lease(ms(3000)).command_timeout(ms(500));
+    let locks = builder.connect(&server.url()).await.unwrap();
+    let guard = locks.lock("kept").guard().await.unwrap();
+    locks.lock("given").lock().await.unwrap();
+    server.control(&["REPLICAOF", "127.0.0.1", "1"]);
+    match locks.lock("new").try_lock().await {
+        Err(LockError::Refused { why: Refused::ReadOnly, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    match locks.lock("given").unlock().await {
+        Err(error @ UnlockError::Refused { why: Refused::ReadOnly, .. }) => assert!(error.may_hold()),
+        other => panic!("{other:?}"),
+    }
+    eventually(ms(2500), "a refused renewal", || async { guard.state() == State::Uncertain }).await;
+    server.control(&["REPLICAOF", "NO", "ONE"]);
+    eventually(ms(1000), "a renewal", || async { guard.state() == State::Held }).await;
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert!(locks.lock("new").try_lock().await.unwrap());
+    assert!(!is_there(&server, "kept").await);
+}
+
+/// A full server: nothing new is taken, nothing is written; renewing, entering less deeply and giving back work.
+#[tokio::test]
+async fn a_full_server_still_releases() {
+    let server = Server::start();
+    let builder = Locks::builder().watchdog_lease(ms(1000)).command_timeout(ms(300));
+    let locks = builder.connect(&server.url()).await.unwrap();
+    let lock = locks.lock("deep");
+    let guard = lock.guard().await.unwrap();
+    lock.lock().await.unwrap();
+    let first = locks.lock("heir").guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = locks.lock("heir");
+        async move { lock.guard().await }
+    });
+    // One poll puts it into the line.
+    tokio::task::yield_now().await;
+    server.control(&["CONFIG", "SET", "maxmemory", "1"]);
+    for (name, count) in [("new", None), ("deep", Some("2"))] {
+        match locks.lock(name).try_lock().await {
+            Err(LockError::Refused { why: Refused::OutOfMemory, .. }) => {}
+            other => panic!("{name}: {other:?}"),
+        }
+        let values = server.raw().await.must(&["HVALS", name]).await.texts();
+        assert_eq!(values.first().map(String::as_str), count);
+    }
+    first.unlock().await.unwrap();
+    match patient("an answer", waiter).await.unwrap() {
+        Err(LockError::Refused { why: Refused::OutOfMemory, .. }) => {}
+        other => panic!("the heir: {other:?}"),
+    }
+    assert!(!is_there(&server, "heir").await);
+    tokio::time::sleep(ms(1200)).await;
+    assert_eq!(guard.state(), State::Held);
+    lock.unlock().await.unwrap();
+    assert_eq!(server.raw().await.must(&["HVALS", "deep"]).await.texts(), ["1"]);
+    guard.unlock().await.unwrap();
+    assert!(!is_there(&server, "deep").await);
+}
+
+/// Every policy that may drop a lock is refused, unless it is allowed; then it is one warning.
+#[tokio::test]
+async fn eviction_is_refused() {
+    let (logs, _scope) = Logs::scoped();
+    let server = Server::start();
+    for policy in [
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ] {
+        server.control(&["CONFIG", "SET", "maxmemory-policy", policy]);
+        assert_eq!(Locks::connect(&server.url()).await.err(), Some(ConnectError::Evicts(policy.to_owned())));
+        logs.clear();
+        let locks = Locks::builder().allow_eviction().connect(&server.url()).await.unwrap();
+        assert!(locks.lock(policy).try_lock().await.unwrap());
+        assert_eq!(logs.count(Level::WARN, policy), 1, "{:?}", logs.lines());
+    }
+}
+
+/// A server that says an older version is refused.
+#[tokio::test]
+async fn an_old_server_is_refused() {
+    let server = Server::shared();
+    let info = server.control(&["INFO", "server"]).text();
+    let line = info.lines().find(|line| line.starts_with("redis_version:")).unwrap();
+    for old in ["6", "5"] {
+        let proxy = Proxy::start(server.port());
+        proxy.replace(line, line.replacen(":7", &format!(":{old}"), 1));
+        match Locks::connect(&proxy.url()).await {
+            Err(ConnectError::TooOld { found }) => assert!(found.starts_with(old)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Servers before 7.0 have no `redis.acl_check_cmd`: the script that looks a server over must run there to find its
+/// version.
+#[tokio::test]
+async fn the_preflight_runs_on_an_old_server() {
+    let text = concat!(
+        "local redis = {call = redis.call, pcall = redis.pcall}\n",
+        include_str!("../lua/begin.lua"),
+        include_str!("../lua/preflight.lua")
+    );
+    let mut raw = Server::shared().raw().await;
+    let args =
+        ["EVAL", text, "2", "lockson:preflight", "redisson_lock__channel:{lockson:preflight}", "n", "9999999999999"];
+    let reply = raw.command(&args).await.unwrap().list();
+    assert!(reply[4].text().contains("redis_version"), "{reply:?}");
+}
+
+/// Schemes that are unknown or not there yet are refused by type, before any connection is made.
+#[tokio::test]
+async fn schemes_are_refused() {
+    let proxy = Proxy::start(Server::shared().port());
+    let place = format!("127.0.0.1:{}", proxy.port());
+    for scheme in ["http", "redis+tls", "REDIS"] {
+        assert_eq!(Locks::connect(&format!("{scheme}://{place}")).await.err(), Some(ConnectError::Scheme));
+    }
+    for scheme in ["redis-sentinel", "redis-cluster", "valkey-cluster"] {
+        let refused = Locks::connect(&format!("{scheme}://{place}")).await.err();
+        assert_eq!(refused, Some(ConnectError::NotYet(scheme.to_owned())));
+    }
+    #[cfg(not(feature = "tls"))]
+    assert_eq!(Locks::connect(&format!("rediss://{place}")).await.err(), Some(ConnectError::NeedsTls));
+    assert_eq!(proxy.counts().accepted, 0);
+}
+
+/// A port where nobody listens, and a socket that is not there.
+#[tokio::test]
+async fn nobody_there_is_unreachable() {
+    let port = support::server::free_port();
+    for url in [format!("redis://127.0.0.1:{port}"), "redis+unix:///nowhere/redis.sock".to_owned()] {
+        match patient("an error", Locks::connect(&url)).await {
+            Err(ConnectError::Unreachable(why)) => assert!(!why.is_empty()),
+            other => panic!("{url}: {other:?}"),
+        }
+    }
+}
+
+/// A unix socket, and databases by number, in every form.
+#[tokio::test]
+async fn sockets_and_databases_work() {
+    let server = Server::unix();
+    let socket = format!("redis+unix://{}", server.socket().display());
+    for (database, url, builder) in [
+        ("0", socket.clone(), Locks::builder()),
+        ("3", format!("{socket}?db=3"), Locks::builder()),
+        ("5", format!("{}/5", server.url()), Locks::builder()),
+        ("7", format!("{}/5", server.url()), Locks::builder().database(7)),
+    ] {
+        let locks = builder.connect(&url).await.unwrap();
+        let lock = locks.lock("placed");
+        assert!(lock.try_lock().await.unwrap());
+        let mut raw = server.raw().await;
+        for other in ["0", "3", "5", "7"] {
+            raw.must(&["SELECT", other]).await;
+            assert_eq!(raw.exists("placed").await, other == database, "{url}: database {other}");
+        }
+        lock.unlock().await.unwrap();
+    }
+}
+
+/// A configuration of fred's own: what would make a lock unsafe is overridden, a cluster is refused.
+#[tokio::test]
+async fn a_fred_configuration_works() {
+    use fred::types::config::{Config, ServerConfig};
+    use fred::types::RespVersion;
+    let proxy = Proxy::start(Server::shared().port());
+    let of = |server| Config { server, version: RespVersion::RESP2, fail_fast: false, ..Config::default() };
+    let here = |port| of(ServerConfig::new_centralized("127.0.0.1", port));
+    let locks = Locks::builder().connect_fred(here(proxy.port())).await.unwrap();
+    let lock = locks.lock(&unique("fred"));
+    assert!(lock.try_lock().await.unwrap());
+    lock.unlock().await.unwrap();
+    let hello = proxy.seen(support::Filter::Command("HELLO"));
+    assert!(!hello.is_empty() && hello.iter().all(|request| request.arg(1) == "3"), "RESP3");
+    let nobody = here(support::server::free_port());
+    assert!(matches!(
+        patient("an error", Locks::builder().connect_fred(nobody)).await,
+        Err(ConnectError::Unreachable(_))
+    ));
+    let cluster = of(ServerConfig::new_clustered(vec![("127.0.0.1", proxy.port())]));
+    assert!(matches!(Locks::builder().connect_fred(cluster).await, Err(ConnectError::NotYet(_))));
+}

@@ -1,0 +1,165 @@
+//! The headers of the Lua files say what the scripts do: the keys and arguments, the answers, what Redisson has.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Commands without a key.
+const KEYLESS: [&str; 2] = ["TIME", "INFO"];
+
+struct Script {
+    /// From `lua/` on.
+    path: String,
+    header: String,
+    body: String,
+}
+
+impl Script {
+    fn read(path: &Path) -> Script {
+        let text = std::fs::read_to_string(path).unwrap();
+        let in_header = |line: &&str| line.starts_with("--");
+        let header: Vec<&str> = text.lines().take_while(in_header).map(|line| line[2..].trim()).collect();
+        let body: Vec<&str> = text.lines().skip_while(in_header).map(without_comment).collect();
+        let path = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+        Script { path, header: header.join("\n"), body: body.join("\n") }
+    }
+
+    /// The names of keys in the body: `local lock, channel = KEYS[1], KEYS[2]` and `for i, lock in ipairs(KEYS)`.
+    fn key_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for line in self.body.lines().map(str::trim) {
+            if let Some((left, right)) = line.strip_prefix("local ").and_then(|line| line.split_once(" = ")) {
+                let is_key = |value: &str| {
+                    value.strip_prefix("KEYS[").is_some_and(|rest| rest.find(']') == Some(rest.len() - 1))
+                };
+                let pairs = left.split(", ").zip(right.split(", "));
+                names.extend(pairs.filter(|(_, value)| is_key(value)).map(|(name, _)| name.to_owned()));
+            }
+            if let Some((names_of_loop, _)) = line.split_once(" in ipairs(KEYS)") {
+                names.extend(names_of_loop.rsplit([' ', ',']).next().map(str::to_owned));
+            }
+        }
+        names
+    }
+
+    /// The statuses that the header names, those of a script that it refers to included.
+    fn documented(&self, all: &[Script]) -> BTreeSet<u8> {
+        let returns: Vec<&str> = self.header.lines().skip_while(|line| !line.starts_with("Returns ")).collect();
+        let mut found = statuses(&returns.join(" "));
+        if let Some(rest) = returns.first().and_then(|line| line.strip_prefix("Returns as ")) {
+            let other = rest.split([',', ' ', ';']).next().unwrap();
+            found.extend(all.iter().find(|script| script.path == other).expect(other).documented(all));
+        }
+        found
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once("--").map_or(line, |(code, _)| code)
+}
+
+/// Every script; `begin.lua` is no script, but stands before each.
+fn scripts() -> Vec<Script> {
+    let mut files = vec![];
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    assert!(files.iter().all(|path| path.extension().is_some_and(|end| end == "lua")), "{files:?}");
+    let scripts: Vec<_> = files.iter().filter(|path| !path.ends_with("begin.lua")).map(|p| Script::read(p)).collect();
+    assert!(scripts.len() >= 9, "where are the scripts?");
+    scripts
+}
+
+/// What stands in the brackets of `KEYS[..]` or `ARGV[..]`, without blanks and `*`. A bare `KEYS` counts as all, `i`.
+fn indices(text: &str, table: &str) -> BTreeSet<String> {
+    let is_word = |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric());
+    text.match_indices(table)
+        .filter(|(at, _)| is_word(*at))
+        .map(|(at, _)| match text[at + table.len()..].strip_prefix('[') {
+            Some(rest) => rest[..rest.find(']').unwrap()].replace([' ', '*'], ""),
+            None => "i".to_owned(),
+        })
+        .collect()
+}
+
+/// The first numbers of the answers `{n, nonce, now ..}`.
+fn statuses(text: &str) -> BTreeSet<u8> {
+    let before = text.match_indices(", nonce, now").map(|(at, _)| &text[..at]);
+    before.map(|text| text[text.rfind('{').unwrap() + 1..].parse().unwrap()).collect()
+}
+
+#[test]
+fn a_header_begins_with_the_name_and_says_what_the_script_is_for() {
+    for script in scripts() {
+        let first = script.header.lines().next().unwrap_or_default();
+        let what = first.strip_prefix(&format!("{}: ", script.path));
+        assert!(what.is_some_and(|what| what.len() > 10), "{}: {first}", script.path);
+    }
+}
+
+#[test]
+fn a_header_lists_the_keys_and_arguments_that_the_script_uses() {
+    for script in scripts() {
+        for table in ["KEYS", "ARGV"] {
+            let (listed, used) = (indices(&script.header, table), indices(&script.body, table));
+            assert_eq!(listed, used, "{}: {table} in the header, and in the body", script.path);
+            let numbers: BTreeSet<usize> = used.iter().filter_map(|index| index.parse().ok()).collect();
+            let first = if table == "ARGV" { 3 } else { 1 };
+            let expected: BTreeSet<usize> = (first..first + numbers.len()).collect();
+            assert_eq!(numbers, expected, "{}: {table} has a gap, or takes what is begin.lua's", script.path);
+        }
+    }
+}
+
+#[test]
+fn the_first_two_arguments_are_those_of_begin() {
+    let begin = std::fs::read_to_string(root().join("begin.lua")).unwrap();
+    assert_eq!(indices(&begin, "ARGV"), BTreeSet::from(["1".to_owned(), "2".to_owned()]));
+    assert_eq!(indices(&begin, "KEYS"), BTreeSet::new());
+    assert_eq!(begin.matches("return").count(), 1, "it answers only what is late");
+    assert!(begin.contains("then return {2, nonce, now} end"));
+}
+
+#[test]
+fn a_header_says_what_is_returned_and_what_redisson_has() {
+    let all = scripts();
+    for script in &all {
+        let says = |word: &str| script.header.lines().any(|line| line.starts_with(word));
+        assert!(says("Returns "), "{}: no `Returns`", script.path);
+        assert!(says("Redisson: ") || script.path == "preflight.lua", "{}: no `Redisson:`", script.path);
+        assert_eq!(script.documented(&all), statuses(&script.body), "{}: the statuses", script.path);
+    }
+}
+
+#[test]
+fn every_key_is_declared() {
+    for script in scripts() {
+        let names = script.key_names();
+        for name in &names {
+            let changed = script.body.lines().any(|line| line.trim().starts_with(&format!("{name} = ")));
+            assert!(!changed, "{}: {name} is given another key", script.path);
+        }
+        for call in ["redis.call('", "redis.pcall('"] {
+            for (at, _) in script.body.match_indices(call) {
+                let words = &script.body[at + call.len()..];
+                let (command, rest) = words.split_once('\'').unwrap();
+                if KEYLESS.contains(&command) {
+                    continue;
+                }
+                let key = rest.trim_start_matches(", ").split([',', ')']).next().unwrap();
+                assert!(names.contains(key), "{}: {command} on {key:?}, which is not from KEYS", script.path);
+            }
+        }
+    }
+}
