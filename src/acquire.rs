@@ -10,12 +10,14 @@ use tracing::{Instrument, Span};
 
 use crate::attempt::{Contender, Wish};
 use crate::backoff::Backoff;
+use crate::ear::Tally;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::kind::Table;
 use crate::line::Line;
+use crate::queue::Queuer;
 use crate::session::Core;
-use crate::wait::{wait, Tried};
+use crate::wait::{wait, Contest, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
 /// [`RLock::guard_with`](crate::RLock::guard_with).
@@ -108,6 +110,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         sibling: want.sibling.map(|field| want.line.slot(field)),
         lease,
         backoff: want.backoff.cloned(),
+        queues: false,
         patience: core.patience(),
     };
     if request.once {
@@ -118,13 +121,16 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         };
     }
     let began = core.now();
-    let mut contender = Contender::new(wish);
-    let outcome = before(deadline, wait(&mut contender)).await;
-    *attempts = contender.attempts;
+    let (outcome, tally) = if want.kind.refresh.is_some() {
+        waited(Queuer::new(wish), deadline, |queuer| queuer.tally).await
+    } else {
+        waited(Contender::new(wish), deadline, |contender| contender.tally).await
+    };
+    *attempts = tally.attempts;
     match outcome {
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.
-        None if contender.is_unheard(began) || core.wire.is_silent() => Err(LockError::Unreachable {
+        None if tally.is_unheard(core, began) || core.wire.is_silent() => Err(LockError::Unreachable {
             name: want.line.keys.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
         }),
@@ -136,6 +142,16 @@ impl Request {
     fn deadline(&self) -> Result<Option<Instant>, LockError> {
         self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))).transpose()
     }
+}
+
+/// Waits by a contest of either kind. `None`: the deadline came first.
+async fn waited<C: Contest>(
+    mut contest: C,
+    deadline: Option<Instant>,
+    tally: impl Fn(&C) -> Tally,
+) -> (Option<Result<C::Prize, C::Error>>, Tally) {
+    let outcome = before(deadline, wait(&mut contest)).await;
+    (outcome, tally(&contest))
 }
 
 /// `None`: the deadline came first.

@@ -8,13 +8,13 @@ use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backoff::Backoff;
-use crate::clock::{millis, Moment};
+use crate::clock::millis;
+use crate::ear::{Ear, Tally};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
 use crate::kind::{Role, Table};
 use crate::line::{Mail, Place};
-use crate::notify::Subscription;
 use crate::release::sweep;
 use crate::script::{Fault, Patience, Settled, Status};
 use crate::session::Core;
@@ -35,6 +35,8 @@ pub(crate) struct Wish {
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
+    /// Whether it takes a place in the server's queue, where its kind has one.
+    pub(crate) queues: bool,
     pub(crate) patience: Patience,
 }
 
@@ -124,6 +126,7 @@ impl Wish {
                 let (seen, raise) = self.slot.fencing();
                 args.extend([seen, raise.to_owned()]);
             }
+            _ if self.kind.refresh.is_some() => args.push(u8::from(self.queues).to_string()),
             _ => {}
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -160,6 +163,9 @@ impl Wish {
             }
             Status::Busy => {
                 self.slot.line.busy_elsewhere();
+                if let Some(score) = answer.int(1).filter(|_| self.queues) {
+                    self.slot.line.crowd.rank(&self.slot.field, score);
+                }
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }
@@ -189,12 +195,8 @@ impl Wish {
 pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
-    subscription: Option<Subscription>,
-    /// Whether the channel was subscribed to before the last attempt was sent.
-    listened: bool,
-    pub(crate) attempts: u32,
-    /// Whether it made its first attempt, until one is answered.
-    unheard: bool,
+    ear: Ear,
+    pub(crate) tally: Tally,
     /// Whether readers may be letting it go first.
     goes_first: bool,
     /// Whether the last look found that the owner holds the lock in the other role.
@@ -203,17 +205,10 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
-        let place = wish.slot.line.join(wish.slot.clone(), wish.kind, wish.lease);
-        Self {
-            wish,
-            place,
-            subscription: None,
-            listened: false,
-            attempts: 0,
-            unheard: false,
-            goes_first: false,
-            saw_sibling: false,
-        }
+        let line = &wish.slot.line;
+        let place = line.join(wish.slot.clone(), wish.kind, wish.lease);
+        let ear = Ear::new(line.keys.channel.clone());
+        Self { wish, place, ear, tally: Tally::default(), goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -223,49 +218,23 @@ impl Contender {
         holds && !saw
     }
 
-    /// It asked in vain: neither it nor any other call of this client was answered since `began`. (Since it asked would
-    /// be too strict: who heads the line a moment before its limit has no time to hear.)
-    pub(crate) fn is_unheard(&self, began: Moment) -> bool {
-        self.unheard && !self.wish.core.wire.heard_since(began)
-    }
-
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.wish.slot.line.clone();
         if line.aside().is_none() {
             return;
         }
-        if self.subscribe().await {
-            if let Some(subscription) = &self.subscription {
-                subscription.drain();
-            }
+        let core = self.wish.core.clone();
+        if self.wish.backoff.is_none() && self.ear.subscribe(&core, core.settings.command_timeout).await {
+            self.ear.drain(&core);
         }
         while let Some(aside) = line.aside() {
-            let now = self.wish.core.now();
-            let left = aside.until.since(now);
+            let left = aside.until.since(core.now());
             tokio::select! {
-                () = wakes(self.subscription.as_ref()) => line.heard_aside(self.wish.core.now()),
+                () = self.ear.wakes() => line.heard_aside(core.now()),
                 () = tokio::time::sleep(left) => line.end_aside(),
             }
         }
-    }
-
-    /// `true`: only from now on.
-    async fn subscribe(&mut self) -> bool {
-        if self.wish.backoff.is_some() {
-            return false;
-        }
-        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
-            return false;
-        }
-        let core = &self.wish.core;
-        let channel = self.wish.slot.line.keys.channel.clone();
-        let confirmed = core.channels.is_confirmed(&channel);
-        let (subscription, joined) = core.channels.join(&channel);
-        // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
-        self.subscription = Some(subscription);
-        let joined = tokio::time::timeout(core.settings.command_timeout, joined).await;
-        matches!(joined, Ok(Ok(true))) && !confirmed
     }
 }
 
@@ -301,22 +270,18 @@ impl Contest for Contender {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}
-                () = wakes(self.subscription.as_ref().filter(|_| is_head)) => return Ok(Turn::Try),
-                () = sleep_until(deadline.filter(|_| is_head)) => return Ok(Turn::Try),
+                () = self.ear.wakes(), if is_head => return Ok(Turn::Try),
+                () = sleep_until(deadline), if is_head => return Ok(Turn::Try),
             }
         }
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.attempts += 1;
-        self.unheard |= self.attempts == 1;
-        match &self.subscription {
-            Some(subscription) => subscription.drain(),
-            None => self.listened = self.wish.core.channels.drain(&self.wish.slot.line.keys.channel),
-        }
+        self.tally.asks();
+        self.ear.drain(&self.wish.core);
         let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.unheard = false;
+        self.tally.heard();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
             Ok(Tried::Busy(_)) => self.goes_first,
@@ -326,18 +291,14 @@ impl Contest for Contender {
     }
 
     async fn listen(&mut self) -> bool {
-        if self.subscription.as_ref().is_some_and(Subscription::is_confirmed) {
-            return false;
-        }
-        self.subscribe().await;
-        // What counts is whether a release right after the attempt was heard, not whether one is heard now.
-        self.subscription.as_ref().is_some_and(Subscription::is_confirmed) && !self.listened
+        let core = &self.wish.core;
+        self.wish.backoff.is_none() && self.ear.listen(core, core.settings.command_timeout).await
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let wire = &self.wish.core.wire;
         let cap = match &self.wish.backoff {
-            Some(backoff) => backoff.pause(self.attempts, |pause| wire.jittered(pause)),
+            Some(backoff) => backoff.pause(self.tally.attempts, |pause| wire.jittered(pause)),
             None if self.wish.kind.role == Role::Write => {
                 wire.jittered(self.wish.core.settings.wait_cap.min(WRITER_CAP))
             }
@@ -362,14 +323,7 @@ impl Drop for Contender {
     }
 }
 
-async fn wakes(subscription: Option<&Subscription>) {
-    match subscription {
-        Some(subscription) => subscription.heard().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -13,6 +13,7 @@ use crate::error::Refused;
 use crate::hold::State;
 use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
+use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
@@ -118,6 +119,17 @@ impl Locks {
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
+    }
+
+    /// The lock of this name that is given in the order of arrival, over all waiters of all processes (Redisson's
+    /// `getFairLock`): see [`Fair`].
+    pub fn fair_lock(&self, name: &str) -> Lock<Fair> {
+        self.handle(name)
+    }
+
+    /// The fair lock of this name, but its owner can't take it again (Redisson's `getNonReentrantFairLock`).
+    pub fn fair_mutex(&self, name: &str) -> Lock<NonReentrantFair> {
+        self.handle(name)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {

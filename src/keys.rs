@@ -1,6 +1,6 @@
 //! Every key and channel name. Redisson's layout: docs/PROTOCOL.md, "Layout".
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
@@ -42,6 +42,23 @@ pub(crate) enum Key {
     Token,
     Writers,
     Turn,
+    /// Who waits, the next one first.
+    Queue,
+    /// When Java drops a waiter.
+    Timeouts,
+    /// When a waiter was last heard of.
+    Seen,
+    /// What is known of the queue's head.
+    Front,
+}
+
+/// The names of a queue on the server: few locks have one.
+#[derive(Debug, PartialEq, Eq)]
+struct QueueKeys {
+    queue: String,
+    timeouts: String,
+    seen: String,
+    front: String,
 }
 
 /// The names of one lock.
@@ -58,6 +75,7 @@ pub(crate) struct Keys {
     /// The writers that readers let go first, and what lets readers pass them.
     pub(crate) writers: Arc<str>,
     pub(crate) turn: Arc<str>,
+    queue: OnceLock<QueueKeys>,
 }
 
 impl Keys {
@@ -86,7 +104,7 @@ impl Keys {
         let token = tagged("redisson_lock_token", &lock);
         let none: Arc<str> = Arc::default();
         let (lock, channel, token) = (lock.into(), channel.into(), token.into());
-        Ok(Self { name: name.into(), lock, channel, token, writers: none.clone(), turn: none })
+        Ok(Self { name: name.into(), lock, channel, token, writers: none.clone(), turn: none, queue: OnceLock::new() })
     }
 
     /// Those of the read/write lock of this name.
@@ -99,6 +117,15 @@ impl Keys {
         }
     }
 
+    fn queue(&self) -> &QueueKeys {
+        self.queue.get_or_init(|| QueueKeys {
+            queue: tagged("redisson_lock_queue", &self.lock),
+            timeouts: tagged("redisson_lock_timeout", &self.lock),
+            seen: tagged("lockson:fair_seen", &self.lock),
+            front: tagged("lockson:fair_state", &self.lock),
+        })
+    }
+
     /// The KEYS of a script.
     pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
         let name = |key: &Key| match key {
@@ -107,6 +134,10 @@ impl Keys {
             Key::Token => &*self.token,
             Key::Writers => &*self.writers,
             Key::Turn => &*self.turn,
+            Key::Queue => &*self.queue().queue,
+            Key::Timeouts => &*self.queue().timeouts,
+            Key::Seen => &*self.queue().seen,
+            Key::Front => &*self.queue().front,
         };
         keys.iter().map(name).collect()
     }
@@ -174,9 +205,10 @@ mod tests {
     #[test]
     fn two_names_never_share_a_key() {
         let names = ["a", "b", "a:b", "{a}x", "{a}:b", "a b", "ä", "x{a}", "{a}{b}"];
+        let every = [Key::Lock, Key::Channel, Key::Token, Key::Queue, Key::Timeouts, Key::Seen, Key::Front];
         let mut all: Vec<String> = names
             .iter()
-            .flat_map(|name| keys(name).map(|k| [k.lock, k.channel, k.token].map(|key| key.to_string())).unwrap())
+            .flat_map(|name| keys(name).unwrap().of(&every).into_iter().map(str::to_owned).collect::<Vec<_>>())
             .collect();
         let before = all.len();
         all.sort();

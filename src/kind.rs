@@ -2,12 +2,16 @@
 
 use crate::backend::Script;
 
-/// A script of `lua/`, with its KEYS.
+/// A script of `lua/`, with its KEYS. What several share stands before it.
 macro_rules! script {
-    ($file:literal, [$($key:ident),*]) => {{
+    ($file:literal $(after $shared:literal)?, [$($key:ident),*]) => {{
         static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
             $file,
-            concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/", $file, ".lua"))),
+            concat!(
+                include_str!("../../lua/begin.lua"),
+                $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
+                include_str!(concat!("../../lua/", $file, ".lua"))
+            ),
             &[$($key),*],
         );
         &SCRIPT
@@ -65,6 +69,8 @@ pub struct Table {
     pub(crate) announces: bool,
     /// Whether each hold has a fencing token.
     pub(crate) fenced: bool,
+    /// How waiters that queue on the server say that they are still there; `None` where they queue in the process.
+    pub(crate) refresh: Option<&'static Script>,
     pub(crate) acquire: &'static Script,
     pub(crate) release: &'static Script,
     /// From one owner of this process to another, in one script.

@@ -11,6 +11,8 @@ mod backoff;
 mod client;
 mod clock;
 mod config;
+mod crowd;
+mod ear;
 mod error;
 mod guard;
 mod hold;
@@ -22,6 +24,7 @@ mod line;
 mod lock;
 mod notify;
 mod owner;
+mod queue;
 mod release;
 mod script;
 mod session;
@@ -40,6 +43,7 @@ pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
 pub use kind::Kind;
+pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard};
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
@@ -51,6 +55,10 @@ pub use owner::{InvalidOwner, Owner};
 pub type ReentrantLock = Lock<Reentrant>;
 /// The lock of [`Locks::mutex`].
 pub type Mutex = Lock<NonReentrant>;
+/// The lock of [`Locks::fair_lock`].
+pub type FairLock = Lock<Fair>;
+/// The lock of [`Locks::fair_mutex`].
+pub type FairMutex = Lock<NonReentrantFair>;
 /// The lock of [`Locks::spin_lock`].
 pub type SpinLock = Lock<Spin>;
 /// The lock of [`ReadWriteLock::read`].

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::Moment;
+use crate::crowd::Crowd;
 use crate::guard::Ticket;
 use crate::hold::{Lease, Slot};
 use crate::keys::Keys;
@@ -135,11 +136,13 @@ pub(crate) struct Line {
     state: Mutex<State>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
+    /// Those who wait in the server's queue.
+    pub(crate) crowd: Crowd,
 }
 
 impl Line {
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, state: Mutex::default(), token: AtomicU64::new(0) }
+        Self { keys, state: Mutex::default(), token: AtomicU64::new(0), crowd: Crowd::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -322,6 +325,7 @@ impl Line {
         for place in &self.state().queue {
             place.post(Mail::Closed);
         }
+        drop(self.crowd.close());
     }
 
     /// Entries that are held or in use.

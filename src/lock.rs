@@ -351,6 +351,12 @@ impl<K: Kind> Lock<K> {
         Ok(ended)
     }
 
+    /// A question of a kind's own.
+    pub(crate) async fn query(&self, script: &'static Script) -> Result<Answer, QueryError> {
+        let (line, field) = (self.line.clone()?, self.field());
+        self.ask(&line, script, &[&field]).await
+    }
+
     async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
         let core = self.core();
         if core.is_closing() {

@@ -60,11 +60,11 @@ impl Leaving<'_> {
         let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
         let exact: [&str; 3] = [&self.slot.field, &lease, &n];
-        let at_most: [&str; 2] = [&self.slot.field, &left];
+        let at_most = settle_args(self.kind, self.slot, &left);
         // A late copy of an acquire may have added one: then only what is left counts, not what was there.
         let (script, args): (_, &[&str]) = match self.gate.acquire {
             None => (self.kind.release, &exact),
-            Some(_) => (self.kind.settle, &at_most),
+            Some(_) => (self.kind.settle, &at_most[..]),
         };
         let patience = self.core.patience();
         let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
@@ -73,7 +73,9 @@ impl Leaving<'_> {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
-                    let others = self.kind.announces.then(|| u32::try_from(heard).unwrap_or_default());
+                    // Where waiters queue on the server, only the next one hears, on a channel of its own.
+                    let tells = self.kind.announces && self.kind.refresh.is_none();
+                    let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
                     self.slot.line.stand_aside(self.core.now(), own, others);
                 }
                 self.slot.leave(self.share);
@@ -195,6 +197,15 @@ pub(crate) async fn sweep(
     }
 }
 
+/// What a settling script is told: the count, and where waiters queue on the server whether this owner still does.
+fn settle_args<'a>(kind: &Table, slot: &'a Slot, n: &'a str) -> Vec<&'a str> {
+    let mut args = vec![&*slot.field, n];
+    if kind.refresh.is_some() {
+        args.push(if slot.line.crowd.has(&slot.field) { "1" } else { "0" });
+    }
+    args
+}
+
 /// Copies of a release without an answer may still run. The entry remembers that, so it outlives its hold for as long.
 fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<ServerTime>) {
     gate.release = gate.release.max(doubt);
@@ -208,13 +219,25 @@ fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<Server
 }
 
 async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate) -> bool {
+    settle_to(core, kind, slot, gate, &slot.count().to_string()).await
+}
+
+async fn settle_to(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate, n: &str) -> bool {
     let keys = &slot.line.keys;
-    let n = slot.count().to_string();
-    let args = [&*slot.field, n.as_str()];
+    let args = settle_args(kind, slot, n);
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
     owe(core, slot, gate, settled.doubt);
     matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
+}
+
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
+pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc<Slot>) {
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let _permit = slot.line.crowd.leaving.acquire().await;
+    if !slot.line.crowd.has(&slot.field) {
+        settle_to(&core, kind, &slot, &mut gate, "").await;
+    }
 }
 
 /// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.

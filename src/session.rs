@@ -126,7 +126,9 @@ impl Core {
     pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
         self.closing.store(true, Ordering::Release);
         let mut holds = Vec::new();
+        let mut waiters = Vec::new();
         for line in self.registry.lines() {
+            waiters.extend(line.crowd.close());
             line.close();
             holds.extend(line.slots().iter().filter_map(|slot| slot.hold().map(|hold| (slot.clone(), hold))));
         }
@@ -143,7 +145,10 @@ impl Core {
                 }
             }
         });
-        join_all(releases).await;
+        let leaves = waiters.iter().map(|waiter| {
+            tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
+        });
+        tokio::join!(join_all(releases), join_all(leaves));
         self.janitor.close();
         left.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,7 +185,7 @@ impl Renew for Renewal {
     fn renew(&self, holds: Vec<(Arc<Hold>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
         let (core, table) = (self.core.clone(), self.table);
         async move {
-            let keys: Vec<&str> = holds.iter().map(|(hold, _)| &*hold.line.keys.lock).collect();
+            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.line.keys.of(table.renew.keys)).collect();
             let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
             let args: Vec<&str> =
                 holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.field, lease.as_str()]).collect();

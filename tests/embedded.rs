@@ -305,9 +305,16 @@ fn shipped() -> Vec<(String, String)> {
     let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
     let mut found = Vec::new();
     for kind in std::fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        // What the scripts of the folder share stands before each of them.
+        let shared = match kind.file_name().and_then(|name| name.to_str()) {
+            Some("read" | "write") => read_write.clone(),
+            _ => std::fs::read_to_string(kind.join("begin.lua")).unwrap_or_default(),
+        };
         for file in std::fs::read_dir(&kind).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.ends_with("begin.lua") {
+                continue;
+            }
             let text = std::fs::read_to_string(&file).unwrap();
-            let shared = if kind.ends_with("read") || kind.ends_with("write") { &read_write } else { "" };
             found.push((file.display().to_string(), format!("{begin}{shared}{text}")));
         }
     }
@@ -344,7 +351,7 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
     let (mut rng, shipped) = (Rng::new(seed), shipped());
     let mut pair = Pair::start().await;
     let (mut failures, mut done) = (0, 0);
-    let keys = ["lock", "second", "third", "fourth"];
+    let keys = ["lock", "second", "third", "fourth", "fifth", "sixth"];
     let states = [
         "hset KEY o1 1",
         "hset KEY o1 2 o2 1",
@@ -370,7 +377,7 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
         }
         let (name, text) = &shipped[rng.below(shipped.len() as u64) as usize];
         let args = shipped_args(&mut rng, text);
-        let mut words = vec!["EVAL", text, "4"];
+        let mut words = vec!["EVAL", text, "6"];
         words.extend(keys);
         words.extend(args.iter().map(String::as_str));
         difference = difference.or(pair.differ(&words).await);

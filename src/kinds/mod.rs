@@ -1,5 +1,6 @@
 //! The kinds of locks: a table each, and its own verbs.
 
+pub(crate) mod fair;
 pub(crate) mod fenced;
 pub(crate) mod read_write;
 pub(crate) mod reentrant;

@@ -9,6 +9,7 @@ pub(super) static REENTRANT: Table = Table {
     reentrant: true,
     announces: true,
     fenced: false,
+    refresh: None,
     acquire: script!("reentrant/acquire", [Lock]),
     release: script!("reentrant/release", [Lock, Channel]),
     hand_over: Some(script!("reentrant/hand_over", [Lock])),

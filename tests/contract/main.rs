@@ -7,6 +7,7 @@ mod support;
 
 mod client;
 mod every;
+mod fair;
 mod fenced;
 mod read_write;
 mod read_write_waits;
@@ -18,13 +19,15 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 6] = [
+const FACTORIES: [(&str, Factory); 8] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
     ("fenced_lock", |locks, name| std::sync::Arc::new(locks.fenced_lock(name))),
     ("read", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).read())),
     ("write", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).write())),
+    ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
+    ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
 ];
 
 macro_rules! cases {
@@ -217,6 +220,46 @@ mod write {
     exclusive!(crate::FACTORIES[5].1);
     reentry!(crate::FACTORIES[5].1);
     exclusive_reentry!(crate::FACTORIES[5].1);
+}
+
+mod fair_lock {
+    every!(crate::FACTORIES[6].1);
+    exclusive!(crate::FACTORIES[6].1);
+    plain_hash!(crate::FACTORIES[6].1);
+    reentry!(crate::FACTORIES[6].1);
+    exclusive_reentry!(crate::FACTORIES[6].1);
+    cases!(crate::FACTORIES[6].1, fair:
+        the_queue_is_served_in_order,
+        length_and_position,
+        a_wait_limit_leaves_the_queue,
+        a_cancelled_waiter_leaves_the_queue,
+        a_woken_head_that_gives_up_wakes_the_next,
+        a_dead_head_costs_three_seconds,
+        a_dead_client_costs_three_seconds_however_many_wait,
+        a_deaf_foreign_head_is_dropped,
+        a_foreign_head_that_ignores_its_turn_is_dropped,
+        live_foreign_waiters_stay,
+        scores_do_not_drift,
+        the_layout_key_by_key,
+        queue_keys_have_a_ttl,
+        a_late_enqueue_writes_nothing,
+        copies_of_an_enqueue_make_one_entry,
+        a_settled_owner_is_not_in_the_queue,
+        one_attempt_does_not_queue,
+        waiters_that_do_not_ask_are_refreshed,
+        a_lost_queue_is_made_again,
+        shutdown_leaves_the_queue,
+        force_unlock_wakes_the_head,
+        lost_messages_cost_at_most_the_cap,
+        a_queue_that_java_emptied_is_forgotten,
+    );
+}
+
+mod fair_mutex {
+    every!(crate::FACTORIES[7].1);
+    exclusive!(crate::FACTORIES[7].1);
+    plain_hash!(crate::FACTORIES[7].1);
+    cases!(crate::FACTORIES[7].1, fair: a_fair_mutex_is_not_entered_again);
 }
 
 /// A factory that is added to `Locks` without a place in this suite fails here.

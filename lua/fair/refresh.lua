@@ -1,0 +1,21 @@
+-- fair/refresh.lua: many waiters of one process are still there.
+-- KEYS as fair/begin.lua
+-- ARGV[3 ..] owner of each
+-- Returns {1, nonce, now, v1 .. vn}: 1 queued, 0 not; {4, nonce, now, error} another type.
+-- Redisson: has none: a score that is never refreshed passes, and the waiter is dropped alive.
+local wrong = redis.pcall('ZCARD', timeouts)
+if type(wrong) == 'table' then return {4, nonce, now, wrong.err} end
+local reply = {1, nonce, now}
+for i = 3, #ARGV do
+  local owner = ARGV[i]
+  local score = redis.call('ZSCORE', timeouts, owner)
+  reply[i + 1] = 0
+  if score then
+    refresh(owner, score, redis.call('ZSCORE', seen, owner))
+    reply[i + 1] = 1
+  end
+end
+redis.call('ZREMRANGEBYSCORE', seen, '-inf', now - KEPT)
+if redis.call('EXISTS', lock) == 1 then raise_head(0) end
+keep()
+return reply

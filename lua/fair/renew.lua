@@ -1,0 +1,21 @@
+-- fair/renew.lua: lengthen the leases of many holds, and keep Java from dropping the heads of their queues. Creates nothing.
+-- KEYS[3i - 2] lock  hash, KEYS[3i - 1] queue  list, KEYS[3i] timeouts  zset: of hold i, as in fair/begin.lua
+-- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
+-- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
+-- Redisson: FairLock's renewal is the plain lock's. Differs: as reentrant/renew.lua; there a long hold has live waiters dropped.
+local reply = {1, nonce, now}
+for i = 1, #KEYS / 3 do
+  local lock, queue, timeouts = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
+  local renewed = 0
+  if redis.pcall('HEXISTS', lock, owner) == 1 then
+    renewed = 1
+    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[2 * i + 2]) end
+    local head = redis.pcall('LINDEX', queue, 0)
+    local score = type(head) == 'string' and redis.pcall('ZSCORE', timeouts, head)
+    local floor = now + math.max(300000, lease)
+    if type(score) == 'string' and tonumber(score) < floor then redis.pcall('ZADD', timeouts, floor, head) end
+  end
+  reply[i + 3] = renewed
+end
+return reply

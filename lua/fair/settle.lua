@@ -1,0 +1,22 @@
+-- fair/settle.lua: make the owner's count and its place in the queue what the client's registry says. Lowers, never raises.
+-- KEYS as fair/begin.lua
+-- ARGV[3] owner  ARGV[4] n, empty to leave the count  ARGV[5] 0: nobody waits as this owner any more
+-- Returns as reentrant/settle.lua.
+-- Redisson: acquireFailedAsync, when a wait ends. Differs: a head that goes away wakes the next; no score is changed.
+local owner, n, waits = ARGV[3], tonumber(ARGV[4]), ARGV[5] ~= '0'
+local found = redis.pcall('HGET', lock, owner)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+local queued, first = false, false
+if not waits then queued, first = remove(owner) end
+if found == false then
+  if first and redis.call('EXISTS', lock) == 0 then wake() end
+  return {3, nonce, now}
+end
+if not n or (tonumber(found) or 0) <= n then return {0, nonce, now} end
+if n > 0 then
+  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
+  redis.call('HSET', lock, owner, n)
+  return {1, nonce, now, -1}
+end
+redis.call('HDEL', lock, owner)
+return {1, nonce, now, wake()}

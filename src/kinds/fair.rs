@@ -1,0 +1,95 @@
+//! The fair lock (Redisson's `getFairLock`) and the non-reentrant one (`getNonReentrantFairLock`): first come, first served,
+//! by a queue on the server. Rule 17 of docs/PROTOCOL.md.
+
+use crate::backend::Script;
+use crate::error::QueryError;
+use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts};
+use crate::kind::{script, Kind, Sealed, Table};
+use crate::kinds::reentrant::REENTRANT;
+use crate::lock::Lock;
+
+/// A script with all that belongs to the queue.
+macro_rules! queue_script {
+    ($file:literal) => {
+        script!($file after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel])
+    };
+}
+
+static FAIR: Table = Table {
+    name: "fair",
+    acquire: queue_script!("fair/acquire"),
+    release: queue_script!("fair/release"),
+    // The next one may be another process's.
+    hand_over: None,
+    renew: script!("fair/renew", [Key, Queue, Timeouts]),
+    settle: queue_script!("fair/settle"),
+    extend: queue_script!("fair/extend"),
+    force: queue_script!("fair/force"),
+    refresh: Some(queue_script!("fair/refresh")),
+    ..REENTRANT
+};
+
+static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false, ..FAIR };
+
+static PLACE: &Script = queue_script!("fair/place");
+
+/// The kind of [`Locks::fair_lock`](crate::Locks::fair_lock). Every waiter of every process has a place of its own in a queue on
+/// the server, from its first attempt on, and only the first of the queue gets the lock. An owner that enters again does not
+/// queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody waits. A waiter that is cancelled or at its
+/// limit leaves the queue; one that died costs the next 3 s. It costs more than [`Locks::lock`](crate::Locks::lock): each
+/// hand-over is a release, a message and an acquire.
+///
+/// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look at the queue.
+#[derive(Debug, Clone, Copy)]
+pub enum Fair {}
+
+impl Sealed for Fair {
+    const TABLE: &'static Table = &FAIR;
+}
+
+impl Kind for Fair {}
+
+/// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is an error at
+/// once.
+#[derive(Debug, Clone, Copy)]
+pub enum NonReentrantFair {}
+
+impl Sealed for NonReentrantFair {
+    const TABLE: &'static Table = &NON_REENTRANT_FAIR;
+}
+
+impl Kind for NonReentrantFair {}
+
+/// The kinds that have a queue on the server.
+pub trait Queued: Kind {}
+
+impl Queued for Fair {}
+
+impl Queued for NonReentrantFair {}
+
+impl<K: Queued> Lock<K> {
+    /// How many waiters of all processes are in the queue. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn queue_len(&self) -> Result<u64, QueryError> {
+        let answer = self.query(PLACE).await?;
+        Ok(answer.int(0).and_then(|length| u64::try_from(length).ok()).unwrap_or_default())
+    }
+
+    /// How many are before this owner in the queue; `None` when it is not in it. A task that waits can't ask: ask by a handle
+    /// that is [`owned_by`](Lock::owned_by) the same owner. One script, which writes nothing and reads the queue up to there.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn queue_position(&self) -> Result<Option<u64>, QueryError> {
+        let answer = self.query(PLACE).await?;
+        Ok(answer.int(1).and_then(|place| u64::try_from(place).ok()))
+    }
+}

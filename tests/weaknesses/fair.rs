@@ -1,0 +1,422 @@
+//! 6.D, 3.4.c and 6.C.7: the fair lock.
+
+use std::sync::{Arc, Mutex};
+
+use lockson::{FairLock, Locks, Owner, UnlockError};
+use tokio::time::Instant;
+
+use crate::support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
+use crate::{connect, ms, secs, short};
+
+async fn raw() -> Raw {
+    Raw::connect(Server::shared().port()).await
+}
+
+fn queue(name: &str) -> String {
+    format!("redisson_lock_queue:{{{name}}}")
+}
+
+fn timeouts(name: &str) -> String {
+    format!("redisson_lock_timeout:{{{name}}}")
+}
+
+async fn waiting(raw: &mut Raw, name: &str) -> Vec<String> {
+    raw.must(&["LRANGE", &queue(name), "0", "-1"]).await.texts()
+}
+
+async fn until_queued(name: &str, count: usize) {
+    let mut raw = raw().await;
+    eventually(secs(20), "the waiters are in the queue", async || waiting(&mut raw, name).await.len() == count).await;
+}
+
+async fn now(raw: &mut Raw) -> i64 {
+    let time = raw.must(&["TIME"]).await.texts();
+    time[0].parse::<i64>().unwrap() * 1000 + time[1].parse::<i64>().unwrap() / 1000
+}
+
+async fn score(raw: &mut Raw, name: &str, owner: &str) -> i64 {
+    raw.must(&["ZSCORE", &timeouts(name), owner]).await.text().parse().unwrap()
+}
+
+async fn enqueue_by_hand(raw: &mut Raw, name: &str, owner: &str, score: i64) {
+    raw.must(&["ZADD", &timeouts(name), &score.to_string(), owner]).await;
+    raw.must(&["RPUSH", &queue(name), owner]).await;
+}
+
+fn fair(locks: &Locks, name: &str, owner: &str) -> FairLock {
+    locks.fair_lock(name).owned_by(&Owner::named(owner).unwrap())
+}
+
+/// One waiter behind a dead head sent 14,147 scripts a second there, until the head's score had passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_1_a_dead_head_is_not_spun_on() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let (name, mut raw) = (unique("6d1"), server.raw().await);
+    let dead = now(&mut raw).await + 900_000;
+    // It hears its messages, and does nothing.
+    let _listener = server.raw().await.subscribe(&format!("redisson_lock__channel:{{{name}}}:java:1")).await;
+    enqueue_by_hand(&mut raw, &name, "java:1", dead).await;
+    server.reset_stats();
+    let began = Instant::now();
+    let guard = patient("the head is dropped", fair(&locks, &name, "w").guard()).await.unwrap();
+    let (took, scripts) = (began.elapsed(), server.calls("evalsha"));
+    println!("{scripts} scripts in {took:?}");
+    assert!(scripts <= 24 && took < secs(9), "{scripts} scripts in {took:?}");
+    guard.unlock().await.unwrap();
+}
+
+/// A head that was told and gave up at that moment left the next asleep there: 94 of 249.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_2_a_give_up_is_passed_on() {
+    let (a, b) = (connect(short()).await, connect(short()).await);
+    for round in 0..soak(250) as u64 {
+        let name = unique("6d2");
+        let guard = fair(&a, &name, "holder").guard().await.unwrap();
+        let impatient = fair(&b, &name, "impatient");
+        let first = tokio::spawn(async move {
+            if let Some(guard) = impatient.acquire().wait(ms(60)).guard().await.unwrap() {
+                guard.unlock().await.unwrap();
+            }
+        });
+        until_queued(&name, 1).await;
+        let lasting = fair(&a, &name, "lasting");
+        let second = tokio::spawn(async move { lasting.guard().await.unwrap().unlock().await.unwrap() });
+        // Swept around the limit.
+        tokio::time::sleep(ms(40 + round % 30)).await;
+        let began = Instant::now();
+        guard.unlock().await.unwrap();
+        first.await.unwrap();
+        patient("the lasting waiter", second).await.unwrap();
+        assert!(began.elapsed() < ms(2500), "{:?}", began.elapsed());
+    }
+}
+
+/// A hold that outlived the scores had its live waiters dropped there, and the order was lost: 4 of 4.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_3_no_live_waiter_is_dropped_however_long_the_hold() {
+    let (a, b) = (connect(short()).await, connect(short()).await);
+    let (name, mut raw) = (unique("6d3"), raw().await);
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..4 {
+        let (lock, served) =
+            (fair(if number % 2 == 0 { &a } else { &b }, &name, &format!("w{number}")), served.clone());
+        tasks.push(tokio::spawn(async move {
+            let guard = lock.guard().await.unwrap();
+            served.lock().unwrap().push(number);
+            guard.unlock().await.unwrap();
+        }));
+        until_queued(&name, number + 1).await;
+    }
+    let owners = waiting(&mut raw, &name).await;
+    // As if the hold had lasted for so long: within a poll the head is safe again.
+    for owner in &owners {
+        let past = (now(&mut raw).await + 1_500).to_string();
+        raw.must(&["ZADD", &timeouts(&name), &past, owner]).await;
+    }
+    tokio::time::sleep(ms(1_200)).await;
+    assert!(score(&mut raw, &name, &owners[0]).await > now(&mut raw).await + 290_000);
+    assert_eq!(waiting(&mut raw, &name).await, owners);
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        patient("served", task).await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3]);
+}
+
+/// A waiter that came during a lease of an hour kept the hour: its death would have blocked all for so long.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_5_the_residue_of_a_long_lease_blocks_nobody() {
+    let (a, b) = (connect(short()).await, connect(short()).await);
+    let (name, mut raw) = (unique("6d5"), raw().await);
+    assert!(fair(&a, &name, "holder").acquire().lease(secs(3600)).await.unwrap());
+    let dead = fair(&b, &name, "dead");
+    let task = tokio::spawn(async move { dead.guard().await });
+    until_queued(&name, 1).await;
+    let owner = waiting(&mut raw, &name).await.remove(0);
+    assert!(score(&mut raw, &name, &owner).await <= now(&mut raw).await + 3_600_000);
+    let next = fair(&a, &name, "next");
+    let next = tokio::spawn(async move { next.guard().await });
+    until_queued(&name, 2).await;
+    // It leaves no trace of having left: its entry is there again.
+    task.abort();
+    until_queued(&name, 1).await;
+    let hour = now(&mut raw).await + 3_600_000;
+    raw.must(&["ZADD", &timeouts(&name), &hour.to_string(), &owner]).await;
+    raw.must(&["LPUSH", &queue(&name), &owner]).await;
+    let began = Instant::now();
+    fair(&a, &name, "holder").unlock().await.unwrap();
+    patient("the next", next).await.unwrap().unwrap().unlock().await.unwrap();
+    println!("{:?}", began.elapsed());
+    assert!(began.elapsed() < secs(6), "{:?}", began.elapsed());
+}
+
+/// Java takes its own wait off every score at its acquisition: a score of now + 60 s became now - 240 s there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_8_a_java_acquisition_prunes_nobody() {
+    let locks = connect(short()).await;
+    let (name, mut raw) = (unique("6d8"), raw().await);
+    let guard = fair(&locks, &name, "holder").guard().await.unwrap();
+    let start = now(&mut raw).await;
+    enqueue_by_hand(&mut raw, &name, "java:1", start + 300_000).await;
+    let mut tasks = Vec::new();
+    for number in 0..3 {
+        let lock = fair(&locks, &name, &format!("w{number}"));
+        tasks.push(tokio::spawn(async move { lock.guard().await.unwrap().unlock().await.unwrap() }));
+        until_queued(&name, number + 2).await;
+    }
+    // The holder goes and java:1 takes it, in one step: what its script does.
+    let java = "redis.call('DEL', KEYS[1]) redis.call('LPOP', KEYS[2]) redis.call('ZREM', KEYS[3], 'java:1') \
+                for _, m in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do redis.call('ZINCRBY', KEYS[3], -300000, m) end \
+                redis.call('HSET', KEYS[1], 'java:1', 1) return redis.call('PEXPIRE', KEYS[1], 30000)";
+    raw.must(&["EVAL", java, "3", &name, &queue(&name), &timeouts(&name)]).await;
+    let owners = waiting(&mut raw, &name).await;
+    assert_eq!(owners.len(), 3);
+    for (place, owner) in owners.iter().enumerate() {
+        let ahead = score(&mut raw, &name, owner).await - start;
+        assert!(ahead >= 300_000 * (place as i64 + 1) - 1_000, "{place}: {ahead}");
+    }
+    assert!(guard.unlock().await.is_err());
+    raw.must(&["DEL", &name]).await;
+    for task in tasks {
+        patient("served", task).await.unwrap();
+    }
+}
+
+/// The waiter of a killed client held up a live one behind it for 11.7 s there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_d_9_a_killed_client_costs_three_seconds() {
+    let a = connect(short()).await;
+    let name = unique("6d9");
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let killed = std::thread::spawn({
+        let name = name.clone();
+        move || {
+            // Its runtime goes with all its tasks; nothing of it says goodbye.
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let locks = runtime.block_on(connect(short()));
+            for number in 0..3 {
+                let lock = fair(&locks, &name, &format!("killed{number}"));
+                runtime.spawn(async move { lock.guard().await });
+            }
+            runtime.block_on(until_queued(&name, 3));
+            std::mem::forget(locks);
+            runtime.shutdown_background();
+        }
+    });
+    tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap();
+    let next = fair(&a, &name, "next");
+    let next = tokio::spawn(async move { next.guard().await });
+    until_queued(&name, 4).await;
+    let began = Instant::now();
+    guard.unlock().await.unwrap();
+    patient("the next", next).await.unwrap().unwrap().unlock().await.unwrap();
+    println!("{:?}", began.elapsed());
+    assert!(began.elapsed() < ms(4_500), "{:?}", began.elapsed());
+}
+
+/// An interrupted waiter stayed in the queue there, and the free lock was not given to the one behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_3_4_c_an_interrupted_waiter_leaves_the_queue() {
+    let (a, b) = (connect(short()).await, connect(short()).await);
+    let name = unique("34c");
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let (limited, endless) = (fair(&b, &name, "limited"), fair(&b, &name, "endless"));
+    let first = tokio::spawn(async move { limited.acquire().wait(secs(100)).await });
+    until_queued(&name, 1).await;
+    let second = tokio::spawn(async move { endless.lock().await });
+    until_queued(&name, 2).await;
+    let lasting = fair(&a, &name, "lasting");
+    let lasting = tokio::spawn(async move { lasting.guard().await });
+    until_queued(&name, 3).await;
+    first.abort();
+    second.abort();
+    until_queued(&name, 1).await;
+    let began = Instant::now();
+    guard.unlock().await.unwrap();
+    patient("the lasting one", lasting).await.unwrap().unwrap().unlock().await.unwrap();
+    assert!(began.elapsed() < secs(2), "{:?}", began.elapsed());
+}
+
+/// The same while its attempt is under way: the copy reaches the server when its waiter has gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
+    let proxy = Proxy::start(Server::shared().port());
+    let a = connect(Locks::builder()).await;
+    let b = Locks::builder().command_timeout(ms(1500)).connect(&proxy.url()).await.unwrap();
+    let (name, mut raw) = (unique("34cheld"), raw().await);
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let held = proxy.hold_back(1, Filter::Script.with(&name));
+    let gone = fair(&b, &name, "gone");
+    let task = tokio::spawn(async move { gone.lock().await });
+    held.wait_for(1).await;
+    task.abort();
+    held.release().await;
+    until_queued(&name, 1).await;
+    eventually(secs(10), "the entry is swept", async || waiting(&mut raw, &name).await.is_empty()).await;
+    guard.unlock().await.unwrap();
+    assert!(fair(&a, &name, "next").try_lock().await.unwrap());
+}
+
+/// The answer to an enqueue is lost: asked again, and queued once.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_b_1s_a_lost_reply_queues_once() {
+    let proxy = Proxy::start(Server::shared().port());
+    let a = connect(short()).await;
+    let b = short().connect(&proxy.url()).await.unwrap();
+    let (name, mut raw) = (unique("6b1sfair"), raw().await);
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    let lock = fair(&b, &name, "w");
+    let task = tokio::spawn(async move { lock.guard().await });
+    cut.done().await;
+    tokio::time::sleep(ms(300)).await;
+    assert_eq!(waiting(&mut raw, &name).await.len(), 1);
+    // And so is the answer to the acquisition.
+    let cut = proxy.cut_after(1, Filter::Script.with(&name));
+    guard.unlock().await.unwrap();
+    let guard = patient("it gets the lock", task).await.unwrap().unwrap();
+    cut.done().await;
+    assert_eq!(raw.must(&["HVALS", &name]).await.texts(), ["1"]);
+    assert_eq!(waiting(&mut raw, &name).await.len(), 0);
+    guard.unlock().await.unwrap();
+    eventually(secs(5), "nothing is left", async || !raw.exists(&name).await).await;
+    tokio::time::sleep(ms(600)).await;
+    assert!(!raw.exists(&name).await && waiting(&mut raw, &name).await.is_empty());
+}
+
+/// The unlock of a hold that had expired returned as if nothing had been there.
+#[tokio::test(flavor = "multi_thread")]
+async fn id_6_c_7_an_expired_unlock_is_said() {
+    let locks = connect(short()).await;
+    let name = unique("6c7");
+    let lock = locks.fair_lock(&name);
+    lock.lock().await.unwrap();
+    raw().await.must(&["DEL", &name]).await;
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+}
+
+/// At each turn the one that the server's queue has at its head is served, whoever goes away meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_is_the_queues_over_three_clients() {
+    let (seed, rounds) = (seed(), soak(1_000).max(200));
+    let mut rng = Rng::new(seed);
+    let clients = [connect(Locks::builder()).await, connect(Locks::builder()).await, connect(Locks::builder()).await];
+    let (name, mut raw) = (unique("soak"), raw().await);
+    let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
+    let (mut failures, mut cancelled, mut number) = (0, 0, 0);
+    let mut tasks: Vec<(String, tokio::task::JoinHandle<()>)> = Vec::new();
+    let mut guard = fair(&clients[0], &name, "holder").guard().await.unwrap();
+    for _ in 0..rounds {
+        while tasks.len() < 8 {
+            let client = &clients[rng.below(3) as usize];
+            let (lock, told) = (fair(client, &name, &number.to_string()), told.clone());
+            let owner = format!("{}:named-{number}", client.client_id());
+            number += 1;
+            let field = owner.clone();
+            let task = tokio::spawn(async move {
+                let guard = lock.guard().await.unwrap();
+                let _ = told.send((field, guard));
+            });
+            tasks.push((owner, task));
+        }
+        until_queued(&name, 8).await;
+        while tasks.len() > 2 && rng.chance(0.2) {
+            let (owner, task) = tasks.remove(rng.below(tasks.len() as u64) as usize);
+            task.abort();
+            cancelled += 1;
+            eventually(secs(5), "it leaves", async || !waiting(&mut raw, &name).await.contains(&owner)).await;
+        }
+        let expected = waiting(&mut raw, &name).await.remove(0);
+        let (released, next) = tokio::join!(guard.unlock(), patient("a hand-over", served.recv()));
+        released.unwrap();
+        let (owner, next) = next.unwrap();
+        if owner != expected {
+            failures += 1;
+            println!("{owner} in place of {expected}");
+        }
+        guard = next;
+        tasks.retain(|(other, _)| *other != owner);
+    }
+    for (_, task) in &tasks {
+        task.abort();
+    }
+    guard.unlock().await.unwrap();
+    until_queued(&name, 0).await;
+    println!("{cancelled} cancelled");
+    report("fair hand-overs", rounds, rounds, failures, seed);
+}
+
+/// Redisson subtracts from all at each acquisition and reads all at each give-up.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_of_a_script_does_not_grow_with_the_queue() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let mut raw = server.raw().await;
+    let mut table = Vec::new();
+    for length in [10_u64, 1_000, 10_000] {
+        let name = unique("load");
+        let start = now(&mut raw).await;
+        let fill = "for i = 1, ARGV[1] do local o = 'java:' .. i redis.call('RPUSH', KEYS[1], o) \
+                    redis.call('ZADD', KEYS[2], ARGV[2] + i * 300000, o) end return 1";
+        raw.must(&["EVAL", fill, "2", &queue(&name), &timeouts(&name), &length.to_string(), &start.to_string()]).await;
+        let rounds = 50_u64;
+        let mut calls = 0;
+        let mut spent = 0;
+        for _ in 0..rounds {
+            // Its own entry is put in front, so that it is the next.
+            let field = format!("{}:named-me", locks.client_id());
+            raw.must(&["LPUSH", &queue(&name), &field]).await;
+            raw.must(&["ZADD", &timeouts(&name), &(start + 300_000).to_string(), &field]).await;
+            server.reset_stats();
+            let lock = fair(&locks, &name, "me");
+            lock.lock().await.unwrap();
+            lock.unlock().await.unwrap();
+            let stats = server.stats();
+            spent += stats.get("evalsha").map_or(0, |stat| stat.1);
+            calls += stats.iter().filter(|(name, _)| !name.contains("config")).map(|(_, stat)| stat.0).sum::<u64>();
+        }
+        println!("{length} waiters: {} us and {} calls an acquire and release", spent / rounds, calls / rounds);
+        table.push((calls / rounds, spent / rounds));
+    }
+    let (few, many) = (table[0].0, table[2].0);
+    // At 10 there is a pass of 10 each 10 acquisitions; at 10,000 one each 10,000.
+    assert!(many <= few * 2 && many < 60, "{table:?}");
+}
+
+/// All that a crowd of one process asks of the server, and what it costs to go away from the middle.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_asks_little_and_leaves() {
+    let server = Server::start();
+    let (a, b) = (Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap());
+    let (name, mut raw, count) = (unique("crowd"), server.raw().await, soak(10_000));
+    let guard = fair(&a, &name, "holder").guard().await.unwrap();
+    let tasks: Vec<_> = (0..count)
+        .map(|number| {
+            let lock = fair(&b, &name, &number.to_string());
+            tokio::spawn(async move { lock.guard().await.unwrap().unlock().await.unwrap() })
+        })
+        .collect();
+    let queued = async |raw: &mut Raw| raw.must(&["LLEN", &queue(&name)]).await.int();
+    eventually(secs(60), "all are queued", async || queued(&mut raw).await == count as i64).await;
+    eventually(secs(60), "all subscribe", async || b.health().subscriptions == count).await;
+    tokio::time::sleep(secs(2)).await;
+    server.reset_stats();
+    let span = soak(400) as u64 / 10;
+    tokio::time::sleep(secs(span)).await;
+    let scripts = server.calls("evalsha");
+    println!("{count} wait: {scripts} scripts in {span} s");
+    assert!(scripts <= 20 * span, "{scripts}");
+    server.reset_stats();
+    for task in &tasks {
+        task.abort();
+    }
+    eventually(secs(60), "all leave", async || queued(&mut raw).await == 0).await;
+    let stats = server.stats();
+    let (calls, spent) = stats.get("evalsha").copied().unwrap_or_default();
+    println!("{calls} scripts to leave, {} us each", spent / calls.max(1));
+    assert!(calls <= count as u64 + 10);
+    guard.unlock().await.unwrap();
+}
