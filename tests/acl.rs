@@ -29,6 +29,12 @@ fn fenced() -> Vec<&'static str> {
     words("+get ").into_iter().chain(["+get"]).collect()
 }
 
+/// What a read/write lock needs besides, and what it works without: then it is not woken, its writers don't go first.
+fn read_write() -> [Vec<&'static str>; 2] {
+    let rights = |first| words(&format!("{first} ")).into_iter().chain([first]).collect();
+    [rights("+hlen"), rights("+zadd")]
+}
+
 /// Gives the user these rights, and only these, on a server that knows no script.
 async fn grant(server: &Server, words: &[&str]) {
     let mut raw = server.raw().await;
@@ -126,6 +132,59 @@ async fn a_fenced_lock_needs_its_own_rights() {
             (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
         assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
+    }
+}
+
+/// Every script of both sides, with a writer that waits for readers, and a reader that waits for it.
+async fn read_and_write(url: &str) -> Outcome {
+    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
+    let (lock, rival) = (one.read_write_lock("acl"), other.read_write_lock("acl"));
+    let guard = lock.read().guard().await?;
+    lock.read().lock().await?;
+    guard.verify().await?;
+    guard.extend(Duration::from_secs(1)).await?;
+    assert_eq!(rival.read().holders().await?.len(), 1);
+    let writer = tokio::spawn({
+        let write = rival.write();
+        async move { write.guard().await }
+    });
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(guard.is_valid(), "it was not renewed");
+    lock.read().unlock().await?;
+    guard.unlock().await?;
+    let writer = writer.await??;
+    writer.extend(Duration::from_secs(1)).await?;
+    let reader = tokio::spawn({
+        let read = lock.read();
+        async move { read.guard().await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    writer.unlock().await?;
+    reader.await??.unlock().await?;
+    lock.write().lock().await?;
+    assert!(rival.write().is_locked().await?);
+    assert!(rival.write().force_unlock().await?);
+    rival.read().lock().await?;
+    assert!(lock.read().force_unlock().await?);
+    one.shutdown(Duration::from_secs(5)).await?;
+    Ok(other.shutdown(Duration::from_secs(5)).await?)
+}
+
+#[tokio::test]
+async fn a_read_write_lock_needs_its_own_rights() {
+    let server = Server::start();
+    let (rule, [needed, optional]) = (rule(), read_write());
+    let with = |more: &[&'static str]| rule.iter().chain(more).copied().collect::<Vec<_>>();
+    grant(&server, &with(&[&needed[..], &optional[..]].concat())).await;
+    read_and_write(&server.url()).await.unwrap();
+    grant(&server, &with(&needed)).await;
+    read_and_write(&server.url()).await.unwrap();
+    for left_out in &needed {
+        let own: Vec<_> = needed.iter().chain(&optional).copied().filter(|right| right != left_out).collect();
+        grant(&server, &with(&own)).await;
+        let outcome = tokio::time::timeout(Duration::from_secs(10), read_and_write(&server.url())).await;
+        assert!(!matches!(outcome, Ok(Ok(()))), "it does without {left_out}");
+        server.raw().await.must(&["FLUSHALL"]).await;
     }
 }
 

@@ -195,6 +195,7 @@ mod read {
         the_layout_of_readers_and_writers_is_redissons,
         late_and_repeated_copies_of_both_sides,
         an_upgrade_is_refused_at_once,
+        a_dropped_guard_is_no_upgrade,
         a_release_of_the_write_hold_keeps_the_read_holds,
         a_reader_whose_lease_ended_stops_counting,
         a_reader_is_renewed_with_its_keys,

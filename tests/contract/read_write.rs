@@ -188,6 +188,20 @@ pub async fn an_upgrade_is_refused_at_once(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// Its release comes before its owner's next acquisition, on the other side too.
+pub async fn a_dropped_guard_is_no_upgrade(case: Case) {
+    let lock = case.client().await.read_write_lock(&case.name);
+    let (read, write) = (reader(&lock, "o"), lock.write().owned_by(&named("o")));
+    for _ in 0..20 {
+        drop(read.guard().await.unwrap());
+        let guard = write.acquire().wait(ms(0)).guard().await.unwrap().expect("its own read guard is gone");
+        drop(guard);
+        assert!(read.try_lock().await.unwrap());
+        read.unlock().await.unwrap();
+    }
+    assert!(case.is_free().await);
+}
+
 pub async fn a_release_of_the_write_hold_keeps_the_read_holds(case: Case) {
     let (a, b) = (case.client().await.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
     let (read, write) = (reader(&a, "o"), a.write().owned_by(&named("o")));
