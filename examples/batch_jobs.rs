@@ -1,4 +1,5 @@
-//! Batch jobs of several processes share one machine, in the order in which they were submitted: a fair lock is their queue.
+//! Batch jobs of several processes share one machine, in the order in which they were submitted: a fair lock is their
+//! queue.
 //!
 //! ```sh
 //! cargo run --example batch_jobs --features embedded

@@ -1,5 +1,5 @@
-//! Those of this process who wait in the server's queue for one lock: which owner is the first there, and which are due to say
-//! that they still wait. Rule 17 of docs/PROTOCOL.md.
+//! Those of this process who wait in the server's queue for one lock: which owner is the first there, and which are due
+//! to say that they still wait. Rule 17 of docs/PROTOCOL.md.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Waiting in a queue that the server keeps: every waiter asks for its own place, and hears of its turn on its own channel.
-//! Rule 17 of docs/PROTOCOL.md.
+//! Waiting in a queue that the server keeps: every waiter asks for its own place, and hears of its turn on its own
+//! channel. Rule 17 of docs/PROTOCOL.md.
 
 use std::pin::pin;
 use std::sync::Arc;

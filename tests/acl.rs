@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
-use lockson::{Builder, ConnectError, Locks, Owner, ReentrantLock, Refused};
+use lockson::{Builder, ConnectError, FairLock, LockError, Locks, Owner, ReentrantLock, Refused};
 use support::Server;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -33,6 +35,11 @@ fn fenced() -> Vec<&'static str> {
 fn read_write() -> [Vec<&'static str>; 2] {
     let rights = |first| words(&format!("{first} ")).into_iter().chain([first]).collect();
     [rights("+hlen"), rights("+zadd")]
+}
+
+/// What a fair lock needs besides.
+fn fair() -> Vec<&'static str> {
+    words("+hmget ").into_iter().chain(["+hmget"]).collect()
 }
 
 /// Gives the user these rights, and only these, on a server that knows no script.
@@ -185,6 +192,79 @@ async fn a_read_write_lock_needs_its_own_rights() {
         let outcome = tokio::time::timeout(Duration::from_secs(10), read_and_write(&server.url())).await;
         assert!(!matches!(outcome, Ok(Ok(()))), "it does without {left_out}");
         server.raw().await.must(&["FLUSHALL"]).await;
+    }
+}
+
+/// The commands that the scripts of this folder call.
+fn called(folder: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder)).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for call in ["redis.call('", "redis.pcall('"] {
+            let commands = text.split(call).skip(1).map(|rest| rest.split('\'').next().unwrap().to_lowercase());
+            found.extend(commands.map(|command| format!("+{command}")));
+        }
+    }
+    found
+}
+
+/// Every script of the fair lock but its refresh, which comes after 20 s.
+async fn fair_work(url: &str) -> Outcome {
+    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
+    let lock = |locks: &Locks, name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
+    let guard = lock(&one, "a").guard().await?;
+    guard.extend(Duration::from_secs(1)).await?;
+    let wait = |lock: FairLock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) });
+    let mut tasks = vec![];
+    for (place, (locks, name)) in [(&one, "b"), (&other, "c"), (&one, "d"), (&other, "e")].into_iter().enumerate() {
+        tasks.push(wait(lock(locks, name)));
+        while lock(locks, name).queue_position().await? != Some(place as u64) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    // One leaves from within the queue.
+    tasks.remove(2).abort();
+    while lock(&other, "a").queue_len().await? != 3 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(guard.is_valid(), "it was not renewed");
+    guard.unlock().await?;
+    for task in tasks {
+        task.await??;
+    }
+    lock(&one, "a").lock().await?;
+    assert!(lock(&other, "a").force_unlock().await?);
+    other.shutdown(Duration::from_secs(5)).await?;
+    Ok(one.shutdown(Duration::from_secs(5)).await?)
+}
+
+#[tokio::test]
+async fn a_fair_lock_needs_its_own_rights() {
+    let (rule, fair) = (rule(), fair());
+    let commands = |words: &[&str]| -> BTreeSet<String> {
+        words.iter().filter(|word| word.starts_with('+')).map(|word| (*word).to_owned()).collect()
+    };
+    let own = &called("fair") - &commands(&rule);
+    assert_eq!(own, commands(&fair), "what the scripts call, and what the docs grant");
+
+    let server = Server::start();
+    let mut raw = server.raw().await;
+    grant(&server, &[&rule[..], &fair].concat()).await;
+    raw.must(&["ACL", "LOG", "RESET"]).await;
+    fair_work(&server.url()).await.unwrap();
+    // Some calls stand under pcall, and would be missed in silence.
+    let refused: Vec<_> = raw.must(&["ACL", "LOG"]).await.list();
+    assert!(refused.is_empty(), "{refused:?}");
+    assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0);
+
+    for left_out in fair.iter().filter(|word| word.starts_with('~')) {
+        let rest = fair.iter().filter(|word| *word != left_out);
+        grant(&server, &rule.iter().chain(rest).copied().collect::<Vec<_>>()).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        let error = locks.fair_lock("acl").guard().await.map(drop).unwrap_err();
+        assert!(matches!(error, LockError::Refused { .. }), "without {left_out}: {error}");
+        assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0, "without {left_out}");
     }
 }
 

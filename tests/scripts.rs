@@ -11,6 +11,8 @@ struct Script {
     path: String,
     header: String,
     body: String,
+    /// What stands before it beside `lua/begin.lua`: `begin.lua` of its folder, if its header says "KEYS as" that.
+    shared: Option<Box<Script>>,
 }
 
 impl Script {
@@ -20,12 +22,32 @@ impl Script {
         let header: Vec<&str> = text.lines().take_while(in_header).map(|line| line[2..].trim()).collect();
         let body: Vec<&str> = text.lines().skip_while(in_header).map(without_comment).collect();
         let path = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
-        Script { path, header: header.join("\n"), body: body.join("\n") }
+        let mut script = Script { path, header: header.join("\n"), body: body.join("\n"), shared: None };
+        let shared = script.header.lines().find_map(|line| line.strip_prefix("KEYS as "));
+        script.shared = shared.map(|other| Box::new(Script::read(&root().join(other))));
+        script
+    }
+
+    /// The indices in the header: its own, and for KEYS those of what it shares.
+    fn listed(&self, table: &str) -> BTreeSet<String> {
+        match &self.shared {
+            Some(shared) if table == "KEYS" => {
+                let own = indices(&self.body, table);
+                assert!(own.is_empty(), "{}: its KEYS are named in {}: {own:?}", self.path, shared.path);
+                shared.listed(table)
+            }
+            _ => indices(&self.header, table),
+        }
+    }
+
+    fn used(&self, table: &str) -> BTreeSet<String> {
+        let shared = self.shared.iter().flat_map(|shared| indices(&shared.body, table));
+        indices(&self.body, table).into_iter().chain(shared).collect()
     }
 
     /// The names of keys in the body: `local lock, channel = KEYS[1], KEYS[2]` and `for i, lock in ipairs(KEYS)`.
     fn key_names(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
+        let mut names = self.shared.as_ref().map(|shared| shared.key_names()).unwrap_or_default();
         for line in self.body.lines().map(str::trim) {
             if let Some((left, right)) = line.strip_prefix("local ").and_then(|line| line.split_once(" = ")) {
                 let is_key = |value: &str| {
@@ -46,7 +68,7 @@ impl Script {
         let returns: Vec<&str> = self.header.lines().skip_while(|line| !line.starts_with("Returns ")).collect();
         let mut found = statuses(&returns.join(" "));
         if let Some(rest) = returns.first().and_then(|line| line.strip_prefix("Returns as ")) {
-            let other = rest.split([',', ' ', ';']).next().unwrap();
+            let other = rest.split([',', ' ', ';']).next().unwrap().trim_end_matches('.');
             found.extend(all.iter().find(|script| script.path == other).expect(other).documented(all));
         }
         found
@@ -116,7 +138,7 @@ fn a_header_begins_with_the_name_and_says_what_the_script_is_for() {
 fn a_header_lists_the_keys_and_arguments_that_the_script_uses() {
     for script in scripts() {
         for table in ["KEYS", "ARGV"] {
-            let (listed, used) = (indices(&script.header, table), indices(&script.body, table));
+            let (listed, used) = (script.listed(table), script.used(table));
             assert_eq!(listed, used, "{}: {table} in the header, and in the body", script.path);
             let numbers: BTreeSet<usize> = used.iter().filter_map(|index| index.parse().ok()).collect();
             let first = if table == "ARGV" { 3 } else { 1 };

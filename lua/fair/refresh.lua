@@ -1,6 +1,6 @@
 -- fair/refresh.lua: many waiters of one process are still there.
 -- KEYS as fair/begin.lua
--- ARGV[3 ..] owner of each
+-- ARGV[i] owner of each, for i from 3 on
 -- Returns {1, nonce, now, v1 .. vn}: 1 queued, 0 not; {4, nonce, now, error} another type.
 -- Redisson: has none: a score that is never refreshed passes, and the waiter is dropped alive.
 local wrong = redis.pcall('ZCARD', timeouts)

@@ -1,5 +1,5 @@
 -- fair/renew.lua: lengthen the leases of many holds, and keep Java from dropping the heads of their queues. Creates nothing.
--- KEYS[3i - 2] lock  hash, KEYS[3i - 1] queue  list, KEYS[3i] timeouts  zset: of hold i, as in fair/begin.lua
+-- KEYS in threes: KEYS[3i - 2] lock  hash, KEYS[3i - 1] queue  list, KEYS[3i] timeouts  zset: of hold i, as in fair/begin.lua
 -- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
 -- Redisson: FairLock's renewal is the plain lock's. Differs: as reentrant/renew.lua; there a long hold has live waiters dropped.

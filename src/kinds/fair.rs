@@ -1,5 +1,5 @@
-//! The fair lock (Redisson's `getFairLock`) and the non-reentrant one (`getNonReentrantFairLock`): first come, first served,
-//! by a queue on the server. Rule 17 of docs/PROTOCOL.md.
+//! The fair lock (Redisson's `getFairLock`) and the non-reentrant one (`getNonReentrantFairLock`): first come, first
+//! served, by a queue on the server. Rule 17 of docs/PROTOCOL.md.
 
 use crate::backend::Script;
 use crate::error::QueryError;
@@ -33,13 +33,14 @@ static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false,
 
 static PLACE: &Script = queue_script!("fair/place");
 
-/// The kind of [`Locks::fair_lock`](crate::Locks::fair_lock). Every waiter of every process has a place of its own in a queue on
-/// the server, from its first attempt on, and only the first of the queue gets the lock. An owner that enters again does not
-/// queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody waits. A waiter that is cancelled or at its
-/// limit leaves the queue; one that died costs the next 3 s. It costs more than [`Locks::lock`](crate::Locks::lock): each
-/// hand-over is a release, a message and an acquire.
+/// The kind of [`Locks::fair_lock`](crate::Locks::fair_lock). Every waiter of every process has a place of its own in a
+/// queue on the server, from its first attempt on, and only the first of the queue gets the lock. An owner that enters
+/// again does not queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody waits. A waiter that
+/// is cancelled or at its limit leaves the queue; one that died costs the next 3 s. It costs more than
+/// [`Locks::lock`](crate::Locks::lock): each hand-over is a release, a message and an acquire.
 ///
-/// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look at the queue.
+/// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look at
+/// the queue.
 #[derive(Debug, Clone, Copy)]
 pub enum Fair {}
 
@@ -49,8 +50,8 @@ impl Sealed for Fair {
 
 impl Kind for Fair {}
 
-/// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is an error at
-/// once.
+/// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is
+/// an error at once.
 #[derive(Debug, Clone, Copy)]
 pub enum NonReentrantFair {}
 
@@ -80,8 +81,9 @@ impl<K: Queued> Lock<K> {
         Ok(answer.int(0).and_then(|length| u64::try_from(length).ok()).unwrap_or_default())
     }
 
-    /// How many are before this owner in the queue; `None` when it is not in it. A task that waits can't ask: ask by a handle
-    /// that is [`owned_by`](Lock::owned_by) the same owner. One script, which writes nothing and reads the queue up to there.
+    /// How many are before this owner in the queue; `None` when it is not in it. A task that waits can't ask: ask by a
+    /// handle that is [`owned_by`](Lock::owned_by) the same owner. One script, which writes nothing and reads the queue
+    /// up to there.
     ///
     /// # Errors
     /// [`QueryError`].

@@ -169,7 +169,8 @@ async fn id_6_d_8_a_java_acquisition_prunes_nobody() {
     }
     // The holder goes and java:1 takes it, in one step: what its script does.
     let java = "redis.call('DEL', KEYS[1]) redis.call('LPOP', KEYS[2]) redis.call('ZREM', KEYS[3], 'java:1') \
-                for _, m in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do redis.call('ZINCRBY', KEYS[3], -300000, m) end \
+                for _, m in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do \
+                redis.call('ZINCRBY', KEYS[3], -300000, m) end \
                 redis.call('HSET', KEYS[1], 'java:1', 1) return redis.call('PEXPIRE', KEYS[1], 30000)";
     raw.must(&["EVAL", java, "3", &name, &queue(&name), &timeouts(&name)]).await;
     let owners = waiting(&mut raw, &name).await;
