@@ -15,6 +15,7 @@ use crate::guard::Ticket;
 use crate::hold::{Debts, Lease, Slot, State};
 use crate::kind::{Role, Table};
 use crate::line::{Mail, Place};
+use crate::owner::Owner;
 use crate::release::sweep;
 use crate::script::{Fault, Patience, Settled, Status};
 use crate::session::Core;
@@ -45,7 +46,7 @@ impl Wish {
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
         let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, self.gate()).await else {
             // What an earlier call left in doubt is still being settled, in vain.
-            let name = self.slot.line.keys.name.to_string();
+            let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
             return Err(LockError::Unreachable { name, detail });
         };
@@ -75,16 +76,24 @@ impl Wish {
         self.slot.gate.clone().lock_owned().await
     }
 
+    fn name(&self) -> String {
+        self.slot.line.keys.name.to_string()
+    }
+
+    fn owner(&self) -> Owner {
+        self.core.owner_of(&self.slot.field)
+    }
+
     /// What can be refused without asking the server.
     fn check(&self, gate: OwnedMutexGuard<Debts>) -> Result<OwnedMutexGuard<Debts>, LockError> {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
-        let name = self.slot.line.keys.name.to_string();
-        let owner = self.core.owner_of(&self.slot.field);
         let Some(hold) = self.slot.hold() else {
-            let is_upgrade = self.kind.role == Role::Write && self.holds_as_sibling();
-            return if is_upgrade { Err(LockError::Upgrade { name, owner }) } else { Ok(gate) };
+            if self.kind.role == Role::Write && self.holds_as_sibling() {
+                return Err(LockError::Upgrade { name: self.name(), owner: self.owner() });
+            }
+            return Ok(gate);
         };
         if let Some(why) = hold.lost(self.core.now()) {
             self.core.watchdog.forget(&hold);
@@ -92,14 +101,14 @@ impl Wish {
             let doubt = gate.acquire;
             let left = sweep(self.core.clone(), self.kind, self.slot.clone(), Some(gate), doubt);
             self.core.janitor.finish(left);
-            return Err(LockError::Lost { name, owner });
+            return Err(LockError::Lost { name: self.name(), owner: self.owner() });
         }
         if !self.kind.reentrant {
-            return Err(LockError::AlreadyHeld { name, owner });
+            return Err(LockError::AlreadyHeld { name: self.name(), owner: self.owner() });
         }
         let limit = self.core.settings.max_holds;
         if self.slot.count() >= limit {
-            return Err(LockError::HoldLimit { name, owner, limit });
+            return Err(LockError::HoldLimit { name: self.name(), owner: self.owner(), limit });
         }
         Ok(gate)
     }
@@ -136,15 +145,14 @@ impl Wish {
     }
 
     fn read(&self, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Result<Tried<Ticket>, LockError> {
-        let name = self.slot.line.keys.name.to_string();
         let doubt = settled.doubt;
         let answer = match settled.result {
             Ok(answer) => answer,
             Err(fault) => {
                 self.take_back(Some(gate), doubt);
                 return Err(match fault {
-                    Fault::Unreachable(detail) => LockError::Unreachable { name, detail },
-                    Fault::Refused(why) => LockError::Refused { name, why },
+                    Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
+                    Fault::Refused(why) => LockError::Refused { name: self.name(), why },
                 });
             }
         };
@@ -157,7 +165,7 @@ impl Wish {
                 let ticket = Ticket::enter(&self.core, self.kind, &self.slot, &answer, self.lease);
                 if ticket.hold.state(self.core.now()) == State::Lost {
                     let detail = "the answer took longer than the lease".to_owned();
-                    return Err(LockError::Unreachable { name, detail });
+                    return Err(LockError::Unreachable { name: self.name(), detail });
                 }
                 Ok(Tried::Won(ticket))
             }
@@ -177,11 +185,11 @@ impl Wish {
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(None, Some(doubt));
                 }
-                Err(LockError::Lost { name, owner: self.core.owner_of(&self.slot.field) })
+                Err(LockError::Lost { name: self.name(), owner: self.owner() })
             }
-            Status::WrongType(detail) => Err(LockError::WrongType { name, detail }),
-            Status::Tampered(found) => Err(LockError::Tampered { name, found }),
-            Status::Refused(why) => Err(LockError::Refused { name, why }),
+            Status::WrongType(detail) => Err(LockError::WrongType { name: self.name(), detail }),
+            Status::Tampered(found) => Err(LockError::Tampered { name: self.name(), found }),
+            Status::Refused(why) => Err(LockError::Refused { name: self.name(), why }),
         }
     }
 
