@@ -42,6 +42,10 @@ impl Answer {
         }
     }
 
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.rest
+    }
+
     pub(crate) fn text(&self, at: usize) -> Option<&str> {
         match self.rest.get(at)? {
             Item::Text(text) => Some(text),
@@ -71,16 +75,23 @@ pub(crate) struct Patience {
     started: Moment,
     outage: Duration,
     abandoned: Option<Arc<AtomicBool>>,
+    once: bool,
 }
 
 impl Patience {
     pub(crate) fn new(started: Moment, outage: Duration) -> Self {
-        Self { started, outage, abandoned: None }
+        Self { started, outage, abandoned: None, once: false }
     }
 
     /// Ends as soon as the flag is set: the caller went away.
     pub(crate) fn unless(mut self, abandoned: Arc<AtomicBool>) -> Self {
         self.abandoned = Some(abandoned);
+        self
+    }
+
+    /// Ends at the first copy that may have run: a second one would do it twice.
+    pub(crate) fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 
@@ -168,6 +179,9 @@ impl Wire {
                 Fate::NotSent(why) => why,
                 Fate::Doubtful(why) => {
                     doubt = doubt.max(Some(copy.not_after));
+                    if patience.once {
+                        return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                    }
                     why
                 }
             };

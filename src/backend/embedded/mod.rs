@@ -24,11 +24,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub use self::reply::Reply;
-
 use self::client::Client;
 use self::server::Shared;
 use super::{Backend, Signal};
+use crate::reply::Reply;
 
 /// A server inside the process that stands in for Redis: for trying lockson out, and for the unit tests of code that
 /// uses it. It keeps strings, hashes, lists and sorted sets in memory, knows the commands that lock scripts use, and
