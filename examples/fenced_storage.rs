@@ -59,7 +59,7 @@ async fn main() -> Result<()> {
     let orders = Orders::create()?;
 
     // Its lease is short and not renewed, so that the pause need not be long.
-    let lease = Duration::from_millis(300);
+    let lease = Duration::from_secs(1);
     let paused = slow.fenced_lock(&name).acquire().lease(lease).fenced_guard().await?.ok_or("nobody else is here")?;
     println!("slow: has the lock, token {}", paused.token());
     assert!(paused.is_valid(), "it looks, as it should");
