@@ -240,8 +240,8 @@ pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc
     }
 }
 
-/// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way. `true`:
-/// the server confirmed that it is gone.
+/// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.
+/// `true`: the server confirmed that it is gone.
 pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
     let before = slot.hold();
     if let Some(hold) = &before {
