@@ -34,7 +34,7 @@ mod watchdog;
 
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Reply};
+pub use backend::embedded::{EmbeddedServer, Faults, Reply};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
