@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockson::{Backoff, EmbeddedServer, Faults, Guard, Locks, RLock, Request};
+use lockson::{Backoff, EmbeddedServer, Faults, Guard, LockError, Locks, RLock, Request, UnlockError};
 use support::{report, seed, soak, Rng};
 
 const NAME: &str = "x";
@@ -96,11 +96,11 @@ impl Schedule {
                 continue;
             };
             let Ok(Some(guard)) = taken else { continue };
-            self.hold(task, kind, guard, reads, &mut rng).await;
+            self.hold(task, kind, guard, reads, &*lock, &mut rng).await;
         }
     }
 
-    async fn hold(&self, task: usize, kind: &str, guard: Guard, reads: bool, rng: &mut Rng) {
+    async fn hold(&self, task: usize, kind: &str, guard: Guard, reads: bool, lock: &dyn RLock, rng: &mut Rng) {
         let guard = Arc::new(guard);
         for rival in self.inside.enter(task, &guard, reads) {
             self.fails(format!("{kind}: tasks {task} and {rival} are inside at once"));
@@ -108,12 +108,29 @@ impl Schedule {
         self.outcome.lock().unwrap().held += 1;
         let work = if rng.chance(0.10) { ms(rng.below(6000)) } else { ms(rng.below(60)) };
         let _ = guard.run(tokio::time::sleep(work)).await;
+        for _ in 0..rng.below(4) {
+            self.enter_again(task, kind, lock, rng).await;
+        }
         self.inside.leave(task);
         let guard = Arc::into_inner(guard).expect("the only one");
         if rng.chance(0.50) {
             drop(guard);
         } else {
             let _ = guard.unlock().await;
+        }
+    }
+
+    /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
+    async fn enter_again(&self, task: usize, kind: &str, lock: &dyn RLock, rng: &mut Rng) {
+        let patience = ms(rng.below(2000));
+        let entered = tokio::time::timeout(patience, lock.try_lock()).await;
+        let tampered = matches!(entered, Ok(Err(LockError::Tampered { .. })));
+        let unlocked = match entered {
+            Ok(Ok(true)) => tokio::time::timeout(patience, lock.unlock()).await.ok(),
+            _ => None,
+        };
+        if tampered || matches!(unlocked, Some(Err(UnlockError::Tampered { .. }))) {
+            self.fails(format!("{kind}: task {task} finds a count that it did not write: {entered:?}, {unlocked:?}"));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// What a bad network does to the calls of clients, by chance: see [`EmbeddedServer::inject`](super::EmbeddedServer::inject).
+/// What a bad network does to the calls of clients, by chance: for
+/// [`EmbeddedServer::inject`](super::EmbeddedServer::inject).
 ///
 /// The same seed gives the same sequence of faults; which call meets which of them also depends on the order in which
 /// tokio runs tasks that are ready at the same instant.
