@@ -35,7 +35,7 @@ mod watchdog;
 
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
-pub use backend::embedded::EmbeddedServer;
+pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};

@@ -115,6 +115,7 @@ pub(crate) struct Wire {
     silent_since: AtomicU64,
     /// Nanoseconds of the last answer.
     heard_at: AtomicU64,
+    closed: AtomicBool,
 }
 
 impl Wire {
@@ -127,7 +128,18 @@ impl Wire {
             nonce: AtomicU64::new(1),
             silent_since: AtomicU64::new(0),
             heard_at: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Ends every call that is under way, and the connections.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.backend.close().await;
+    }
+
+    fn is_over(&self, patience: &Patience) -> bool {
+        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), self.silent_since())
     }
 
     /// Since when nothing has been answered, if something is waiting for an answer.
@@ -185,11 +197,11 @@ impl Wire {
                     why
                 }
             };
-            if patience.is_over(self.clock.now(), self.silent_since()) {
+            if self.is_over(patience) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             tokio::time::sleep(self.jittered(pause)).await;
-            if patience.is_over(self.clock.now(), self.silent_since()) {
+            if self.is_over(patience) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
