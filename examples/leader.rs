@@ -2,7 +2,7 @@
 //! it is cut off from the server, and then stops before the server may give the lock to another.
 //!
 //! ```sh
-//! cargo run --example leader --features embedded               # on a server inside this process, which is stopped once
+//! cargo run --example leader --features embedded               # on a server inside this process, stopped once
 //! cargo run --example leader -- --url redis://127.0.0.1:6379   # on a real one: nobody is cut off
 //! ```
 

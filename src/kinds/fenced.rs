@@ -114,8 +114,8 @@ impl FencedGuard {
     ///
     /// The script is written as for EVAL: it has `KEYS` and `ARGV`, these keys (as they are on the server, without the
     /// client's prefix) and arguments, and besides `token`, the [`token`](Self::token) of this hold as text. Each key
-    /// needs the lock's hash tag, for the lock `orders:42` a `{orders:42}` in it. The user of the connection needs the
-    /// rights that the script does.
+    /// needs the hash tag of the lock's key: for the lock `orders:42` a `{orders:42}` in it, and `{app:orders:42}` if
+    /// the client has the key prefix `app:`. The user of the connection needs the rights that the script does.
     ///
     /// ```
     /// # async fn f(guard: lockson::FencedGuard) -> Result<(), lockson::RunError> {
