@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockson::{FencedGuard, Locks, Lost, LostBy, Reply, RunError};
 use rusqlite::{params, Connection};
-use support::{eventually, patient, unique, Filter, Proxy, Server};
+use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Rng, Server};
 
 /// One holder that is paused beyond its lease after it has looked, and the one that came meanwhile.
 struct Late {
@@ -189,4 +189,59 @@ async fn a_dropped_call_leaves_the_hold_alone() {
     server.raw().await.must(&["DEL", &name]).await;
     let lost = guard.run_if_held("return 1", &[], &[]).await;
     assert_eq!(lost, Err(RunError::Lost(Lost { why: LostBy::Server })));
+}
+
+/// Whatever is lost on the way: a script runs at most once, and what is said of it is true.
+#[tokio::test]
+async fn whatever_is_lost_a_script_runs_at_most_once() {
+    let (server, name, seed, asked) = (Server::start(), unique("counted"), seed(), soak(1000));
+    let (proxy, mut rng, mut raw) = (Proxy::start(server.port()), Rng::new(seed), server.raw().await);
+    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let guard = locks.fenced_lock(&name).fenced_guard().await.unwrap();
+    let key = format!("{{{name}}}:runs");
+    let count = "return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)";
+    let (mut failures, mut unknown) = (0, 0);
+    for number in 0..asked {
+        let id = format!("run {number}.");
+        match rng.below(4) {
+            0 => drop(proxy.cut_before(1, Filter::Holds(id.clone()))),
+            1 => drop(proxy.cut_after(1, Filter::Holds(id.clone()))),
+            2 => drop(raw.must(&["SCRIPT", "FLUSH"]).await),
+            _ => {}
+        }
+        let said = patient("an answer", guard.run_if_held(count, &[&key], &[&id])).await;
+        let ran = raw.hget(&key, &id).await;
+        let right = match &said {
+            Ok(Reply::Int(1)) => ran.as_deref() == Some("1"),
+            Err(RunError::Unknown { .. }) => {
+                unknown += 1;
+                matches!(ran.as_deref(), None | Some("1"))
+            }
+            _ => false,
+        };
+        if !right {
+            println!("{id} {said:?}, but it ran {ran:?}");
+            failures += 1;
+        }
+        if said.is_err() {
+            eventually(Duration::from_secs(20), "connected again", async || guard.verify().await.is_ok()).await;
+        }
+    }
+    let runs = raw.hgetall(&key).await;
+    failures += runs.iter().filter(|(_, count)| count != "1").count();
+    assert!(unknown > asked / 10, "cuts were seen: {unknown}");
+    report("scripts under a hold", asked, asked, failures, seed);
+}
+
+/// The double that users get for their own tests behaves the same.
+#[cfg(feature = "embedded")]
+#[tokio::test]
+async fn a_lost_answer_of_the_embedded_server() {
+    let server = lockson::EmbeddedServer::new();
+    let guard = server.connect().fenced_lock("x").fenced_guard().await.unwrap();
+    server.lose_replies(1);
+    let unknown = guard.run_if_held("return redis.call('INCR', KEYS[1])", &["{x}:runs"], &[]).await;
+    assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");
+    assert_eq!(server.command(&["GET", "{x}:runs"]), Ok(Reply::Text("1".to_owned())));
+    assert_eq!(guard.run_if_held("return redis.call('INCR', KEYS[1])", &["{x}:runs"], &[]).await, Ok(Reply::Int(2)));
 }
