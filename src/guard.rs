@@ -9,21 +9,19 @@ use std::time::Duration;
 
 use futures::future::{ready, FutureExt};
 
-use crate::backend::Script;
 use crate::clock::millis;
-use crate::error::{HoldError, Lost, LostBy, QueryError, RunError, UnlockError};
+use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::hold::{Hold, Lease, Share, Slot, State};
-use crate::keys::Keys;
 use crate::kind::Table;
 use crate::owner::Owner;
 use crate::release::release;
-use crate::script::{Answer, Fault, Status};
+use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
-    core: Arc<Core>,
-    slot: Arc<Slot>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
     armed: bool,
@@ -49,7 +47,7 @@ impl Ticket {
     }
 
     /// The server says that it is gone.
-    fn refused(&self) {
+    pub(crate) fn refused(&self) {
         self.core.watchdog.forget(&self.hold);
         if self.hold.end(LostBy::Server) {
             crate::watchdog::report_lost(&self.hold, LostBy::Server);
@@ -116,6 +114,10 @@ pub struct Guard {
 impl Guard {
     pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
         Self { ticket, _session: session }
+    }
+
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
     }
 
     /// The name of the lock, without the client's prefix.
@@ -264,48 +266,6 @@ impl Guard {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }
-    }
-
-    /// Runs a script that looks for this owner's field, and that may not be run twice: its answer, if it ran.
-    pub(crate) async fn run_once(
-        &self,
-        script: &'static Script,
-        mut keys: Vec<String>,
-        mut args: Vec<String>,
-    ) -> Result<Answer, RunError> {
-        let Ticket { core, slot, hold, .. } = &self.ticket;
-        if let Some(why) = hold.lost(core.now()) {
-            return Err(Lost { why }.into());
-        }
-        let name = slot.line.keys.name.to_string();
-        keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
-        args.insert(0, slot.field.to_string());
-        let to = core.clone();
-        // Carried, so that its answer is read even if nobody waits for it any more.
-        let work = core.janitor.carry(|abandoned| async move {
-            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            to.wire.settle(script, &keys, &args, &to.patience().unless(abandoned).once()).await
-        });
-        let settled = work.await;
-        let answer = match (settled.result, settled.doubt) {
-            (Ok(answer), _) => answer,
-            (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(crate::lock::query_error(&name, fault).into()),
-        };
-        match &answer.status {
-            Status::Done => Ok(answer),
-            Status::Refused(why) => Err(QueryError::Refused { name, why: why.clone() }.into()),
-            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail: detail.clone() }.into()),
-            _ => {
-                self.ticket.refused();
-                Err(Lost { why: LostBy::Server }.into())
-            }
-        }
-    }
-
-    /// The keys of its lock.
-    pub(crate) fn keys(&self) -> &Keys {
-        &self.ticket.slot.line.keys
     }
 
     /// Gives the hold back and says whether that happened.

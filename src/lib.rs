@@ -23,6 +23,7 @@ mod kinds;
 mod line;
 mod lock;
 mod notify;
+mod once;
 mod owner;
 mod queue;
 mod release;

@@ -134,14 +134,14 @@ impl FencedGuard {
     /// # Cancel safety
     /// Dropped half-way, it may or may not run.
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
-        let of = self.guard.keys();
+        let of = &self.guard.ticket().slot.line.keys;
         if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
             return Err(RunError::Slot { key: (*key).to_owned(), tag: of.tag().to_owned() });
         }
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut all = vec![self.token.to_string(), script.to_owned()];
         all.extend(owned(args));
-        let answer = self.guard.run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
+        let answer = self.guard.ticket().run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
         let name = of.name.to_string();
         let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
         Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)
