@@ -3,6 +3,8 @@
 //!
 //! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
 
+#![cfg(feature = "embedded")]
+
 mod support;
 
 use std::future::Future;
