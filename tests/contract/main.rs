@@ -274,6 +274,7 @@ mod plain_lock {
         a_hand_over_is_one_write,
         what_another_library_took_is_left_alone,
         a_hold_that_expired_and_went_to_another_is_not_held,
+        an_expired_hold_is_not_handed_over,
         it_is_renewed_and_keeps_others_out,
         questions_and_force,
         it_is_not_entered_again,

@@ -121,6 +121,22 @@ pub async fn a_hold_that_expired_and_went_to_another_is_not_held(case: Case) {
     }
 }
 
+/// Who waits here gets nothing of a hold that is somebody else's by now.
+pub async fn an_expired_hold_is_not_handed_over(case: Case) {
+    let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
+    let lock = locks.plain_lock(&case.name);
+    let guard = lock.guard().await.unwrap();
+    let heir = lock.owned_by(&Owner::unique());
+    let mut waiting = std::pin::pin!(heir.guard());
+    assert!(futures::poll!(waiting.as_mut()).is_pending());
+    case.ask(&["DEL", &case.name]).await;
+    take_as_another_library(&case, "60000").await;
+    assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert_eq!(value(&case).await, "theirs");
+    case.ask(&["DEL", &case.name]).await;
+    patient("within the cap", waiting).await.unwrap().unlock().await.unwrap();
+}
+
 /// Beyond its first lease, by the watchdog.
 pub async fn it_is_renewed_and_keeps_others_out(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
