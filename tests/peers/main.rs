@@ -182,8 +182,8 @@ macro_rules! cases {
 }
 
 peers! {
-    rslock: Rslock::new,
-    redis_py: RedisPy::new,
+    rslock: Rslock::start,
+    redis_py: RedisPy::start,
     redsync: ByHand::redsync,
     node_redlock: ByHand::node_redlock,
 }

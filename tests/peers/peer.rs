@@ -32,7 +32,7 @@ pub struct Rslock {
 }
 
 impl Rslock {
-    pub async fn new(server: &Server) -> Option<Box<dyn Peer>> {
+    pub async fn start(server: &Server) -> Option<Box<dyn Peer>> {
         let patient = rslock::LockManager::new(vec![server.url()]);
         let mut once = patient.clone();
         once.set_retry(1, Duration::from_millis(1));
@@ -183,15 +183,15 @@ pub struct RedisPy {
 
 impl RedisPy {
     /// `None`: there is no interpreter that has it, which is an error where all has to be tested.
-    pub async fn new(server: &Server) -> Option<Box<dyn Peer>> {
+    pub async fn start(server: &Server) -> Option<Box<dyn Peer>> {
         let Ok(python) = std::env::var("LOCKSON_PYTHON") else {
             let is_ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");
             assert!(!is_ci, "LOCKSON_PYTHON is not set: run the tests by scripts/test, which gets redis-py");
             let what =
-                "left out: redis-py. Run the tests by scripts/test, or name a python that has it: LOCKSON_PYTHON";
+                "left out: redis-py. Run the tests by scripts/test, or name a python that has it: LOCKSON_PYTHON\n";
             // Not by a macro: those are captured.
             static ONCE: std::sync::Once = std::sync::Once::new();
-            ONCE.call_once(|| writeln!(std::io::stderr(), "{what}").unwrap());
+            ONCE.call_once(|| std::io::stderr().write_all(what.as_bytes()).unwrap());
             return None;
         };
         let mut child = Command::new(python)
