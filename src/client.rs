@@ -152,8 +152,8 @@ impl Locks {
         let core = self.core();
         let now = core.now();
         let holds = core.watchdog.holds();
-        let left = |hold: &Arc<crate::hold::Hold>| hold.valid_until().since(now);
-        let renewed_ago = |hold: &Arc<crate::hold::Hold>| {
+        let left = |hold: &Arc<crate::hold::Leased>| hold.valid_until().since(now);
+        let renewed_ago = |hold: &Arc<crate::hold::Leased>| {
             hold.renewable(now).map(|lease| (lease - crate::hold::margin(lease)).saturating_sub(left(hold)))
         };
         Health {

@@ -1,13 +1,18 @@
 //! Holds: how long one is valid, and how many times one owner has a lock. Rules 2, 3, 5 and 9 of docs/PROTOCOL.md.
 
+use std::future::{poll_fn, Future};
+use std::ops::Deref;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::{millis, Moment, ServerTime};
-use crate::error::LostBy;
+use crate::clock::{millis, Clock, Moment, ServerTime};
+use crate::error::{Lost, LostBy};
+use crate::keys::Key;
 use crate::kind::Table;
 use crate::line::Line;
 use crate::watchdog::Renew;
@@ -60,15 +65,26 @@ struct Validity {
     renewing: bool,
 }
 
-/// One life of an entry, from count 0 up and back to 0.
-pub(crate) struct Hold {
-    /// Tells one hold of a process from every other.
+/// What a lease is of: one owner's lock, or permits.
+pub(crate) trait Leasable: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// What the server knows the holder by.
+    fn field(&self) -> &str;
+
+    /// Its part of a renewing script's KEYS.
+    fn keys(&self, keys: &[Key]) -> Vec<&str>;
+
+    /// The lease with this id is over.
+    fn ended(&self, id: u64);
+}
+
+/// A lease: what the watchdog looks after, and how long it is valid.
+pub(crate) struct Leased {
+    /// Tells one of a process from every other.
     pub(crate) id: u64,
-    pub(crate) line: Arc<Line>,
-    pub(crate) field: Arc<str>,
+    pub(crate) of: Arc<dyn Leasable>,
     pub(crate) since: Moment,
-    /// How it is given back.
-    pub(crate) kind: &'static Table,
     /// How the watchdog renews it.
     pub(crate) renewal: Arc<dyn Renew>,
     validity: Mutex<Validity>,
@@ -76,21 +92,50 @@ pub(crate) struct Hold {
     pub(crate) changed: Notify,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
+}
+
+/// One life of an entry, from count 0 up and back to 0.
+pub(crate) struct Hold {
+    pub(crate) leased: Arc<Leased>,
+    /// How it is given back.
+    pub(crate) kind: &'static Table,
     /// Whether its release was not answered.
     pub(crate) unanswered: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
 }
 
+impl Deref for Hold {
+    type Target = Leased;
+
+    fn deref(&self) -> &Leased {
+        &self.leased
+    }
+}
+
 impl Hold {
-    fn new(slot: &Slot, kind: &'static Table, renewal: Arc<dyn Renew>, sent: Moment, lease: Lease) -> Arc<Self> {
+    fn new(slot: &Arc<Slot>, kind: &'static Table, renewal: Arc<dyn Renew>, sent: Moment, lease: Lease) -> Arc<Self> {
+        let leased = Leased::new(slot.clone(), renewal, sent, lease);
+        Arc::new(Self { leased, kind, unanswered: AtomicBool::new(false), token: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_token(&self, token: u64) {
+        self.token.store(token, Ordering::Release);
+    }
+}
+
+impl Leased {
+    /// Taken by a call that was sent at `sent`.
+    pub(crate) fn new(of: Arc<dyn Leasable>, renewal: Arc<dyn Renew>, sent: Moment, lease: Lease) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let hold = Self {
+        let leased = Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            line: slot.line.clone(),
-            field: slot.field.clone(),
+            of,
             since: sent,
-            kind,
             renewal,
             validity: Mutex::new(Validity {
                 until: sent,
@@ -105,23 +150,13 @@ impl Hold {
             }),
             changed: Notify::new(),
             reported: AtomicBool::new(false),
-            unanswered: AtomicBool::new(false),
-            token: AtomicU64::new(0),
         };
-        hold.entered(sent, lease);
-        Arc::new(hold)
+        leased.entered(sent, lease);
+        Arc::new(leased)
     }
 
     fn validity(&self) -> MutexGuard<'_, Validity> {
         self.validity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_token(&self, token: u64) {
-        self.token.store(token, Ordering::Release);
     }
 
     /// It was taken once more: the lease only grows.
@@ -247,6 +282,41 @@ impl Hold {
     pub(crate) fn end_renewal(&self) {
         self.validity().renewing = false;
     }
+
+    /// Resolves when it is lost, and before the server would give it to another.
+    pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(why) = self.lost(clock.now()) {
+                return Lost { why };
+            }
+            tokio::select! {
+                () = changed => {}
+                () = clock.sleep_until(self.valid_until()) => {}
+            }
+        }
+    }
+
+    /// Runs work that must not outlive it. Every poll judges the deadline first.
+    pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.clone().until_lost(clock));
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(lost));
+            }
+            if let Some(why) = self.lost(clock.now()) {
+                return Poll::Ready(Err(Lost { why }));
+            }
+            let output = std::task::ready!(work.as_mut().poll(context));
+            match self.lost(clock.now()) {
+                None => Poll::Ready(Ok(output)),
+                Some(why) => Poll::Ready(Err(Lost { why })),
+            }
+        })
+        .await
+    }
 }
 
 /// Judged on every read: once lost, lost for good.
@@ -308,6 +378,24 @@ pub(crate) enum Share {
         hold: u64,
         watched: bool,
     },
+}
+
+impl Leasable for Slot {
+    fn name(&self) -> &str {
+        &self.line.keys.name
+    }
+
+    fn field(&self) -> &str {
+        &self.field
+    }
+
+    fn keys(&self, keys: &[Key]) -> Vec<&str> {
+        self.line.keys.of(keys)
+    }
+
+    fn ended(&self, id: u64) {
+        self.line.ended(id);
+    }
 }
 
 impl Slot {
@@ -434,6 +522,6 @@ impl Slot {
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
         hold.end(why);
-        hold.line.ended(hold.id);
+        hold.of.ended(hold.id);
     }
 }

@@ -7,13 +7,12 @@ use std::time::Duration;
 use futures::future::{join_all, BoxFuture, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::backend::{Backend, Signal};
+use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::{LockError, LostBy};
-use crate::hold::{Hold, Lease};
+use crate::hold::{Lease, Leased};
 use crate::janitor::Janitor;
-use crate::kind::Table;
 use crate::line::Registry;
 use crate::notify::Channels;
 use crate::script::{Fate, Patience, Wire};
@@ -110,14 +109,14 @@ impl Core {
         }
     }
 
-    /// What renews the holds of a kind: one object a kind, so that they share batches.
-    pub(crate) fn renewal(self: &Arc<Self>, table: &'static Table) -> Arc<dyn Renew> {
-        let lane = std::ptr::from_ref(table.renew).addr();
+    /// What renews by a script: one object a script, so that what it renews shares batches.
+    pub(crate) fn renewal(self: &Arc<Self>, script: &'static Script) -> Arc<dyn Renew> {
+        let lane = std::ptr::from_ref(script).addr();
         let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, renewal)) = renewals.iter().find(|(other, _)| *other == lane) {
             return renewal.clone();
         }
-        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), table, lane });
+        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), script, lane });
         renewals.push((lane, renewal.clone()));
         renewal
     }
@@ -170,10 +169,10 @@ impl Core {
     }
 }
 
-/// Renews batches of one kind's holds with its script.
+/// Renews batches of leases with one script.
 struct Renewal {
     core: Arc<Core>,
-    table: &'static Table,
+    script: &'static Script,
     lane: usize,
 }
 
@@ -182,15 +181,15 @@ impl Renew for Renewal {
         self.lane
     }
 
-    fn renew(&self, holds: Vec<(Arc<Hold>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
-        let (core, table) = (self.core.clone(), self.table);
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+        let (core, script) = (self.core.clone(), self.script);
         async move {
-            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.line.keys.of(table.renew.keys)).collect();
+            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
             let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
             let args: Vec<&str> =
-                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.field, lease.as_str()]).collect();
+                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [hold.of.field(), lease.as_str()]).collect();
             // One copy: the watchdog itself tries again.
-            let Fate::Answered(answer) = core.wire.copy(table.renew, &keys, &args).await.fate else {
+            let Fate::Answered(answer) = core.wire.copy(script, &keys, &args).await.fate else {
                 return vec![Verdict::Unknown; holds.len()];
             };
             (0..holds.len())
