@@ -18,9 +18,12 @@ use crate::kinds::fenced::Fenced;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
+use crate::line::Line;
 use crate::lock::Lock;
 use crate::owner::Owner;
+use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
+use crate::semaphore::{Semaphore, COUNTED};
 use crate::session::{Core, Session};
 
 static PREFLIGHT: Script =
@@ -117,7 +120,7 @@ impl Locks {
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.core().lines.of(keys.of_read_write(), Line::new));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -132,8 +135,16 @@ impl Locks {
         self.handle(name)
     }
 
+    /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
+    /// lost: see [`Semaphore`].
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        let make = |keys| Pool::new(keys, &COUNTED);
+        let pool = self.keys(name).map(|keys| self.core().semaphores.of(keys.of_semaphore(), make));
+        Semaphore::new(self.session.clone(), name, pool)
+    }
+
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.core().registry.line(keys));
+        let line = self.keys(name).map(|keys| self.core().lines.of(keys, Line::new));
         Lock::new(self.session.clone(), name, line)
     }
 

@@ -182,11 +182,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
-        let core = &self.ticket.core;
-        let (min, max) = (crate::config::SHORTEST_LEASE, core.settings.max_lease);
-        if lease < min || lease > max {
-            return Err(HoldError::Lease { lease, min, max });
-        }
+        let lease = self.ticket.core.check_lease(lease)?;
         self.extend_by(Some(lease)).await
     }
 

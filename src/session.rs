@@ -10,13 +10,21 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
-use crate::error::{LockError, LostBy};
+use crate::error::LostBy;
 use crate::hold::{Lease, Leased};
 use crate::janitor::Janitor;
-use crate::line::Registry;
+use crate::line::{Line, Registry};
 use crate::notify::Channels;
+use crate::permits::Pool;
 use crate::script::{Fate, Patience, Wire};
 use crate::watchdog::{Renew, Verdict, Watchdog};
+
+/// A lease that is too short or too long.
+pub(crate) struct LeaseRange {
+    pub(crate) lease: Duration,
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
 
 /// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
 pub(crate) struct Core {
@@ -25,7 +33,10 @@ pub(crate) struct Core {
     pub(crate) client_id: String,
     pub(crate) wire: Wire,
     pub(crate) channels: Arc<Channels>,
-    pub(crate) registry: Registry,
+    /// The read/write lock of a name is another than its exclusive ones, by its channel.
+    pub(crate) lines: Registry<Line>,
+    pub(crate) semaphores: Registry<Pool>,
+    pub(crate) permit_semaphores: Registry<Pool>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
@@ -58,7 +69,9 @@ impl Session {
             settings,
             client_id,
             channels,
-            registry: Registry::default(),
+            lines: Registry::default(),
+            semaphores: Registry::default(),
+            permit_semaphores: Registry::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),
@@ -96,12 +109,19 @@ impl Core {
         Patience::new(self.now(), self.settings.outage_limit)
     }
 
-    /// The lease of a request: its own, or the watchdog's.
-    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LockError> {
+    /// A lease that somebody asks for.
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
         let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);
+        if lease < min || lease > max {
+            return Err(LeaseRange { lease, min, max });
+        }
+        Ok(lease)
+    }
+
+    /// The lease of a request: its own, or the watchdog's.
+    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LeaseRange> {
         match own {
-            Some(lease) if lease < min || lease > max => Err(LockError::Lease { lease, min, max }),
-            Some(lease) => Ok(Lease::Fixed(lease)),
+            Some(lease) => self.check_lease(lease).map(Lease::Fixed),
             None => {
                 let lease = self.settings.watchdog_lease;
                 Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
@@ -126,7 +146,7 @@ impl Core {
         self.closing.store(true, Ordering::Release);
         let mut holds = Vec::new();
         let mut waiters = Vec::new();
-        for line in self.registry.lines() {
+        for line in self.lines.all() {
             waiters.extend(line.crowd.close());
             line.close();
             holds.extend(line.slots().iter().filter_map(|slot| slot.hold().map(|hold| (slot.clone(), hold))));
@@ -147,7 +167,15 @@ impl Core {
         let leaves = waiters.iter().map(|waiter| {
             tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
         });
-        tokio::join!(join_all(releases), join_all(leaves));
+        let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all()).map(|pool| {
+            let left = &left;
+            async move {
+                if !tokio::time::timeout(limit, pool.shutdown(self)).await.unwrap_or(false) {
+                    left.lock().unwrap_or_else(PoisonError::into_inner).push(pool.ledger.name());
+                }
+            }
+        });
+        tokio::join!(join_all(releases), join_all(leaves), join_all(pools));
         self.janitor.close();
         left.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +184,7 @@ impl Core {
     async fn end(&self) {
         self.watchdog.close();
         self.channels.close().await;
-        for line in self.registry.lines() {
+        for line in self.lines.all() {
             line.close();
             for slot in line.slots() {
                 if let Some(hold) = slot.hold() {
