@@ -18,9 +18,11 @@ use crate::kinds::fenced::Fenced;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
+use crate::latch::{Gate, Latch};
 use crate::line::Line;
 use crate::lock::Lock;
 use crate::owner::Owner;
+use crate::permit_semaphore::{PermitSemaphore, LEASED};
 use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::semaphore::{Semaphore, COUNTED};
@@ -141,6 +143,20 @@ impl Locks {
         let make = |keys| Pool::new(keys, &COUNTED);
         let pool = self.keys(name).map(|keys| self.core().semaphores.of(keys.of_semaphore(), make));
         Semaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases, which
+    /// come back when their process dies: see [`PermitSemaphore`].
+    pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
+        let make = |keys| Pool::new(keys, &LEASED);
+        let pool = self.keys(name).map(|keys| self.core().permit_semaphores.of(keys.of_semaphore(), make));
+        PermitSemaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
+    pub fn latch(&self, name: &str) -> Latch {
+        let gate = self.keys(name).map(|keys| self.core().latches.of(keys.of_latch(), Gate::new));
+        Latch::new(self.session.clone(), name, gate)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {

@@ -20,10 +20,12 @@ mod janitor;
 mod keys;
 mod kind;
 mod kinds;
+mod latch;
 mod line;
 mod lock;
 mod notify;
 mod owner;
+mod permit_semaphore;
 mod permits;
 mod queue;
 mod receipt;
@@ -52,8 +54,10 @@ pub use kinds::fenced::{Fenced, FencedGuard};
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
+pub use latch::{Latch, Waited};
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use owner::{InvalidOwner, Owner};
+pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};
 pub use semaphore::{Semaphore, SemaphoreGuard, Take};
 
 /// The lock of [`Locks::lock`].

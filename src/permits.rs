@@ -22,11 +22,10 @@ use crate::script::{Answer, Patience, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
 
-/// Wishes in one script, and the ids that they may name together.
+/// Wishes in one script.
 const BATCH: usize = 100;
-const BATCH_IDS: usize = 1000;
-/// Digits of a permit's id.
-const ID: usize = 32;
+/// The most permits with ids in one request.
+pub(crate) const MOST_IDS: u32 = 1000;
 
 /// What sets one kind of semaphore apart.
 pub(crate) struct Table {
@@ -123,10 +122,6 @@ impl Grant {
         let share = Share { wish, leased };
         pool.shares().insert(id, share.clone());
         Self { core: core.clone(), pool: pool.clone(), id, share }
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
     }
 
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
@@ -244,9 +239,10 @@ impl Pool {
         patience: Patience,
     ) -> Result<Option<Duration>, SyncError> {
         let mut ids = 0;
+        // Not more than one alone may name.
         let fits = |place: &Place| {
-            ids += place.wish.ids().len() / ID;
-            ids <= BATCH_IDS
+            ids += place.wish.leased.as_ref().map_or(0, |_| place.wish.count);
+            ids <= MOST_IDS
         };
         let places: Vec<Place> = self.row.first(BATCH).into_iter().take_while(fits).collect();
         let wishes: Vec<Wish> = places.iter().map(|place| place.wish.clone()).collect();

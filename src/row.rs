@@ -1,7 +1,7 @@
 //! Those of this process who wait for one thing, in the order of their arrival: the first asks the server, in the name
 //! of all.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -103,9 +103,8 @@ impl<W, P> Row<W, P> {
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Seat<W, P>>, P)>) {
-        self.change(|seats| {
-            seats.retain(|seat| !served.iter().any(|(other, _)| Arc::ptr_eq(other, seat)));
-        });
+        let gone: HashSet<_> = served.iter().map(|(seat, _)| Arc::as_ptr(seat)).collect();
+        self.change(|seats| seats.retain(|seat| !gone.contains(&Arc::as_ptr(seat))));
         for (seat, prize) in served {
             seat.post(Mail::Won(prize));
         }

@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::error::LostBy;
 use crate::hold::{Lease, Leased};
 use crate::janitor::Janitor;
+use crate::latch::Gate;
 use crate::line::{Line, Registry};
 use crate::notify::Channels;
 use crate::permits::Pool;
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) lines: Registry<Line>,
     pub(crate) semaphores: Registry<Pool>,
     pub(crate) permit_semaphores: Registry<Pool>,
+    pub(crate) latches: Registry<Gate>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
@@ -72,6 +74,7 @@ impl Session {
             lines: Registry::default(),
             semaphores: Registry::default(),
             permit_semaphores: Registry::default(),
+            latches: Registry::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),
@@ -167,6 +170,9 @@ impl Core {
         let leaves = waiters.iter().map(|waiter| {
             tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
         });
+        for latch in self.latches.all() {
+            latch.close();
+        }
         let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all()).map(|pool| {
             let left = &left;
             async move {
