@@ -10,7 +10,6 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
 use crate::error::Refused;
-use crate::hold::State;
 use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
@@ -19,6 +18,7 @@ use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
 use crate::latch::{Gate, Latch};
+use crate::lease::State;
 use crate::line::Line;
 use crate::lock::Lock;
 use crate::owner::Owner;
@@ -145,8 +145,8 @@ impl Locks {
         Semaphore::new(self.session.clone(), name, pool)
     }
 
-    /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases, which
-    /// come back when their process dies: see [`PermitSemaphore`].
+    /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
+    /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
         let make = |keys| Pool::new(keys, &LEASED);
         let pool = self.keys(name).map(|keys| self.core().permit_semaphores.of(keys.of_semaphore(), make));
@@ -179,9 +179,9 @@ impl Locks {
         let core = self.core();
         let now = core.now();
         let holds = core.watchdog.holds();
-        let left = |hold: &Arc<crate::hold::Leased>| hold.valid_until().since(now);
-        let renewed_ago = |hold: &Arc<crate::hold::Leased>| {
-            hold.renewable(now).map(|lease| (lease - crate::hold::margin(lease)).saturating_sub(left(hold)))
+        let left = |hold: &Arc<crate::lease::Leased>| hold.valid_until().since(now);
+        let renewed_ago = |hold: &Arc<crate::lease::Leased>| {
+            hold.renewable(now).map(|lease| (lease - crate::lease::margin(lease)).saturating_sub(left(hold)))
         };
         Health {
             reachable: !core.wire.is_silent(),

@@ -10,8 +10,9 @@ use futures::future::{ready, FutureExt};
 
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
-use crate::hold::{Hold, Lease, Share, Slot, State};
+use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
+use crate::lease::{Lease, State};
 use crate::owner::Owner;
 use crate::release::release;
 use crate::script::{Answer, Status};

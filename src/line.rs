@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use crate::clock::Moment;
 use crate::crowd::Crowd;
 use crate::guard::Ticket;
-use crate::hold::{Lease, Slot};
+use crate::hold::Slot;
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
+use crate::lease::Lease;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.

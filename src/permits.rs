@@ -14,8 +14,8 @@ use crate::backend::Script;
 use crate::clock::{millis, Moment};
 use crate::ear::{Ear, Tally};
 use crate::error::{LostBy, SyncError};
-use crate::hold::{Leasable, Lease, Leased};
 use crate::keys::{Key, Keys};
+use crate::lease::{Leasable, Lease, Leased};
 use crate::receipt::{Call, Ledger};
 use crate::row::{Row, Seat};
 use crate::script::{Answer, Patience, Status};
@@ -205,8 +205,8 @@ impl Pool {
         Call { script: self.table.acquire, args, cancel: Some((self.table.cancel, rest)) }
     }
 
-    /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get, they
-    /// get although this caller goes away.
+    /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
+    /// they get although this caller goes away.
     async fn attempt(self: &Arc<Self>, core: &Arc<Core>, place: &Place, patience: &Patience) -> Asked {
         let limit = core.settings.outage_limit;
         let gate = tokio::time::timeout(limit, self.gate.clone().lock_owned()).await.map_err(|_| {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
 use crate::error::LostBy;
-use crate::hold::{Leased, State};
+use crate::lease::{Leased, State};
 
 /// Holds in one batch.
 const BATCH: usize = 100;

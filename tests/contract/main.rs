@@ -9,6 +9,8 @@ mod client;
 mod every;
 mod fair;
 mod fenced;
+mod latch;
+mod permit_semaphore;
 mod read_write;
 mod read_write_waits;
 mod reentry;
@@ -280,6 +282,31 @@ mod synchronizers {
         bad_input_is_refused,
         copies_of_a_call_do_it_once,
         receipts_are_few_and_end,
+    );
+    cases!(crate::FACTORIES[0].1, permit_semaphore:
+        permits_have_ids,
+        the_layout_of_permits_is_redissons,
+        javas_permits_are_known,
+        a_guard_is_renewed_and_gives_back,
+        expired_permits_return,
+        leases_are_set_exactly,
+        losing_permits_is_told,
+        max_hold_ends_the_renewal_of_permits,
+        takers_of_permits_stand_in_line,
+        a_dropped_wait_for_permits_leaves_nothing,
+        shutdown_gives_permits_back,
+        bad_input_about_permits_is_refused,
+        copies_about_permits_do_it_once,
+    );
+    cases!(crate::FACTORIES[0].1, latch:
+        a_latch_counts_down,
+        all_waiters_are_let_go,
+        deletion_ends_waits,
+        a_latch_that_vanishes_is_open,
+        a_dropped_waiter_passes_on_its_part,
+        shutdown_ends_latch_waits,
+        bad_input_for_a_latch_is_refused,
+        copies_count_once,
     );
 }
 
