@@ -14,7 +14,7 @@ use std::time::Duration;
 use lockson::{EmbeddedServer, Latch, Locks, PermitSemaphore, Waited};
 
 const LIMIT: u32 = 10;
-const CALLS: u32 = 120;
+const CALLS: u32 = 300;
 
 /// The partner, who counts how many calls come at once.
 #[derive(Default)]
@@ -71,8 +71,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("{LIMIT} calls at once");
         }
     }
-    // A process takes five permits for a second and is never heard of again: it only costs time.
-    let crashed = clients[0].permit_semaphore("partner:calls").acquire(5).ids(Duration::from_secs(1)).await?;
+    // A process takes five permits for a moment and is never heard of again: that only costs time.
+    let crashed = clients[0].permit_semaphore("partner:calls").acquire(5).ids(Duration::from_millis(100)).await?;
     println!("{} permits are with a process that crashed", crashed.map_or(0, |ids| ids.len()));
 
     clients[0].latch("partner:batch").try_set_count(CALLS).await?;

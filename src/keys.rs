@@ -155,7 +155,7 @@ impl Keys {
     }
 
     /// The key of a receipt: what the last call of a lane did. Rule 22 of docs/PROTOCOL.md.
-    pub(crate) fn receipt(&self, client_id: &str, lane: u64) -> String {
+    pub(crate) fn receipt(&self, client_id: &str, lane: &str) -> String {
         format!("{}:{client_id}:{lane}", tagged("lockson:receipt", &self.lock))
     }
 
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(of("x"), [&plain[..], &["lockson:latch_ended:{x}"]].concat());
         let tagged = ["{eu}:x", "redisson_sc:{eu}:x", "{eu}:x:timeout", "redisson_countdownlatch__channel__{{eu}:x}"];
         assert_eq!(of("{eu}:x"), [&tagged[..], &["lockson:latch_ended:{eu}:x"]].concat());
-        assert_eq!(keys("x").unwrap().receipt("id", 7), "lockson:receipt:{x}:id:7");
+        assert_eq!(keys("x").unwrap().receipt("id", "7"), "lockson:receipt:{x}:id:7");
     }
 
     #[test]

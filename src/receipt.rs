@@ -1,7 +1,7 @@
 //! Calls that have no owner on the server to tell their copies apart: a receipt there says what a call did. Rule 22 of
 //! docs/PROTOCOL.md.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Script;
 use crate::clock::millis;
@@ -18,21 +18,15 @@ pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channe
 /// A receipt's key, for one call at a time.
 struct Lane {
     key: String,
-    /// Calls so far.
-    calls: u64,
-}
-
-#[derive(Default)]
-struct Lanes {
-    /// Those whose last call can have no copy on its way.
-    free: Vec<Lane>,
-    made: u64,
+    /// The number of its last call.
+    call: String,
 }
 
 /// One semaphore or latch, as this client calls it.
 pub(crate) struct Ledger {
     pub(crate) keys: Keys,
-    lanes: Mutex<Lanes>,
+    /// Lanes whose last call can have no copy on its way.
+    free: Mutex<Vec<Lane>>,
 }
 
 /// A call that is done at most once.
@@ -45,19 +39,24 @@ pub(crate) struct Call {
 
 impl Ledger {
     pub(crate) fn new(keys: Keys) -> Arc<Self> {
-        Arc::new(Self { keys, lanes: Mutex::default() })
+        Arc::new(Self { keys, free: Mutex::default() })
     }
 
     pub(crate) fn name(&self) -> String {
         self.keys.name.to_string()
     }
 
-    fn lane(&self, client_id: &str) -> Lane {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.free.pop().unwrap_or_else(|| {
-            lanes.made += 1;
-            Lane { key: self.keys.receipt(client_id, lanes.made), calls: 0 }
-        })
+    fn free(&self) -> MutexGuard<'_, Vec<Lane>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of this
+    /// name says nothing to a later one.
+    fn lane(&self, core: &Core) -> Lane {
+        let call = core.next_number().to_string();
+        let free = self.free().pop();
+        let key = free.map_or_else(|| self.keys.receipt(&core.client_id, &call), |lane| lane.key);
+        Lane { key, call }
     }
 
     /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
@@ -68,8 +67,7 @@ impl Ledger {
         call: Call,
         patience: Patience,
     ) -> Result<Answer, SyncError> {
-        let mut lane = self.lane(&core.client_id);
-        lane.calls += 1;
+        let lane = self.lane(core);
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
         let limit = core.settings.outage_limit;
@@ -78,7 +76,7 @@ impl Ledger {
         let settled = self.send(core, call.script, &lane, &life, &call.args, &patience).await;
         let is_done = matches!(&settled.result, Ok(answer) if answer.status == Status::Done);
         match (settled.doubt, call.cancel) {
-            (None, _) => self.lanes.lock().unwrap_or_else(PoisonError::into_inner).free.push(lane),
+            (None, _) => self.free().push(lane),
             (Some(_), Some((script, args))) if !is_done => {
                 let (ledger, core) = (self.clone(), core.clone());
                 let patience = core.patience().until(core.now().after(limit));
@@ -106,8 +104,7 @@ impl Ledger {
     ) -> Settled {
         let mut keys = self.keys.of(script.keys);
         keys.push(&lane.key);
-        let call = lane.calls.to_string();
-        let args: Vec<&str> = [call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+        let args: Vec<&str> = [lane.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
         core.wire.settle(script, &keys, &args, patience).await
     }
 

@@ -1,6 +1,6 @@
 //! What the handles of one client share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
+    numbers: AtomicU64,
     renewals: Mutex<Vec<(usize, Arc<dyn Renew>)>>,
 }
 
@@ -78,6 +79,7 @@ impl Session {
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
             renewals: Mutex::default(),
         });
         tokio::spawn(pump.run());
@@ -105,6 +107,11 @@ impl Core {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+
+    /// A number that this client has not used before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A call is sent again until the outage limit.

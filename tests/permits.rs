@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{select, Either};
-use lockson::{Builder, Locks, PermitGuard, PermitSemaphore, Semaphore, SemaphoreGuard, SyncError, Waited};
+use lockson::{Builder, Locks, SyncError, Waited};
+use support::permits::Kind;
 use support::process::{self, epoch, Process, Test};
 use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
 
@@ -47,57 +48,6 @@ fn play(part: &str, args: &[String]) {
             other => panic!("no part {other}"),
         }
     });
-}
-
-/// Either kind, as the takers use it.
-#[derive(Clone)]
-enum Kind {
-    Counted(Semaphore),
-    Leased(PermitSemaphore),
-}
-
-enum Guard {
-    Counted(SemaphoreGuard),
-    Leased(PermitGuard),
-}
-
-impl Kind {
-    fn of(kind: &str, locks: &Locks, name: &str) -> Self {
-        match kind {
-            "counted" => Self::Counted(locks.semaphore(name)),
-            _ => Self::Leased(locks.permit_semaphore(name)),
-        }
-    }
-
-    async fn guard(&self, permits: u32, wait: Duration) -> Result<Option<Guard>, SyncError> {
-        Ok(match self {
-            Self::Counted(semaphore) => semaphore.acquire(permits).wait(wait).guard().await?.map(Guard::Counted),
-            Self::Leased(semaphore) => semaphore.acquire(permits).wait(wait).guard().await?.map(Guard::Leased),
-        })
-    }
-
-    async fn available(&self) -> i64 {
-        match self {
-            Self::Counted(semaphore) => semaphore.available_permits().await.unwrap(),
-            Self::Leased(semaphore) => semaphore.available_permits().await.unwrap(),
-        }
-    }
-}
-
-impl Guard {
-    async fn release(self) -> Result<(), SyncError> {
-        match self {
-            Self::Counted(guard) => guard.release().await,
-            Self::Leased(guard) => guard.release().await,
-        }
-    }
-
-    fn is_valid(&self) -> bool {
-        match self {
-            Self::Counted(_) => true,
-            Self::Leased(guard) => guard.is_valid(),
-        }
-    }
 }
 
 /// How many permits are in use, as their users say, past the proxy and without any semaphore: a field for each process,
@@ -223,10 +173,7 @@ async fn crowd(kind: &str, kills: bool) {
     let mut rng = Rng::new(seed);
     let locks = settings().connect(&server.url()).await.unwrap();
     let permits = Kind::of(kind, &locks, &name);
-    match &permits {
-        Kind::Counted(semaphore) => assert!(semaphore.try_set_permits(PERMITS).await.unwrap()),
-        Kind::Leased(semaphore) => assert!(semaphore.try_set_permits(PERMITS).await.unwrap()),
-    }
+    assert!(permits.set(PERMITS).await);
     let to = epoch() + soak(60_000) as u64;
     let port = server.port().to_string();
     let mut started = 0;

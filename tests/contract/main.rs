@@ -273,6 +273,7 @@ mod fair_mutex {
 mod synchronizers {
     cases!(crate::FACTORIES[0].1, semaphore:
         permits_are_counted,
+        handles_come_and_go,
         a_guard_gives_back_when_dropped,
         a_release_serves_as_many_as_fit,
         a_large_request_is_not_starved,

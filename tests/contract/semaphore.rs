@@ -56,6 +56,26 @@ pub async fn permits_are_counted(case: Case) {
     assert_eq!(case.ask(&["GET", &case.name]).await, "0");
 }
 
+/// What a handle did says nothing to a later one of that name, nor to the other kinds of that name.
+pub async fn handles_come_and_go(case: Case) {
+    let locks = case.client().await;
+    assert!(locks.semaphore(&case.name).try_set_permits(100).await.unwrap());
+    for taken in 1..=10 {
+        assert!(locks.semaphore(&case.name).try_acquire(1).await.unwrap());
+        assert!(locks.permit_semaphore(&case.name).acquire(1).ids(secs(60)).await.unwrap().is_some());
+        assert_eq!(locks.semaphore(&case.name).available_permits().await.unwrap(), 100 - 2 * taken);
+    }
+    for given in 1..=10 {
+        locks.semaphore(&case.name).release(1).await.unwrap();
+        assert_eq!(locks.semaphore(&case.name).available_permits().await.unwrap(), 80 + given);
+    }
+    let latch = format!("{}-latch", case.name);
+    assert!(locks.latch(&latch).try_set_count(10).await.unwrap());
+    for left in (0..10).rev() {
+        assert_eq!(locks.latch(&latch).count_down().await.unwrap(), Some(left));
+    }
+}
+
 pub async fn a_guard_gives_back_when_dropped(case: Case) {
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 5).await;
