@@ -212,7 +212,7 @@ async fn a_latch_counts_once_whatever_is_cut() {
         text!("begin", "once", "latch/count_down"),
         text!("begin", "once", "latch/delete"),
     ];
-    for text in [set, count_down, delete] {
+    for text in [set, count_down, delete, text!("begin", "once", "latch/inspect")] {
         server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
     }
     let latch = locks.latch(&name);
@@ -225,11 +225,13 @@ async fn a_latch_counts_once_whatever_is_cut() {
             assert_eq!(latch.count_down().await.unwrap(), Some(left));
             fault.done().await;
         }
+        let inspect = || script(text!("begin", "once", "latch/inspect"));
+        let looks = proxy.requests(inspect());
         let waiter = tokio::spawn({
             let latch = latch.clone();
             async move { latch.wait().await.unwrap() }
         });
-        eventually(ms(20_000), "it waits", async || locks.health().subscriptions > 0).await;
+        proxy.wait_requests(looks + 1, inspect()).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
         let expected = match cuts {
             2 => {

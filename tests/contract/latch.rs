@@ -4,7 +4,7 @@ use futures::future::join_all;
 use lockson::{Latch, Locks, NameError, SyncError, Waited};
 
 use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::world::{begun, ms, secs, Case};
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -58,9 +58,13 @@ pub async fn deletion_ends_waits(case: Case) {
     let (a, b) = (patient_client(&case).await, patient_client(&case).await);
     let latch = a.latch(&case.name);
     assert!(latch.try_set_count(2).await.unwrap());
-    let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(b.latch(&case.name)))).collect();
+    let mut waiters = Vec::new();
+    for _ in 0..10 {
+        waiters.push(begun(waited(b.latch(&case.name))).await);
+    }
+    // Answered behind their looks.
+    assert_eq!(b.latch(&case.name).count().await.unwrap(), 2);
     case.until_waiting(&b).await;
-    tokio::time::sleep(ms(50)).await;
     assert!(latch.delete().await.unwrap());
     // Set again before anybody can look: those who waited for the first are let go all the same.
     assert!(latch.try_set_count(1).await.unwrap());

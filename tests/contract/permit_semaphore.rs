@@ -6,7 +6,7 @@ use futures::future::FutureExt;
 use lockson::{Locks, NameError, PermitGuard, PermitId, PermitSemaphore, State, SyncError};
 
 use crate::support::{patient, unique};
-use crate::world::{ms, secs, Case};
+use crate::world::{begun, ms, secs, Case};
 
 async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> PermitSemaphore {
     let semaphore = locks.permit_semaphore(&case.name);
@@ -203,10 +203,9 @@ pub async fn takers_of_permits_stand_in_line(case: Case) {
     let mut waiters = Vec::new();
     for permits in [2, 1, 3] {
         let semaphore = b.permit_semaphore(&case.name);
-        waiters.push(tokio::spawn(async move { semaphore.guard(permits).await.unwrap() }));
-        case.until_waiting(&b).await;
-        tokio::time::sleep(ms(20)).await;
+        waiters.push(begun(async move { semaphore.guard(permits).await.unwrap() }).await);
     }
+    case.until_waiting(&b).await;
     semaphore.release(&all[..1]).await.unwrap();
     assert!(b.permit_semaphore(&case.name).acquire(1).wait(ms(0)).guard().await.unwrap().is_none());
     semaphore.release(&all[1..]).await.unwrap();

@@ -7,7 +7,7 @@ use futures::future::{join_all, FutureExt};
 use lockson::{Locks, NameError, Semaphore, SyncError};
 
 use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::world::{begun, ms, secs, Case};
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -99,15 +99,18 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     let (a, b) = (patient_client(&case).await, patient_client(&case).await);
     let semaphore = with_permits(&case, &a, 5).await;
     assert!(semaphore.acquire(5).await.unwrap());
-    let waiters: Vec<_> = (0..5).map(|_| tokio::spawn(taken(b.semaphore(&case.name), 1))).collect();
+    let mut waiters = Vec::new();
+    for _ in 0..5 {
+        waiters.push(begun(taken(b.semaphore(&case.name), 1)).await);
+    }
     case.until_waiting(&b).await;
-    tokio::time::sleep(ms(50)).await;
     semaphore.release(3).await.unwrap();
     let mut guards = Vec::new();
     let mut waiters = waiters.into_iter();
     for waiter in waiters.by_ref().take(3) {
         guards.push(patient("one of three", waiter).await.unwrap());
     }
+    assert!(waiters.as_slice().iter().all(|waiter| !waiter.is_finished()));
     semaphore.release(2).await.unwrap();
     for waiter in waiters {
         guards.push(patient("one of two", waiter).await.unwrap());
@@ -130,14 +133,14 @@ pub async fn a_large_request_is_not_starved(case: Case) {
     let mut tasks = Vec::new();
     for permits in [1, 4, 1, 2, 3] {
         let (semaphore, order) = (b.semaphore(&case.name), order.clone());
-        tasks.push(tokio::spawn(async move {
+        let task = async move {
             let guard = semaphore.guard(permits).await.unwrap();
             order.lock().unwrap().push(permits);
             guard.release().await.unwrap();
-        }));
-        case.until_waiting(&b).await;
-        tokio::time::sleep(ms(20)).await;
+        };
+        tasks.push(begun(task).await);
     }
+    case.until_waiting(&b).await;
     // One that does not wait does not overtake either.
     semaphore.release(3).await.unwrap();
     assert!(!b.semaphore(&case.name).try_acquire(4).await.unwrap());
