@@ -50,8 +50,8 @@ impl Ledger {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of this
-    /// name says nothing to a later one.
+    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
+    /// this name says nothing to a later one.
     fn lane(&self, core: &Core) -> Lane {
         let call = core.next_number().to_string();
         let free = self.free().pop();

@@ -1,5 +1,5 @@
-//! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again as
-//! the processes in them.
+//! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
+//! as the processes in them.
 
 mod support;
 
@@ -58,9 +58,13 @@ struct Used {
     process: String,
 }
 
-const COUNT: &str = "redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2]) local sum, all = 0, redis.call('HGETALL', KEYS[1]) \
-                     for i = 1, #all, 2 do if redis.call('SISMEMBER', KEYS[2], all[i]) == 0 then sum = sum + all[i + 1] end end \
-                     return sum";
+const COUNT: &str = "
+    redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])
+    local sum, all = 0, redis.call('HGETALL', KEYS[1])
+    for i = 1, #all, 2 do
+      if redis.call('SISMEMBER', KEYS[2], all[i]) == 0 then sum = sum + all[i + 1] end
+    end
+    return sum";
 
 impl Used {
     async fn change(&self, by: i64) -> i64 {
