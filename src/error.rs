@@ -310,8 +310,8 @@ pub enum SyncError {
         /// What it is, mostly in the server's words.
         detail: String,
     },
-    /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again; so it may
-    /// be asked for once more.
+    /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again, so it may
+    /// be asked for once more; but a release by a guard or by ids is not, and may have been done.
     #[error("no answer from the server for {name:?}: {detail}")]
     Unreachable {
         /// The semaphore or latch.

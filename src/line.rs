@@ -368,20 +368,25 @@ impl State {
 
 /// What handles of one name share, by channel: it lives as long as anybody has it.
 pub(crate) struct Registry<T> {
-    by_channel: Mutex<(HashMap<Arc<str>, Weak<T>>, usize)>,
+    known: Mutex<Known<T>>,
+}
+
+struct Known<T> {
+    by_channel: HashMap<Arc<str>, Weak<T>>,
+    purge_at: usize,
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Self {
-        Self { by_channel: Mutex::default() }
+        Self { known: Mutex::new(Known { by_channel: HashMap::new(), purge_at: 0 }) }
     }
 }
 
 impl<T> Registry<T> {
     /// The one for these keys: one a channel, however many handles there are.
     pub(crate) fn of(&self, keys: Keys, make: impl FnOnce(Keys) -> T) -> Arc<T> {
-        let mut guard = self.by_channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let (by_channel, purge_at) = &mut *guard;
+        let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { by_channel, purge_at } = &mut *guard;
         if let Some(found) = by_channel.get(&keys.channel).and_then(Weak::upgrade) {
             return found;
         }
@@ -396,7 +401,7 @@ impl<T> Registry<T> {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let guard = self.by_channel.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.0.values().filter_map(Weak::upgrade).collect()
+        let guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.by_channel.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! The expirable semaphore: permits with ids and leases, which come back by themselves.
 
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 
 use futures::future::FutureExt;
 use lockson::{Locks, NameError, PermitGuard, PermitId, PermitSemaphore, State, SyncError};
@@ -267,7 +268,7 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
     assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 1000 }));
     let lease = |lease| SyncError::Lease { lease, min: ms(100), max: secs(24 * 60 * 60) };
     assert_eq!(semaphore.acquire(1).ids(ms(99)).await, Err(lease(ms(99))));
-    assert_eq!(semaphore.set_lease(&[id.clone()], secs(90_000)).await, Err(lease(secs(90_000))));
+    assert_eq!(semaphore.set_lease(from_ref(&id), secs(90_000)).await, Err(lease(secs(90_000))));
     let unnamed = locks.permit_semaphore("");
     assert_eq!(unnamed.guard(1).await.map(drop), Err(SyncError::Name(NameError::Empty)));
     assert!(case.is_free().await);
@@ -278,7 +279,7 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
         case.ask(&["HSET", key, "f", "v"]).await;
         for error in [
             semaphore.guard(1).await.map(drop),
-            semaphore.release(&[id.clone()]).await,
+            semaphore.release(from_ref(&id)).await,
             semaphore.available_permits().await.map(drop),
         ] {
             assert!(matches!(error, Err(SyncError::WrongType { .. })), "{key}: {error:?}");
