@@ -6,6 +6,7 @@
 pub mod certs;
 pub mod fault;
 mod hub;
+pub mod kinds;
 mod link;
 pub mod logs;
 pub mod proxy;
@@ -21,6 +22,7 @@ mod spawner;
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
 pub use hub::Counts;
+pub use kinds::{Kind, KINDS};
 pub use logs::Logs;
 pub use proxy::Proxy;
 pub use raw::{Listener, Message, Raw};
