@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks, Request};
 use sites::{begin, drive, every_kind, exist, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
-use support::{eventually, patient, report, seed, soak, Kind, Raw, Rng, Server};
+use support::{eventually, patient, report, seed, Kind, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
 /// What is promised, besides two round trips.
@@ -206,9 +206,9 @@ async fn what_is_given_up_at_random_leaves_nothing() {
         _ => crowd(pair, rng).await,
     };
     every_kind(async |kind| {
-        let pairs = Pair::many(&server, kind, 2).await;
+        let pairs = Pair::many(&server, kind, 4).await;
         let label = format!("{}: acquisitions given up at random", kind.name);
-        drive(&label, soak(5000), seed(), &pairs, case).await;
+        drive(&label, kind.soak(5000), seed(), &pairs, case).await;
         let worst = pairs.iter().map(|pair| pair.worst.get()).max();
         println!("{label}: worst time until nothing was left {worst:?}");
         join_all(pairs.iter().map(Pair::unsubscribed)).await;
@@ -370,8 +370,8 @@ async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let server = Server::start();
     load_scripts(&server).await;
     every_kind(async |kind| {
-        let pairs = Pair::many(&server, kind, 2).await;
-        sweep(&format!("{}: dropped at every poll", kind.name), &pairs, soak(200)).await;
+        let pairs = Pair::many(&server, kind, 4).await;
+        sweep(&format!("{}: dropped at every poll", kind.name), &pairs, kind.soak(200)).await;
         join_all(pairs.iter().map(Pair::unsubscribed)).await;
     })
     .await;
@@ -385,7 +385,7 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     let _turn = turn().await;
     every_kind(async |kind| {
         let pairs = [Pair::embedded(kind)];
-        sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;
+        sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, kind.soak(200)).await;
         tokio::time::sleep(LINGER + Duration::from_millis(100)).await;
         pairs[0].unsubscribed().await;
     })
