@@ -1,5 +1,5 @@
 //! What the tests share: servers, faults, chance and reports.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 // Needs the dev-dependency rcgen.
 #[cfg(feature = "tls")]
@@ -9,6 +9,7 @@ mod hub;
 pub mod kinds;
 mod link;
 pub mod logs;
+pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod reply;
