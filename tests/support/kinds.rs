@@ -165,7 +165,7 @@ fn fill(template: &str, name: &str, field: &str) -> String {
 }
 
 /// The text of a script as the client sends it.
-fn text(folder: &str, verb: &str) -> String {
+pub fn text(folder: &str, verb: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
     let own = read(&format!("{folder}/{verb}.lua"));
