@@ -80,8 +80,8 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
     found.unwrap()
 }
 
-/// 1,000 hand-overs over 3 processes whose waiters are cancelled, and which are killed, at random: whoever gets the lock
-/// has nobody before it in the server's queue, and nobody who ever stood before it is there any more (rule 17).
+/// 1,000 hand-overs over 3 processes whose waiters are cancelled, and which are killed, at random: whoever gets the
+/// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
 async fn the_order_is_the_queues_whoever_is_killed() {
     let (server, rounds, seed) = (Server::start(), soak(1000), seed());
     let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
@@ -188,8 +188,8 @@ async fn readers_and_writers(args: &[String]) {
 }
 
 /// 100 readers and 10 writers in 4 processes for 60 s, while requests and answers are cut, waiters are cancelled, and
-/// processes are killed whether they hold, wait or both: no reader with a writer, no two writers, and each writer has at
-/// least one turn a second (rule 18).
+/// processes are killed whether they hold, wait or both: no reader with a writer, no two writers, and each writer has
+/// at least one turn a second (rule 18).
 async fn readers_and_writers_whoever_is_killed() {
     let (seconds, seed) = (soak(60), seed());
     let (readers, writers) = (soak(100), soak(10).max(4));
@@ -232,8 +232,8 @@ async fn readers_and_writers_whoever_is_killed() {
     let sum = |side: &str, count: usize| (0..count).map(|number| of(&format!("{side}{number}"))).sum::<usize>();
     let fewest = (0..writers).map(|number| of(&format!("w{number}"))).min().unwrap();
     println!(
-        "{seconds} s, {readers} readers, {writers} writers, {cuts} cuts, {kills} processes killed: {} reads, {} writes, \
-         fewest turns of a writer {fewest}",
+        "{seconds} s, {readers} readers, {writers} writers, {cuts} cuts, {kills} processes killed: {} reads, {} \
+         writes, fewest turns of a writer {fewest}",
         sum("r", readers),
         sum("w", writers)
     );

@@ -108,7 +108,7 @@ impl Queue<'_> {
         // The first of them joins, the second finds itself there.
         times.join.push(self.micros("evalsha"));
         let length = self.length.to_string();
-        if times.join.len() % 2 == 0 {
+        if times.join.len().is_multiple_of(2) {
             let middle = "local owner = redis.call('RPOP', KEYS[2]) \
                 return redis.call('LINSERT', KEYS[2], 'BEFORE', redis.call('LINDEX', KEYS[2], ARGV[1] / 2), owner)";
             self.run(middle, &[&length]).await;
