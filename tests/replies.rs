@@ -1,5 +1,5 @@
-//! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4 to
-//! 6 and 10).
+//! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
+//! to 6 and 10).
 
 mod sites;
 mod support;

@@ -183,8 +183,8 @@ async fn unheard(site: &Site, direct: &Locks, worst: &Cell<Duration>) -> Result<
     Ok(join_all(cases).await.into_iter().collect::<Result<Vec<_>, _>>()?.len())
 }
 
-/// 1,000 of 1,000 waiters of each kind whose message is lost get the lock within the cap (200 ms) and a round trip (rule
-/// 15).
+/// 1,000 of 1,000 waiters of each kind whose message is lost get the lock within the cap (200 ms) and a round trip
+/// (rule 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_message_costs_one_cap() {
     let _turn = turn().await;
