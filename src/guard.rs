@@ -20,8 +20,8 @@ use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
-    core: Arc<Core>,
-    slot: Arc<Slot>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
     armed: bool,
@@ -33,10 +33,11 @@ impl Ticket {
         core: &Arc<Core>,
         kind: &'static Table,
         slot: &Arc<Slot>,
+        mark: &Arc<str>,
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(kind, core.renewal(kind), answer.sent, lease);
+        let hold = slot.enter(mark, kind, core.renewal(kind), answer.sent, lease);
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
@@ -44,6 +45,15 @@ impl Ticket {
         core.watchdog.watch(&hold, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
         Self { core: core.clone(), slot: slot.clone(), hold, watched, armed: true }
+    }
+
+    /// The server says that it is gone.
+    pub(crate) fn refused(&self) {
+        self.core.watchdog.forget(&self.hold);
+        if self.hold.end(LostBy::Server) {
+            crate::watchdog::report_lost(&self.hold, LostBy::Server);
+        }
+        self.slot.line.ended(self.hold.id);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -105,6 +115,10 @@ pub struct Guard {
 impl Guard {
     pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
         Self { ticket, _session: session }
+    }
+
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
     }
 
     /// The name of the lock, without the client's prefix.
@@ -232,11 +246,11 @@ impl Guard {
         }
         let ms = lease.map_or(0, millis).to_string();
         let name = slot.line.keys.name.to_string();
-        let (to, of, script) = (core.clone(), slot.clone(), hold.kind.extend);
+        let (to, of, script) = (core.clone(), hold.clone(), hold.kind.extend);
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
             let patience = to.patience().unless(abandoned);
-            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.field, &ms], &patience).await;
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.mark, &ms], &patience).await;
             (settled, gate)
         });
         let (settled, _gate) = work.await;
@@ -247,13 +261,7 @@ impl Guard {
                 core.watchdog.watch(hold, answer.sent);
             }
             (Status::Done, None) => {}
-            _ => {
-                core.watchdog.forget(hold);
-                if hold.end(LostBy::Server) {
-                    crate::watchdog::report_lost(hold, LostBy::Server);
-                }
-                slot.line.ended(hold.id);
-            }
+            _ => self.ticket.refused(),
         }
         match hold.lost(core.now()) {
             None => Ok(()),

@@ -117,6 +117,11 @@ impl Keys {
         }
     }
 
+    /// Those of the plain lock of this name.
+    pub(crate) fn of_plain(self) -> Self {
+        Self { channel: tagged("lockson:plain", &self.lock).into(), ..self }
+    }
+
     fn queue(&self) -> &QueueKeys {
         self.queue.get_or_init(|| QueueKeys {
             queue: tagged("redisson_lock_queue", &self.lock),
@@ -140,6 +145,16 @@ impl Keys {
             Key::Front => &*self.queue().front,
         };
         keys.iter().map(name).collect()
+    }
+
+    /// The part of the lock's key that puts another key in its slot when that has it in braces.
+    pub(crate) fn tag(&self) -> &str {
+        hash_tag(&self.lock)
+    }
+
+    /// Whether a key is in the lock's slot, and not only by chance.
+    pub(crate) fn share_slot(&self, key: &str) -> bool {
+        hash_tag(key) == self.tag()
     }
 }
 
@@ -186,6 +201,12 @@ mod tests {
             ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}"]
         );
         assert_eq!(&*keys("{eu}:x").unwrap().of_read_write().channel, "redisson_rwlock:{eu}:x");
+    }
+
+    #[test]
+    fn a_plain_lock_has_its_own_channel() {
+        let plain = keys("x").unwrap().of_plain();
+        assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["x", "lockson:plain:{x}"]);
     }
 
     #[test]

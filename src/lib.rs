@@ -23,9 +23,11 @@ mod kinds;
 mod line;
 mod lock;
 mod notify;
+mod once;
 mod owner;
 mod queue;
 mod release;
+mod reply;
 mod script;
 mod session;
 mod url;
@@ -34,22 +36,24 @@ mod watchdog;
 
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Reply};
+pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockError};
+pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, UnlockError};
 pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
-pub use kind::Kind;
+pub use kind::{Kind, Owned};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard};
+pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use owner::{InvalidOwner, Owner};
+pub use reply::Reply;
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;
@@ -65,5 +69,7 @@ pub type SpinLock = Lock<Spin>;
 pub type ReadLock = Lock<Read>;
 /// The lock of [`ReadWriteLock::write`].
 pub type WriteLock = Lock<Write>;
+/// The lock of [`Locks::plain_lock`].
+pub type PlainLock = Lock<Plain>;
 /// The lock of [`Locks::fenced_lock`].
 pub type FencedLock = Lock<Fenced>;

@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use lockson::{Builder, ConnectError, FairLock, LockError, Locks, Owner, ReentrantLock, Refused};
+use lockson::{
+    Builder, ConnectError, FairLock, FencedGuard, LockError, Locks, Owner, QueryError, ReentrantLock, Refused, Reply,
+    RunError,
+};
 use support::{eventually, Server};
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -29,6 +32,14 @@ fn rule() -> Vec<&'static str> {
 /// What a fenced lock needs besides.
 fn fenced() -> Vec<&'static str> {
     words("+get ").into_iter().chain(["+get"]).collect()
+}
+
+/// What a plain lock needs besides, and what it works without: then it is not woken.
+fn plain() -> [Vec<&'static str>; 2] {
+    [
+        words("+set ").into_iter().chain(["+set"]).collect(),
+        words("&lockson:plain:*").into_iter().chain(["&lockson:plain:*"]).collect(),
+    ]
 }
 
 /// What a read/write lock needs besides, and what it works without: then it is not woken, its writers don't go first.
@@ -114,7 +125,7 @@ async fn each_right_of_it_is_needed_and_missed_at_once() {
         match (connected, right) {
             (Ok(()), OPTIONAL) => work(&server.url()).await.unwrap(),
             // Every script begins with TIME, and Redis does not say which command of a script it refused.
-            (Err(ConnectError::Refused(why)), "+time") => assert!(why.to_string().contains("can't run"), "{why}"),
+            (Err(ConnectError::Refused(why)), "+time") => assert!(matches!(why, Refused::NoPermission(_)), "{why}"),
             (Err(ConnectError::Refused(Refused::NoPermission(what))), _) => {
                 let command = right.strip_prefix('+').map(str::to_uppercase).unwrap_or_default();
                 assert!(what.to_uppercase().contains(&command), "without {right}: {what}");
@@ -134,12 +145,31 @@ async fn a_fenced_lock_needs_its_own_rights() {
         let locks = settings().connect(&server.url()).await.unwrap();
         let taken = locks.fenced_lock("acl").fenced_guard().await;
         match (taken, left_out) {
-            (Ok(guard), None) => guard.unlock().await.unwrap(),
+            (Ok(guard), None) => {
+                a_callers_script_has_the_users_rights(&guard).await;
+                guard.unlock().await.unwrap();
+            }
             (Err(_), Some(_)) => {}
             (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
         assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
     }
+}
+
+/// In the words of Redis 7.0, or of 7.2 and Valkey.
+fn is_about_rights(text: &str) -> bool {
+    text.contains("can't run") || text.contains("permission")
+}
+
+async fn a_callers_script_has_the_users_rights(guard: &FencedGuard) {
+    let (incr, push) = ("return redis.call('INCR', KEYS[1])", "redis.call('LPUSH', KEYS[1], 'x')");
+    assert_eq!(guard.run_if_held(incr, &["app:{app:acl}"], &[]).await, Ok(Reply::Int(1)));
+    let refused = guard.run_if_held(push, &["app:{app:acl}"], &[]).await;
+    assert!(matches!(&refused, Err(RunError::Script(text)) if is_about_rights(text)), "{refused:?}");
+    let refused = guard.run_if_held(incr, &["other:{app:acl}"], &[]).await;
+    let Err(RunError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })) = refused else {
+        panic!("a key outside the rule: {refused:?}");
+    };
 }
 
 /// Every script of both sides, with a writer that waits for readers, and a reader that waits for it.
@@ -191,6 +221,48 @@ async fn a_read_write_lock_needs_its_own_rights() {
         grant(&server, &with(&own)).await;
         let outcome = tokio::time::timeout(Duration::from_secs(10), read_and_write(&server.url())).await;
         assert!(!matches!(outcome, Ok(Ok(()))), "it does without {left_out}");
+        server.raw().await.must(&["FLUSHALL"]).await;
+    }
+}
+
+/// Every script of the plain lock: with a waiter here, to be handed it, and one in the other client.
+async fn plain_work(url: &str) -> Outcome {
+    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
+    let (lock, rival) = (one.plain_lock("acl"), other.plain_lock("acl"));
+    let guard = lock.guard().await?;
+    guard.verify().await?;
+    guard.extend(Duration::from_secs(1)).await?;
+    let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
+        .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(guard.is_valid(), "it was not renewed");
+    guard.unlock().await?;
+    for waiter in waiters {
+        waiter.await??;
+    }
+    lock.lock().await?;
+    assert!(rival.force_unlock().await?);
+    rival.lock().await?;
+    other.shutdown(Duration::from_secs(5)).await?;
+    assert!(!lock.is_locked().await?);
+    Ok(one.shutdown(Duration::from_secs(5)).await?)
+}
+
+#[tokio::test]
+async fn a_plain_lock_needs_its_own_rights() {
+    let server = Server::start();
+    let (rule, [needed, optional]) = (rule(), plain());
+    for more in [[&needed[..], &optional[..]].concat(), needed.clone()] {
+        grant(&server, &[&rule[..], &more].concat()).await;
+        plain_work(&server.url()).await.unwrap();
+        assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0);
+    }
+    for left_out in &needed {
+        let own = needed.iter().chain(&optional).filter(|right| *right != left_out);
+        grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        let outcome = async { Outcome::Ok(locks.plain_lock("acl").guard().await?.unlock().await?) }.await;
+        assert!(outcome.is_err(), "it does without {left_out}");
         server.raw().await.must(&["FLUSHALL"]).await;
     }
 }

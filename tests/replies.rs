@@ -142,9 +142,11 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
     }
     let fault = lost.cut(site, cuts(rng), site.kind, "renew", "");
     fault.done().await;
-    let renewed = || async {
-        let fresh = |guard: &Guard| guard.remaining() > LEASE * 9 / 10 || guard.state() == State::Lost;
-        holds.iter().all(|(_, guards)| guards.iter().all(fresh))
+    // Not all in one moment: a busy machine may have taken them apart.
+    let mut stale: Vec<&Guard> = holds.iter().flat_map(|(_, guards)| guards).collect();
+    let renewed = async || {
+        stale.retain(|guard| guard.remaining() <= LEASE * 9 / 10 && guard.state() != State::Lost);
+        stale.is_empty()
     };
     eventually(LEASE * 3, "the renewal after the cuts", renewed).await;
     for (own, guards) in holds {

@@ -19,6 +19,8 @@ pub struct Kind {
     lua: &'static str,
     /// What its field has behind the owner.
     suffix: &'static str,
+    /// Whether the server has a token in place of the owner and its count.
+    pub anonymous: bool,
     /// How often one owner may hold it.
     pub deepest: u64,
     /// Whether a release inside the process is one script with the next acquisition.
@@ -37,6 +39,7 @@ const LOCK: Kind = Kind {
     rival: "lock",
     lua: "reentrant",
     suffix: "",
+    anonymous: false,
     deepest: 3,
     hands_over: true,
     channel: Some("redisson_lock__channel:{N}"),
@@ -85,7 +88,7 @@ const READ: Kind = Kind {
 };
 
 /// Every kind: what is done for one is done for all.
-pub static KINDS: [Kind; 11] = [
+pub static KINDS: [Kind; 12] = [
     LOCK,
     Kind { name: "mutex", make: |locks, name| Arc::new(locks.mutex(name)), rival: "mutex", deepest: 1, ..LOCK },
     Kind { name: "spin_lock", make: spin_lock, rival: "spin_lock", channel: None, ..LOCK },
@@ -94,6 +97,15 @@ pub static KINDS: [Kind; 11] = [
     Kind { name: "fair_mutex", make: fair_mutex, rival: "fair_mutex", deepest: 1, ..FAIR },
     READ,
     WRITE,
+    Kind {
+        name: "plain_lock",
+        make: plain_lock,
+        rival: "plain_lock",
+        lua: "plain",
+        anonymous: true,
+        deepest: 1,
+        ..LOCK
+    },
     Kind { name: "lock in a transaction", make: in_transaction, suffix: ":t1", ..LOCK },
     Kind { name: "read in a transaction", make: read_in_transaction, suffix: ":t1", ..READ },
     Kind { name: "write in a transaction", make: write_in_transaction, suffix: ":write:t1", ..WRITE },
@@ -109,6 +121,10 @@ fn fenced_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
 
 fn fair_mutex(locks: &Locks, name: &str) -> Arc<dyn RLock> {
     Arc::new(locks.fair_mutex(name))
+}
+
+fn plain_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.plain_lock(name))
 }
 
 fn in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
