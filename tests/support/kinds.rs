@@ -87,6 +87,17 @@ const READ: Kind = Kind {
     ..WRITE
 };
 
+const PLAIN: Kind = Kind {
+    name: "plain_lock",
+    make: |locks, name| Arc::new(locks.plain_lock(name)),
+    rival: "plain_lock",
+    lua: "plain",
+    anonymous: true,
+    deepest: 1,
+    channel: Some("lockson:plain:{N}"),
+    ..LOCK
+};
+
 /// Every kind: what is done for one is done for all.
 pub static KINDS: [Kind; 12] = [
     LOCK,
@@ -97,15 +108,7 @@ pub static KINDS: [Kind; 12] = [
     Kind { name: "fair_mutex", make: fair_mutex, rival: "fair_mutex", deepest: 1, ..FAIR },
     READ,
     WRITE,
-    Kind {
-        name: "plain_lock",
-        make: plain_lock,
-        rival: "plain_lock",
-        lua: "plain",
-        anonymous: true,
-        deepest: 1,
-        ..LOCK
-    },
+    PLAIN,
     Kind { name: "lock in a transaction", make: in_transaction, suffix: ":t1", ..LOCK },
     Kind { name: "read in a transaction", make: read_in_transaction, suffix: ":t1", ..READ },
     Kind { name: "write in a transaction", make: write_in_transaction, suffix: ":write:t1", ..WRITE },
@@ -121,10 +124,6 @@ fn fenced_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
 
 fn fair_mutex(locks: &Locks, name: &str) -> Arc<dyn RLock> {
     Arc::new(locks.fair_mutex(name))
-}
-
-fn plain_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(locks.plain_lock(name))
 }
 
 fn in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
