@@ -10,7 +10,7 @@ use lockson::{
     Builder, ConnectError, FairLock, FencedGuard, LockError, Locks, Owner, QueryError, ReentrantLock, Refused, Reply,
     RunError,
 };
-use support::Server;
+use support::{eventually, Server};
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -418,6 +418,28 @@ async fn semaphores_and_latches_need_their_own_rights() {
             assert!(!matches!(outcome, Ok(Ok(()))), "{kind}: it does without {left_out}");
             raw.must(&["FLUSHALL"]).await;
         }
+    }
+}
+
+/// A right that is taken away later: who comes to wait is told, or waits in vain, and half a place is not left behind.
+#[tokio::test]
+async fn a_fair_right_lost_later_leaves_no_half_place() {
+    let server = Server::start();
+    let mut raw = server.raw().await;
+    for (right, is_told) in [("zadd", true), ("rpush", true), ("zscore", true), ("lindex", true), ("pexpire", false)] {
+        grant(&server, &[&rule()[..], &fair()].concat()).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        let lock = |name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
+        assert!(lock("a").acquire().lease(Duration::from_secs(60)).await.unwrap());
+        raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
+        let came = lock("b").acquire().wait(Duration::from_millis(200)).await;
+        let told = matches!(came, Err(LockError::Refused { .. }));
+        assert!(told == is_told && came != Ok(true), "without {right}: {came:?}");
+        raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
+        let only_the_lock = async || raw.must(&["KEYS", "*"]).await.texts() == ["app:acl"];
+        eventually(Duration::from_secs(20), &format!("no place, without {right}"), only_the_lock).await;
+        lock("a").unlock().await.unwrap();
+        assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0, "without {right}");
     }
 }
 

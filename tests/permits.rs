@@ -10,12 +10,8 @@ use std::time::{Duration, Instant};
 use futures::future::{select, Either};
 use lockson::{Builder, Locks, SyncError, Waited};
 use support::permits::Kind;
-use support::process::{self, epoch, Process, Test};
+use support::process::{epoch, run, tests, Process, Test};
 use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
-
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
-}
 
 const TESTS: [(&str, Test); 3] = tests!(
     ten_permits_for_a_hundred_tasks,
@@ -28,7 +24,7 @@ const PERMITS: u32 = 10;
 const LEASE: Duration = Duration::from_secs(5);
 
 fn main() {
-    process::main(&TESTS, play);
+    run(&TESTS, play);
 }
 
 fn ms(millis: u64) -> Duration {
@@ -39,15 +35,12 @@ fn settings() -> Builder {
     Locks::builder().watchdog_lease(LEASE).command_timeout(ms(500))
 }
 
-fn play(part: &str, args: &[String]) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
-        match part {
-            "takers" => takers(args).await,
-            "waiters" => waiters(args).await,
-            other => panic!("no part {other}"),
-        }
-    });
+async fn play(part: String, args: Vec<String>) {
+    match part.as_str() {
+        "takers" => takers(&args).await,
+        "waiters" => waiters(&args).await,
+        other => panic!("no part {other}"),
+    }
 }
 
 /// How many permits are in use, as their users say, past the proxy and without any semaphore: a field for each process,

@@ -10,12 +10,8 @@ use std::time::{Duration, Instant};
 
 use lockson::{Builder, Locks, LostBy, UnlockError};
 use rustix::process::Signal;
-use support::process::{self, epoch, Process, Test};
+use support::process::{epoch, run, tests, Process, Test};
 use support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
-
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
-}
 
 const TESTS: [(&str, Test); 7] = tests!(
     a_stopped_holder_finds_out,
@@ -28,7 +24,7 @@ const TESTS: [(&str, Test); 7] = tests!(
 );
 
 fn main() {
-    process::main(&TESTS, play);
+    run(&TESTS, play);
 }
 
 fn ms(millis: u64) -> Duration {
@@ -40,22 +36,19 @@ fn short() -> Builder {
     Locks::builder().watchdog_lease(ms(1000)).command_timeout(ms(300))
 }
 
-/// What the other processes do. They end with their task, or when nobody holds their stdin any more.
-fn play(part: &str, args: &[String]) {
+/// What the other processes do.
+async fn play(part: String, args: Vec<String>) {
     let url = format!("redis://127.0.0.1:{}", args[0]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
-        match part {
-            "stopped" => stopped(&url, &args[1]).await,
-            "killed" => {
-                short().connect(&url).await.unwrap().lock(&args[1]).lock().await.unwrap();
-                println!("held");
-                std::future::pending().await
-            }
-            "crowd" => crowd(&url, args).await,
-            other => panic!("no part {other}"),
+    match part.as_str() {
+        "stopped" => stopped(&url, &args[1]).await,
+        "killed" => {
+            short().connect(&url).await.unwrap().lock(&args[1]).lock().await.unwrap();
+            println!("held");
+            std::future::pending().await
         }
-    });
+        "crowd" => crowd(&url, &args).await,
+        other => panic!("no part {other}"),
+    }
 }
 
 /// Holds a lock by a guard that runs work, and another one bare. Somebody stops it for a while; then it says what it
@@ -331,7 +324,7 @@ async fn four_processes_share_fairly() {
     processes.iter().for_each(|process| process.expect("ready"));
     let from = epoch() + 500;
     let to = from + soak(30_000) as u64;
-    processes.iter_mut().for_each(|process| process.tell(&format!("{from} {to}")));
+    processes.iter_mut().for_each(|process| process.say(&format!("{from} {to}")));
     let (mut all, mut counted) = (0, Vec::new());
     for process in &processes {
         let line = process.line();
@@ -356,7 +349,7 @@ async fn a_lone_task_is_served() {
     let mut process = Process::start("crowd", &[&server.port().to_string(), &name, "64", "incr"]);
     process.expect("ready");
     // It goes on until it is killed.
-    process.tell(&format!("0 {}", u64::MAX));
+    process.say(&format!("0 {}", u64::MAX));
     let counter = format!("{name}-counter");
     let mut raw = server.raw().await;
     eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;

@@ -1,5 +1,6 @@
-//! A test program that runs itself again as other processes.
+//! Tests of several processes: a program that runs its tests, and runs itself again as the processes in them.
 
+use rustix::process::{kill_process, Pid, Signal};
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -8,16 +9,20 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::process::{kill_process, Pid, Signal};
-
+/// A test, as it is called.
 pub type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
+}
+pub(crate) use tests;
+
 /// Runs what fits the filter, as the test harness does; or plays a part in one of the tests.
-pub fn main(tests: &[(&str, Test)], play: fn(&str, &[String])) {
+pub fn run<Play: Future<Output = ()>>(tests: &[(&str, Test)], play: impl Fn(String, Vec<String>) -> Play) {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [flag, part, rest @ ..] = &args[..] {
         if flag == "--part" {
-            return play(part, rest);
+            return runtime().block_on(play(part.clone(), rest.to_vec()));
         }
     }
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
@@ -27,7 +32,7 @@ pub fn main(tests: &[(&str, Test)], play: fn(&str, &[String])) {
         if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
             continue;
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = runtime();
         let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test())));
         runtime.shutdown_timeout(Duration::from_secs(1));
         println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
@@ -44,9 +49,25 @@ pub fn main(tests: &[(&str, Test)], play: fn(&str, &[String])) {
     }
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
 /// Milliseconds of the clock that all processes share.
 pub fn epoch() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// The lines that come by stdin; the process ends when nobody holds it any more.
+pub fn orders() -> tokio::sync::mpsc::UnboundedReceiver<String> {
+    let (sender, orders) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+        std::process::exit(0);
+    });
+    orders
 }
 
 /// This program as another process; killed when it is dropped.
@@ -76,14 +97,19 @@ impl Process {
         self.lines.recv_timeout(Duration::from_secs(60)).expect("a line of another process")
     }
 
+    /// The next line that it prints, if there is one by now.
+    pub fn try_line(&self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
+    /// Writes a line to its stdin.
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
     #[track_caller]
     pub fn expect(&self, line: &str) {
         assert_eq!(self.line(), line);
-    }
-
-    /// The next line that it reads.
-    pub fn tell(&mut self, line: &str) {
-        writeln!(self.stdin, "{line}").unwrap();
     }
 
     pub fn signal(&self, signal: Signal) {
