@@ -7,6 +7,7 @@ mod support;
 
 mod fair;
 mod holds;
+mod permits;
 mod read_write;
 mod scripts;
 mod wakeups;
