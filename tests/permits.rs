@@ -227,8 +227,10 @@ async fn waiters(args: &[String]) {
             tokio::spawn(async move { latch.wait().await.unwrap() })
         })
         .collect();
-    // The two at connect, and one look of each.
-    proxy.wait_requests(252, Filter::Script).await;
+    // The two at connect, one look of each, and one more of the first, when it has subscribed; all answered when a call
+    // behind them is.
+    proxy.wait_requests(253, Filter::Script).await;
+    assert_eq!(locks.latch(name).count().await.unwrap(), 2);
     println!("ready");
     let mut opened = 0;
     for task in tasks {

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use lockson::{Builder, Locks, SyncError, Waited};
+use lockson::{Builder, Locks, Refused, SyncError, Waited};
 use support::permits::Kind;
 use support::sha1::sha1;
 use support::{eventually, patient, unique, Filter, Proxy, Reply, Server};
@@ -144,8 +144,11 @@ async fn lost_messages_cost_the_cap(kind: &str) {
     site.proxy.swallow_messages(true);
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
     let waiting = site.ours.guard(1, ms(60_000));
+    let [acquire, ..] = scripts(kind);
     let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
-        site.proxy.wait_requests(1, Filter::Subscribe).await;
+        // Before it subscribed, and after: answered when a call behind them is.
+        site.proxy.wait_requests(2, script(acquire)).await;
+        site.ours.available().await;
         all.release().await.unwrap();
     });
     assert!(guard.unwrap().is_some());
@@ -179,6 +182,21 @@ async fn silence_is_an_error(kind: &str) {
     assert!(site.server.raw().await.exists(&site.name).await);
 }
 
+/// A server without memory gives no permits, and takes them back.
+async fn a_full_server_takes_back(kind: &str) {
+    let site = Site::start(kind, Locks::builder()).await;
+    let guard = site.ours.guard(3, ms(0)).await.unwrap().unwrap();
+    let mut raw = site.server.raw().await;
+    raw.must(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let error = site.ours.guard(1, ms(0)).await.map(drop).unwrap_err();
+    assert!(matches!(&error, SyncError::Refused { why: Refused::OutOfMemory, .. }), "{error}");
+    assert_eq!(site.ours.available().await, 7);
+    guard.release().await.unwrap();
+    assert_eq!(site.ours.available().await, 10);
+    raw.must(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert!(site.ours.guard(10, ms(0)).await.unwrap().is_some());
+}
+
 macro_rules! both {
     ($($case:ident),*) => { $(mod $case {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +216,8 @@ both!(
     a_taker_that_gives_up_in_doubt,
     lost_messages_cost_the_cap,
     a_gap_makes_waiters_look,
-    silence_is_an_error
+    silence_is_an_error,
+    a_full_server_takes_back
 );
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@ mod support;
 mod fair;
 mod holds;
 mod kinds;
+mod permits;
 mod read_write;
 mod scripts;
 mod wakeups;
