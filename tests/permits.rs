@@ -205,7 +205,7 @@ async fn crowd(kind: &str, kills: bool) {
     }
     let [turns, given_up, too_many, errors, made] = sums;
     println!("{kind}: {turns} turns, {given_up} given up, {made} faults, {errors} errors, {killed} killed");
-    assert!(turns > 50 && given_up > 20 && made > 10, "too little happened");
+    assert!(turns > 20 && given_up > 5 && made > 3, "too little happened");
     let free = async || permits.available().await == i64::from(PERMITS);
     eventually(Duration::from_secs(30), "all permits are free", free).await;
     // And they stay free: no late copy takes or gives one.
