@@ -122,8 +122,8 @@ async fn late_copies_take_nothing(kind: &'static str) {
     assert!(guard.is_some());
 }
 
-/// A call in doubt is answered busy and cancelled; the cancellation comes when the same taker has been served by a later
-/// call: it leaves that alone.
+/// A call in doubt is answered busy and cancelled; the cancellation comes when the same taker has been served by a
+/// later call: it leaves that alone.
 async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
