@@ -196,6 +196,7 @@ async fn crowd(kind: &str, kills: bool) {
         killed += 1;
         processes.push(start(&mut rng));
     }
+    tokio::time::sleep(ms(to.saturating_sub(epoch()))).await;
     let mut sums = [0_usize; 5];
     for (process, _) in &processes {
         let line = process.line();
