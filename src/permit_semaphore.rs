@@ -15,7 +15,7 @@ use crate::error::{Lost, LostBy, SyncError};
 use crate::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::keys::NameError;
 use crate::kind::script;
-use crate::lease::{Lease, Leased, State};
+use crate::lease::{Leased, State};
 use crate::permits::{is_done, take, Grant, Pool, Table, Wish, MOST_IDS};
 use crate::receipt::Call;
 use crate::script::{Answer, Status};
@@ -311,9 +311,8 @@ impl TakeLeased<'_> {
     async fn grant(self) -> Result<Option<Grant>, SyncError> {
         let (core, pool) = (self.semaphore.core(), self.semaphore.pool.clone()?);
         let count = count(self.permits, MOST_IDS)?;
-        let lease: Lease = self.request.leases(core)?;
-        let ids: String = (0..count).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
-        take(core, &pool, Wish { count, leased: Some((ids.into(), lease)) }, &self.request).await
+        let lease = Some(self.request.leases(core)?);
+        take(core, &pool, Wish { count, lease }, &self.request).await
     }
 }
 

@@ -38,14 +38,28 @@ pub(crate) struct Table {
 }
 
 /// What one taker wants.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) count: u32,
-    /// The ids of the permits, one behind the other, and their lease: where permits have them.
-    pub(crate) leased: Option<(Arc<str>, Lease)>,
+    /// For how long, where permits have leases.
+    pub(crate) lease: Option<Lease>,
 }
 
-impl Wish {
+/// Permits that one call takes for one taker.
+#[derive(Clone)]
+struct Lot {
+    count: u32,
+    /// The ids of the permits, one behind the other, and their lease: where permits have them.
+    leased: Option<(Arc<str>, Lease)>,
+}
+
+impl Lot {
+    /// With ids that no other call has: what undoes a call in doubt must not undo a later one of the same taker.
+    fn new(wish: Wish) -> Self {
+        let ids = || (0..wish.count).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect::<String>();
+        Self { count: wish.count, leased: wish.lease.map(|lease| (ids().into(), lease)) }
+    }
+
     fn ids(&self) -> &str {
         self.leased.as_ref().map_or("", |(ids, _)| ids)
     }
@@ -75,7 +89,7 @@ pub(crate) struct Pool {
 /// Permits that were taken together.
 #[derive(Clone)]
 struct Share {
-    wish: Wish,
+    lot: Lot,
     leased: Option<Arc<Leased>>,
 }
 
@@ -110,16 +124,16 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    fn new(core: &Arc<Core>, pool: &Arc<Pool>, wish: Wish, sent: Moment) -> Self {
+    fn new(core: &Arc<Core>, pool: &Arc<Pool>, lot: Lot, sent: Moment) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let leased = wish.leased.as_ref().zip(pool.table.renew).map(|((ids, lease), renew)| {
+        let leased = lot.leased.as_ref().zip(pool.table.renew).map(|((ids, lease), renew)| {
             let of = Arc::new(Ids { ledger: pool.ledger.clone(), ids: ids.clone() });
             let leased = Leased::new(of, ids.clone(), core.renewal(renew), sent, *lease);
             core.watchdog.watch(&leased, sent);
             leased
         });
-        let share = Share { wish, leased };
+        let share = Share { lot, leased };
         pool.shares().insert(id, share.clone());
         Self { core: core.clone(), pool: pool.clone(), id, share }
     }
@@ -129,11 +143,11 @@ impl Grant {
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.share.wish.count
+        self.share.lot.count
     }
 
     pub(crate) fn ids(&self) -> &str {
-        self.share.wish.ids()
+        self.share.lot.ids()
     }
 
     pub(crate) fn leased(&self) -> Option<&Arc<Leased>> {
@@ -149,7 +163,7 @@ impl Grant {
     pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
         let Some(share) = self.pool.forget(&self.core, self.id) else { return Ok(false) };
         let (core, pool) = (self.core.clone(), self.pool.clone());
-        core.janitor.clone().carry(|_| async move { pool.give_back(&core, &share.wish).await }).await
+        core.janitor.clone().carry(|_| async move { pool.give_back(&core, &share.lot).await }).await
     }
 }
 
@@ -158,7 +172,7 @@ impl Drop for Grant {
         let Some(share) = self.pool.forget(&self.core, self.id) else { return };
         let (core, pool) = (self.core.clone(), self.pool.clone());
         self.core.janitor.finish(async move {
-            if let Err(error) = pool.give_back(&core, &share.wish).await {
+            if let Err(error) = pool.give_back(&core, &share.lot).await {
                 tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back");
             }
         });
@@ -185,23 +199,23 @@ impl Pool {
         Some(share)
     }
 
-    async fn give_back(&self, core: &Arc<Core>, wish: &Wish) -> Result<bool, SyncError> {
-        let args = match &wish.leased {
+    async fn give_back(&self, core: &Arc<Core>, lot: &Lot) -> Result<bool, SyncError> {
+        let args = match &lot.leased {
             Some((ids, _)) => vec![ids.to_string(), "0".to_owned()],
-            None => vec![wish.count.to_string(), "exists".to_owned()],
+            None => vec![lot.count.to_string(), "exists".to_owned()],
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = Call { script: self.table.give_back, args, cancel: None };
         let answer = self.ledger.once(core, call, core.patience()).await?;
-        let given = answer.int(0).unwrap_or_else(|| wish.count.into());
-        Ok(answer.status == Status::Done && given == i64::from(wish.count))
+        let given = answer.int(0).unwrap_or_else(|| lot.count.into());
+        Ok(answer.status == Status::Done && given == i64::from(lot.count))
     }
 
-    /// The call that acquires for these wishes.
-    fn acquire(&self, wishes: &[Wish]) -> Call {
-        let ids: String = wishes.iter().map(Wish::ids).collect();
+    /// The call that acquires these.
+    fn acquire(&self, lots: &[Lot]) -> Call {
+        let ids: String = lots.iter().map(Lot::ids).collect();
         let rest = if ids.is_empty() { Vec::new() } else { vec![ids] };
-        let args = wishes.iter().map(Wish::arg).collect();
+        let args = lots.iter().map(Lot::arg).collect();
         Call { script: self.table.acquire, args, cancel: Some((self.table.cancel, rest)) }
     }
 
@@ -241,20 +255,20 @@ impl Pool {
         let mut ids = 0;
         // Not more than one alone may name.
         let fits = |place: &Place| {
-            ids += place.wish.leased.as_ref().map_or(0, |_| place.wish.count);
+            ids += place.wish.lease.map_or(0, |_| place.wish.count);
             ids <= MOST_IDS
         };
         let places: Vec<Place> = self.row.first(BATCH).into_iter().take_while(fits).collect();
-        let wishes: Vec<Wish> = places.iter().map(|place| place.wish.clone()).collect();
-        if wishes.is_empty() {
+        let lots: Vec<Lot> = places.iter().map(|place| Lot::new(place.wish)).collect();
+        if lots.is_empty() {
             return Ok(None);
         }
-        let answer = self.ledger.once(core, self.acquire(&wishes), patience).await?;
+        let answer = self.ledger.once(core, self.acquire(&lots), patience).await?;
         if answer.status != Status::Done {
             return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
         }
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let grants = wishes.into_iter().map(|wish| Grant::new(core, self, wish, answer.sent));
+        let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, answer.sent));
         // Those that the server did not serve are not made.
         self.row.serve(places.into_iter().zip(grants).take(served).collect());
         Ok(None)
@@ -273,8 +287,8 @@ impl Pool {
                 let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel };
                 let answer = pool.ledger.once(&to, call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
-                let wish = Wish { count, leased: None };
-                Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, wish, answer.sent)))
+                let lot = Lot { count, leased: None };
+                Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, lot, answer.sent)))
             }
         });
         let Some(grant) = drained.await? else { return Ok(0) };
@@ -288,7 +302,7 @@ impl Pool {
         self.row.close();
         let ids: Vec<u64> = self.shares().keys().copied().collect();
         let shares = ids.into_iter().filter_map(|id| self.forget(core, id));
-        let given = join_all(shares.map(|share| async move { self.give_back(core, &share.wish).await })).await;
+        let given = join_all(shares.map(|share| async move { self.give_back(core, &share.lot).await })).await;
         given.iter().all(Result::is_ok)
     }
 }

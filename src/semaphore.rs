@@ -238,7 +238,7 @@ impl<'a> Take<'a> {
 
     async fn grant(self) -> Result<Option<Grant>, SyncError> {
         let pool = self.semaphore.pool.clone()?;
-        let wish = Wish { count: count(self.permits, MOST)?, leased: None };
+        let wish = Wish { count: count(self.permits, MOST)?, lease: None };
         take(self.semaphore.core(), &pool, wish, &self.request).await
     }
 }

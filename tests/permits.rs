@@ -189,6 +189,7 @@ async fn crowd(kind: &str, kills: bool) {
         killed += 1;
         processes.push(start(&mut rng));
     }
+    tokio::time::sleep(ms(to.saturating_sub(epoch()))).await;
     let mut sums = [0_usize; 5];
     for (process, _) in &processes {
         let line = process.line();
@@ -198,7 +199,7 @@ async fn crowd(kind: &str, kills: bool) {
     }
     let [turns, given_up, too_many, errors, made] = sums;
     println!("{kind}: {turns} turns, {given_up} given up, {made} faults, {errors} errors, {killed} killed");
-    assert!(turns > 50 && given_up > 20 && made > 10, "too little happened");
+    assert!(turns > 20 && given_up > 5 && made > 3, "too little happened");
     let free = async || permits.available().await == i64::from(PERMITS);
     eventually(Duration::from_secs(30), "all permits are free", free).await;
     // And they stay free: no late copy takes or gives one.

@@ -122,6 +122,29 @@ async fn late_copies_take_nothing(kind: &'static str) {
     assert!(guard.is_some());
 }
 
+/// A call in doubt is answered busy and cancelled; the cancellation comes when the same taker has been served by a
+/// later call: it leaves that alone.
+async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
+    let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
+    let [acquire, _, cancel] = scripts(kind);
+    let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
+    let lost = site.proxy.hold_back(1, script(acquire));
+    let held = site.proxy.hold_back(1, script(cancel));
+    let taker = tokio::spawn({
+        let ours = site.ours.clone();
+        async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() }
+    });
+    held.wait_for(1).await;
+    all.release().await.unwrap();
+    let guard = patient("the permits", taker).await.unwrap();
+    assert_eq!(site.theirs.available().await, 7);
+    held.release().await;
+    lost.release().await;
+    assert_eq!(site.theirs.available().await, 7);
+    guard.release().await.unwrap();
+    assert_eq!(site.theirs.available().await, 10);
+}
+
 /// The answer is lost and the taker gives up: what it took is given back, by the cancellation.
 async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
@@ -213,6 +236,7 @@ macro_rules! both {
 both!(
     cut_calls_are_done_once,
     late_copies_take_nothing,
+    a_late_cancellation_is_of_its_own_call,
     a_taker_that_gives_up_in_doubt,
     lost_messages_cost_the_cap,
     a_gap_makes_waiters_look,
