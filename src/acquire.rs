@@ -13,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::ear::Tally;
 use crate::error::LockError;
 use crate::guard::Ticket;
+use crate::hold::Lease;
 use crate::kind::Table;
 use crate::line::Line;
 use crate::queue::Queuer;
@@ -27,6 +28,8 @@ use crate::wait::{wait, Contest, Tried};
 pub struct Request {
     once: bool,
     wait: Option<Duration>,
+    /// In place of `wait`, where several share one limit.
+    until: Option<Instant>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
 }
@@ -101,7 +104,7 @@ fn record(span: &Span, outcome: &Result<Option<Ticket>, LockError>) {
 
 async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Result<Option<Ticket>, LockError> {
     let core = want.core;
-    let lease = core.lease(request.lease, request.max_hold)?;
+    let lease = request.lease_of(core)?;
     let deadline = request.deadline()?;
     let wish = Wish {
         core: core.clone(),
@@ -139,7 +142,23 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
 }
 
 impl Request {
-    fn deadline(&self) -> Result<Option<Instant>, LockError> {
+    /// What one of several is asked for: to be renewed for as long as the others take, until the same deadline.
+    pub(crate) fn of_member(&self, deadline: Option<Instant>) -> Self {
+        Self { once: self.once, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.once
+    }
+
+    pub(crate) fn lease_of(&self, core: &Core) -> Result<Lease, LockError> {
+        core.lease(self.lease, self.max_hold)
+    }
+
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, LockError> {
+        if self.once || self.until.is_some() {
+            return Ok(self.until);
+        }
         self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))).transpose()
     }
 }
@@ -155,7 +174,7 @@ async fn waited<C: Contest>(
 }
 
 /// `None`: the deadline came first.
-async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
         None => Some(work.await),

@@ -14,14 +14,17 @@ mod config;
 mod crowd;
 mod ear;
 mod error;
+mod group;
 mod guard;
 mod hold;
 mod janitor;
 mod keys;
 mod kind;
 mod kinds;
+mod leaf;
 mod line;
 mod lock;
+mod multi;
 mod notify;
 mod owner;
 mod queue;
@@ -49,6 +52,7 @@ pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
+pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
 
 /// The lock of [`Locks::lock`].

@@ -13,10 +13,12 @@ use crate::acquire::{acquire, Request, Want};
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::error::{LockError, QueryError, UnlockError};
+use crate::group::Group;
 use crate::guard::{Guard, Ticket};
-use crate::hold::Share;
+use crate::hold::{Lease, Share};
 use crate::keys::NameError;
 use crate::kind::{Kind, Role};
+use crate::leaf::{Leaf, Member};
 use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
@@ -57,8 +59,14 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock>;
 }
 
-mod sealed {
-    pub trait Sealed {}
+pub(crate) mod sealed {
+    use crate::keys::NameError;
+    use crate::leaf::Leaf;
+
+    pub trait Sealed {
+        /// Adds the locks that it is made of, for whoever is the owner now.
+        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError>;
+    }
 }
 
 /// Who holds a lock.
@@ -385,6 +393,11 @@ impl<K: Kind> Lock<K> {
         &self.session.core
     }
 
+    /// The same lock, for whoever is the owner now.
+    pub(crate) fn settled(&self) -> Self {
+        self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
+    }
+
     fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
@@ -468,7 +481,33 @@ impl<'a, K: Kind> IntoFuture for Acquire<'a, K> {
     }
 }
 
-impl<K: Kind> sealed::Sealed for Lock<K> {}
+impl<K: Kind> sealed::Sealed for Lock<K> {
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        let lock = self.settled();
+        into.push(Leaf {
+            session: self.session.clone(),
+            line: self.line.clone()?,
+            field: lock.field(),
+            role: K::TABLE.role,
+            votes: false,
+            server: None,
+            lock: Arc::new(lock),
+        });
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<K: Kind> Member for Lock<K> {
+    fn lease(&self, request: &Request) -> Result<Lease, LockError> {
+        request.lease_of(self.core())
+    }
+
+    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
+        let ticket = self.contend(request).await?;
+        Ok(ticket.map(|ticket| Group::one(ticket, self.session.clone())))
+    }
+}
 
 #[async_trait]
 impl<K: Kind> RLock for Lock<K> {
