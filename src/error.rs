@@ -203,8 +203,12 @@ pub enum UnlockError {
     },
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were
     /// tried, and those that are not in the list are given back.
-    #[error("{} locks were not given back: {}", .0.len(), .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("{} locks were not given back: {}", .0.len(), in_words(.0))]
     Several(Vec<UnlockError>),
+}
+
+fn in_words(errors: &[UnlockError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl UnlockError {

@@ -273,12 +273,10 @@ impl Watched {
 }
 
 /// Resolves when the first of these is lost; never, when there are none.
-pub(crate) fn first_lost(watches: Vec<Watched>) -> impl Future<Output = Lost> + Send + 'static {
-    async move {
-        let mut watches: FuturesUnordered<_> = watches.into_iter().map(Watched::lost).collect();
-        match watches.next().await {
-            Some(lost) => lost,
-            None => std::future::pending().await,
-        }
+pub(crate) async fn first_lost(watches: Vec<Watched>) -> Lost {
+    let mut watches: FuturesUnordered<_> = watches.into_iter().map(Watched::lost).collect();
+    match watches.next().await {
+        Some(lost) => lost,
+        None => std::future::pending().await,
     }
 }

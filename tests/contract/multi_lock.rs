@@ -238,6 +238,7 @@ pub async fn one_lost_member_loses_the_guard(case: Case) {
         assert_eq!(guard.state(), State::Held);
         case.ask(&["DEL", &key]).await;
         let lost = patient("one member is lost", guard.lost()).await;
+        assert!(!guard.is_valid());
         assert_eq!((lost.why, guard.state(), guard.remaining()), (LostBy::Server, State::Lost, Duration::ZERO));
         assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostBy::Server);
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))));
