@@ -114,6 +114,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         lease,
         backoff: want.backoff.cloned(),
         queues: false,
+        vote: None,
         patience: core.patience(),
     };
     if request.once {

@@ -115,6 +115,20 @@ pub enum LockError {
         /// Why.
         why: Refused,
     },
+    /// Too few servers of a red lock can vote: they are silent, or have restarted and may have lost what they granted.
+    /// The votes that came are given back. Where there was no answer, the server may have the lock in this owner's name
+    /// for a moment.
+    #[error("red lock {name:?}: {votes} votes, {needed} are needed; {detail}")]
+    NoMajority {
+        /// The lock.
+        name: String,
+        /// How many voted for this owner.
+        votes: usize,
+        /// How many have to.
+        needed: usize,
+        /// What the others said.
+        detail: String,
+    },
     /// The locks that a multi-lock is made of can't be held together: there are none, or two of them keep each other
     /// out. Nothing was sent but a question.
     #[error("{0}")]
@@ -139,7 +153,11 @@ impl LockError {
     pub fn may_hold(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. } | Self::AlreadyHeld { .. } | Self::Upgrade { .. } | Self::HoldLimit { .. }
+            Self::Unreachable { .. }
+                | Self::NoMajority { .. }
+                | Self::AlreadyHeld { .. }
+                | Self::Upgrade { .. }
+                | Self::HoldLimit { .. }
         )
     }
 }

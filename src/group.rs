@@ -49,6 +49,12 @@ impl Group {
         Self { first: Member { ticket, session }, rest: Vec::new(), majority: None }
     }
 
+    /// Of votes. `None`: of none.
+    pub(crate) fn most(votes: Vec<Member>, majority: Majority) -> Option<Self> {
+        let mut votes = votes.into_iter();
+        Some(Self { first: votes.next()?, rest: votes.collect(), majority: Some(Arc::new(majority)) })
+    }
+
     fn members(&self) -> impl DoubleEndedIterator<Item = &Member> {
         once(&self.first).chain(&self.rest)
     }

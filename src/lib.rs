@@ -22,16 +22,19 @@ mod keys;
 mod kind;
 mod kinds;
 mod leaf;
+mod life;
 mod line;
 mod lock;
 mod multi;
 mod notify;
 mod owner;
 mod queue;
+mod red;
 mod release;
 mod script;
 mod session;
 mod url;
+mod vote;
 mod wait;
 mod watchdog;
 
@@ -45,7 +48,7 @@ pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockE
 pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
-pub use kind::Kind;
+pub use kind::{Kind, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard};
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
@@ -54,6 +57,7 @@ pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
+pub use red::{AcquireMost, RedLock};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::acquire::{acquire, Request, Want};
+use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::error::{LockError, QueryError, UnlockError};
@@ -17,13 +18,14 @@ use crate::group::Group;
 use crate::guard::{Guard, Ticket};
 use crate::hold::{Lease, Share};
 use crate::keys::NameError;
-use crate::kind::{Kind, Role};
+use crate::kind::{Kind, Role, Votes};
 use crate::leaf::{Leaf, Member};
 use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
+use crate::vote::Voter;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -418,6 +420,26 @@ impl<K: Kind> Lock<K> {
         let backoff = self.backoff.as_ref();
         let want = Want { core, kind: K::TABLE, line: &line, field: &field, sibling: sibling.as_ref(), backoff };
         acquire(want, request).await
+    }
+}
+
+impl<K: Votes> Lock<K> {
+    /// This lock's server, as one of several that are asked for a vote.
+    pub(crate) fn voter(&self, request: &Request) -> Result<Voter, LockError> {
+        let line = self.line.clone()?;
+        let core = self.core();
+        let wish = Wish {
+            core: core.clone(),
+            kind: K::TABLE,
+            slot: line.slot(&self.field()),
+            sibling: None,
+            lease: request.lease_of(core)?,
+            backoff: None,
+            queues: false,
+            vote: Some(K::VOTE),
+            patience: core.patience(),
+        };
+        Ok(Voter { wish, session: self.session.clone() })
     }
 }
 

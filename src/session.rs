@@ -14,6 +14,7 @@ use crate::error::{LockError, LostBy};
 use crate::hold::{Hold, Lease};
 use crate::janitor::Janitor;
 use crate::kind::Table;
+use crate::life::Life;
 use crate::line::Registry;
 use crate::notify::Channels;
 use crate::script::{Fate, Patience, Wire};
@@ -27,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) wire: Wire,
     pub(crate) channels: Arc<Channels>,
     pub(crate) registry: Registry,
+    pub(crate) life: Life,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
@@ -60,6 +62,7 @@ impl Session {
             client_id,
             channels,
             registry: Registry::default(),
+            life: Life::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),

@@ -254,10 +254,10 @@ async fn a_killed_server_leaves_nothing_held_elsewhere() {
             }
         }
     };
-    for dead in 0..3 {
+    for (dead, victim) in servers.iter().enumerate() {
         // While it is held: the others are given back, and each error is told.
         let guard = all.guard().await.unwrap();
-        servers[dead].kill();
+        victim.kill();
         let error = patient("the unlock ends", guard.unlock()).await.unwrap_err();
         assert!(matches!(error, UnlockError::Unreachable { .. }), "{error:?}");
         nothing_held(dead).await;
@@ -268,7 +268,7 @@ async fn a_killed_server_leaves_nothing_held_elsewhere() {
         let busy = patient("it says so", all.acquire_with(Request::default().wait(ms(700)))).await;
         assert!(matches!(busy, Err(LockError::Unreachable { .. })), "an unreachable server is never busy: {busy:?}");
         nothing_held(dead).await;
-        servers[dead].restart();
+        victim.restart();
         patient("all are there again", async { while all.guard().await.is_err() {} }).await;
     }
 }

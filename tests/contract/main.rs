@@ -12,6 +12,7 @@ mod fenced;
 mod multi_lock;
 mod read_write;
 mod read_write_waits;
+mod red_lock;
 mod reentry;
 mod spin;
 mod verbs;
@@ -20,7 +21,7 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 9] = [
+const FACTORIES: [(&str, Factory); 10] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
@@ -30,6 +31,7 @@ const FACTORIES: [(&str, Factory); 9] = [
     ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
     ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
     ("multi", multi_lock::factory),
+    ("red", red_lock::factory),
 ];
 
 macro_rules! cases {
@@ -289,6 +291,22 @@ mod multi {
     );
 }
 
+mod red {
+    every!(crate::FACTORIES[9].1);
+    exclusive!(crate::FACTORIES[9].1);
+    reentry!(crate::FACTORIES[9].1);
+    exclusive_reentry!(crate::FACTORIES[9].1);
+    cases!(crate::FACTORIES[9].1, red_lock:
+        a_young_server_does_not_vote,
+        leases_above_the_limit_are_refused,
+        one_server_is_one_member,
+        no_members,
+        it_is_the_lock_of_its_server,
+        a_member_of_a_multi_lock,
+        owners_and_names,
+    );
+}
+
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]
 fn every_factory_is_in_the_list() {
@@ -302,7 +320,7 @@ fn every_factory_is_in_the_list() {
         .flat_map(sides)
         .collect();
     // Locks that are made of others have no factory.
-    made.push("multi");
+    made.extend(["multi", "red"]);
     let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
     assert_eq!(made, listed);
     for (name, _) in FACTORIES {
