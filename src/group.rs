@@ -5,7 +5,7 @@ use std::iter::once;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::future::select_all;
+use futures::future::{ready, select_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Clock;
@@ -26,6 +26,8 @@ pub(crate) struct Majority {
     /// Clocks may part by this much in a lease, beside what every lease is judged shorter.
     pub(crate) drift: Duration,
     pub(crate) max_lease: Duration,
+    /// How long a release waits for the others when enough of them are given back: whoever comes next finds them free.
+    pub(crate) grace: Duration,
     /// Once lost, lost for good.
     pub(crate) lost: OnceLock<LostBy>,
 }
@@ -108,7 +110,7 @@ impl Group {
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
         let calls = self.members().map(|member| member.ticket.extend(lease)).collect();
-        self.settled(enough(calls, self.needed()).await)
+        self.settled(enough(calls, self.needed(), Duration::ZERO).await)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
@@ -116,7 +118,7 @@ impl Group {
         let needed = self.needed();
         let members = once(&mut self.first).chain(&mut self.rest);
         let calls = members.map(|member| member.ticket.begin(lease)).collect();
-        let errors = enough(calls, needed).await;
+        let errors = enough(calls, needed, Duration::ZERO).await;
         self.settled(errors)
     }
 
@@ -140,14 +142,14 @@ impl Group {
 
     /// Gives all of it back, the last first; done when enough of it is. From here on it is carried out.
     pub(crate) fn release(mut self) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
-        let needed = self.needed();
+        let (needed, grace) = (self.needed(), self.majority.as_ref().map_or(Duration::ZERO, |majority| majority.grace));
         let releases = once(&mut self.first).chain(&mut self.rest).rev().map(|member| {
             let work = member.ticket.release();
             member.session.core.janitor.carry(|_| work)
         });
         let releases: FuturesUnordered<_> = releases.collect();
         async move {
-            let errors = enough(releases, needed).await;
+            let errors = enough(releases, needed, grace).await;
             drop(self);
             errors
         }
@@ -185,8 +187,9 @@ impl Drop for Taken {
     }
 }
 
-/// Waits until `needed` calls have succeeded, or all are over: then what went wrong.
-pub(crate) async fn enough<F, E>(mut calls: FuturesUnordered<F>, needed: usize) -> Vec<E>
+/// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
+/// wrong.
+pub(crate) async fn enough<F, E>(mut calls: FuturesUnordered<F>, needed: usize, grace: Duration) -> Vec<E>
 where
     F: Future<Output = Result<(), E>>,
 {
@@ -196,7 +199,11 @@ where
             Ok(()) => done += 1,
             Err(error) => errors.push(error),
         }
-        if done >= needed {
+        if done == needed {
+            // A timer of its own is only for those who wait for more.
+            if !calls.is_empty() && !grace.is_zero() {
+                let _ = tokio::time::timeout(grace, calls.by_ref().for_each(|_| ready(()))).await;
+            }
             return Vec::new();
         }
     }

@@ -193,7 +193,7 @@ impl<K: Votes> RedLock<K> {
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         let calls: FuturesUnordered<_> = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
-        let errors = enough(calls, self.needed()).await;
+        let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
         let none = self.locks.is_empty();
         if none || !errors.is_empty() {
             return UnlockError::of(errors, self.locks.len(), Some(&self.name), &owner);

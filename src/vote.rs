@@ -159,6 +159,7 @@ impl Candidate {
             needed: self.rules.needed,
             drift: self.rules.drift,
             max_lease: self.rules.trust.max_lease,
+            grace: self.rules.server_timeout,
             lost: std::sync::OnceLock::new(),
         };
         let group = Group::most(std::mem::take(&mut count.votes), majority)?;

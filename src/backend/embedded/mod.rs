@@ -111,6 +111,11 @@ impl EmbeddedServer {
         self.shared.with(|server| server.hub(|hub| hub.mute = lose));
     }
 
+    /// Sets the server's clock ahead: keys whose leases would have ended by then are gone.
+    pub fn set_clock_ahead(&self, by: Duration) {
+        self.shared.with(|server| server.set_clock_ahead(by));
+    }
+
     /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
     /// and its run id and uptime are those of a new server. If it is stopped it stays so.
     pub fn wipe(&self) {
