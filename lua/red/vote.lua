@@ -1,8 +1,8 @@
 -- red/vote.lua: stands behind the acquire script of a kind, which is the body of the function acquire, and adds to its
 -- answer whose it is: whoever counts a vote has to know how long the server has been running. It looks first, as what is
 -- refused must have written nothing.
--- Returns as the acquire script; {1, nonce, now ..} and {0, nonce, now ..} end with the run_id of the server and its
---   uptime in seconds; {6, nonce, now, error} refused.
+-- Returns {6, nonce, now, error} refused; otherwise what the acquire script does, and where that is held or busy, at the
+--   end the run_id of the server and its uptime in seconds.
 -- Redisson: its red lock counts the votes of servers that have just lost their data.
 local server = redis.pcall('INFO', 'server')
 if type(server) == 'table' then return {6, nonce, now, server.err} end
