@@ -11,6 +11,7 @@ mod hand_over;
 mod hot;
 mod memory;
 mod processes;
+mod red;
 mod renewals;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 7] = ["uncontended", "hand_over", "hot", "processes", "cost", "renewals", "memory"];
+const GROUPS: [&str; 8] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -59,6 +60,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "hand_over" => hand_over::run(seconds).await,
         "hot" => hot::run(seconds).await,
         "processes" => processes::run(seconds).await,
+        "red" => red::run(seconds).await,
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
         _ => memory::run().await,
