@@ -11,7 +11,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use crate::clock::Clock;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::guard::Ticket;
-use crate::hold::{Hold, Lease, State};
+use crate::hold::Hold;
+use crate::lease::{Lease, State};
 use crate::session::Session;
 
 /// One hold, and the client that it keeps open.

@@ -13,8 +13,9 @@ use futures::future::{join_all, ready, FutureExt};
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::group::{first_lost, Group, Taken};
-use crate::hold::{Hold, Lease, Share, Slot, State};
+use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
+use crate::lease::{Lease, State};
 use crate::owner::Owner;
 use crate::release::{release, Gate};
 use crate::script::{Answer, Status};
@@ -22,7 +23,7 @@ use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
@@ -37,18 +38,28 @@ impl Ticket {
         core: &Arc<Core>,
         kind: &'static Table,
         slot: &Arc<Slot>,
+        mark: &Arc<str>,
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(kind, core.renewal(kind), answer.sent, lease);
+        let hold = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease);
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
         }
-        core.watchdog.watch(&hold, answer.sent);
+        core.watchdog.watch(&hold.leased, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
         let inner = slot.count() > 1;
         Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: true }
+    }
+
+    /// The server says that it is gone.
+    pub(crate) fn refused(&self) {
+        self.core.watchdog.forget(&self.hold);
+        if self.hold.end(LostBy::Server) {
+            crate::watchdog::report_lost(&self.hold, LostBy::Server);
+        }
+        self.slot.line.ended(self.hold.id);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -131,11 +142,11 @@ impl Ticket {
         }
         let ms = lease.map_or(0, millis).to_string();
         let name = slot.line.keys.name.to_string();
-        let (to, of, script) = (core.clone(), slot.clone(), hold.kind.extend);
+        let (to, of, mark, script) = (core.clone(), slot.clone(), hold.mark.clone(), hold.kind.extend);
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
             let patience = to.patience().unless(abandoned);
-            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.field, &ms], &patience).await;
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&mark, &ms], &patience).await;
             (settled, gate)
         });
         let (settled, _gate) = work.await;
@@ -143,16 +154,10 @@ impl Ticket {
         match (&answer.status, lease) {
             (Status::Done, Some(lease)) => {
                 hold.set_lease(answer.sent, lease, core.now());
-                core.watchdog.watch(hold, answer.sent);
+                core.watchdog.watch(&hold.leased, answer.sent);
             }
             (Status::Done, None) => {}
-            _ => {
-                core.watchdog.forget(hold);
-                if hold.end(LostBy::Server) {
-                    crate::watchdog::report_lost(hold, LostBy::Server);
-                }
-                slot.line.ended(hold.id);
-            }
+            _ => self.refused(),
         }
         match hold.lost(core.now()) {
             None => Ok(()),
@@ -204,7 +209,7 @@ impl Guard {
         once(&self.first).chain(&self.rest.0)
     }
 
-    fn ticket(&self) -> &Ticket {
+    pub(crate) fn ticket(&self) -> &Ticket {
         &self.first.first.ticket
     }
 

@@ -4,13 +4,13 @@ use crate::backend::Script;
 
 /// A script of `lua/`, with its KEYS. What several share stands before it.
 macro_rules! script {
-    ($file:literal $(after $shared:literal)?, [$($key:ident),*]) => {{
+    ($file:literal $(after $shared:literal)*, [$($key:ident),*]) => {{
         static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
             $file,
             concat!(
-                include_str!("../../lua/begin.lua"),
-                $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
-                include_str!(concat!("../../lua/", $file, ".lua"))
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/begin.lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $shared, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
             ),
             &[$($key),*],
         );
@@ -88,6 +88,8 @@ pub struct Table {
     pub(crate) announces: bool,
     /// Whether each hold has a fencing token.
     pub(crate) fenced: bool,
+    /// Whether the server has a random token of each hold, in place of its owner.
+    pub(crate) anonymous: bool,
     /// How waiters that queue on the server say that they are still there; `None` where they queue in the process.
     pub(crate) refresh: Option<&'static Script>,
     pub(crate) acquire: &'static Script,
@@ -120,3 +122,6 @@ pub trait Ballot {
 
 /// A kind of lock, as in [`Lock<K>`](crate::Lock).
 pub trait Kind: Sealed {}
+
+/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
+pub trait Owned: Kind {}

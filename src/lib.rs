@@ -21,17 +21,26 @@ mod janitor;
 mod keys;
 mod kind;
 mod kinds;
+mod latch;
 mod leaf;
+mod lease;
 mod life;
 mod line;
 mod lock;
 mod multi;
 mod notify;
+mod once;
 mod owner;
+mod permit_semaphore;
+mod permits;
 mod queue;
+mod receipt;
 mod red;
 mod release;
+mod reply;
+mod row;
 mod script;
+mod semaphore;
 mod session;
 mod url;
 mod vote;
@@ -40,24 +49,29 @@ mod watchdog;
 
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Reply};
+pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockError};
+pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError};
 pub use guard::Guard;
-pub use hold::State;
 pub use keys::NameError;
-pub use kind::{Kind, Votes};
+pub use kind::{Kind, Owned, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard};
+pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
+pub use latch::{Latch, Waited};
+pub use lease::State;
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
+pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};
 pub use red::{AcquireMost, RedLock};
+pub use reply::Reply;
+pub use semaphore::{Semaphore, SemaphoreGuard, Take};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;
@@ -73,5 +87,7 @@ pub type SpinLock = Lock<Spin>;
 pub type ReadLock = Lock<Read>;
 /// The lock of [`ReadWriteLock::write`].
 pub type WriteLock = Lock<Write>;
+/// The lock of [`Locks::plain_lock`].
+pub type PlainLock = Lock<Plain>;
 /// The lock of [`Locks::fenced_lock`].
 pub type FencedLock = Lock<Fenced>;

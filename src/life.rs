@@ -1,4 +1,5 @@
-//! What a client knows of the life of its server: whether it may have lost what it granted. Rule 21 of docs/PROTOCOL.md.
+//! What a client knows of the life of its server: whether it may have lost what it granted. Rule 21 of
+//! docs/PROTOCOL.md.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

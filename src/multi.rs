@@ -12,10 +12,10 @@ use crate::acquire::{before, Request};
 use crate::error::{HoldError, LockError, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
-use crate::hold::Lease;
 use crate::keys::NameError;
 use crate::kind::Role;
 use crate::leaf::Leaf;
+use crate::lease::Lease;
 use crate::lock::{sealed, RLock};
 use crate::owner::Owner;
 
@@ -203,7 +203,7 @@ impl MultiLock {
     }
 
     async fn take(&self, request: &Request) -> Result<Option<Taken>, LockError> {
-        let deadline = request.deadline()?;
+        let deadline = request.deadline().map_err(LockError::Wait)?;
         let leaves = self.leaves()?;
         let late = || LockError::Unreachable {
             name: self.name.to_string(),

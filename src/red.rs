@@ -13,10 +13,10 @@ use crate::acquire::{before, Request};
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::{enough, Group, Taken};
 use crate::guard::Guard;
-use crate::hold::Lease;
 use crate::keys::NameError;
 use crate::kind::{Role, Votes};
 use crate::leaf::{Leaf, Member};
+use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::{sealed, Lock, RLock};
 use crate::owner::Owner;
@@ -256,7 +256,7 @@ impl<K: Votes> RedLock<K> {
     }
 
     async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
-        let deadline = request.deadline()?;
+        let deadline = request.deadline().map_err(LockError::Wait)?;
         let (voters, rules) = self.voters(request)?;
         let mut candidate = Candidate::new(voters, rules);
         let won = if request.is_once() {

@@ -52,6 +52,10 @@ impl Answer {
         }
     }
 
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.rest
+    }
+
     pub(crate) fn text(&self, at: usize) -> Option<&str> {
         match self.rest.get(at)? {
             Item::Text(text) => Some(text),
@@ -81,11 +85,13 @@ pub(crate) struct Patience {
     started: Moment,
     outage: Duration,
     abandoned: Option<Arc<AtomicBool>>,
+    once: bool,
+    end: Option<Moment>,
 }
 
 impl Patience {
     pub(crate) fn new(started: Moment, outage: Duration) -> Self {
-        Self { started, outage, abandoned: None }
+        Self { started, outage, abandoned: None, once: false, end: None }
     }
 
     /// Ends as soon as the flag is set: the caller went away.
@@ -94,8 +100,22 @@ impl Patience {
         self
     }
 
+    /// Ends at the first copy that may have run: a second one would do it twice.
+    pub(crate) fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    /// Ends at this moment, whoever else is answered.
+    pub(crate) fn until(mut self, end: Moment) -> Self {
+        self.end = Some(end);
+        self
+    }
+
     fn is_over(&self, now: Moment, silent_since: Option<Moment>) -> bool {
-        if self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire)) {
+        if self.end.is_some_and(|end| now >= end)
+            || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
+        {
             return true;
         }
         let outage_began = silent_since.map_or(self.started, |since| since.max(self.started));
@@ -190,6 +210,9 @@ impl Wire {
                 Fate::NotSent(why) => why,
                 Fate::Doubtful(why) => {
                     doubt = doubt.max(Some(copy.not_after));
+                    if patience.once {
+                        return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                    }
                     why
                 }
             };

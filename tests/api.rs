@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use lockson::{
     Acquire, Builder, ConnectError, Guard, Health, HoldError, Holder, InvalidOwner, Leftover, LockError, Locks, Lost,
-    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Request, State, UnlockError,
+    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Reply, Request, RunError, State,
+    UnlockError,
 };
 
 fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -19,8 +20,11 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Locks>();
     value::<Builder>();
     value::<Guard>();
+    value::<lockson::FencedGuard>();
+    value::<Reply>();
     value::<ReentrantLock>();
     value::<Mutex>();
+    value::<lockson::PlainLock>();
     value::<lockson::ReadWriteLock>();
     value::<lockson::ReadLock>();
     value::<lockson::WriteLock>();
@@ -35,6 +39,15 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Holder>();
     value::<Health>();
     value::<State>();
+    value::<lockson::Semaphore>();
+    value::<lockson::SemaphoreGuard>();
+    value::<lockson::Take<'static>>();
+    value::<lockson::PermitSemaphore>();
+    value::<lockson::PermitGuard>();
+    value::<lockson::PermitId>();
+    value::<lockson::TakeLeased<'static>>();
+    value::<lockson::Latch>();
+    value::<lockson::Waited>();
     #[cfg(feature = "embedded")]
     value::<lockson::EmbeddedServer>();
 }
@@ -47,6 +60,8 @@ fn plain_values_compare() {
     plain::<Health>();
     plain::<State>();
     plain::<LostBy>();
+    plain::<lockson::PermitId>();
+    plain::<lockson::Waited>();
     fn parses<T: FromStr<Err = InvalidOwner>>() {}
     parses::<Owner>();
 }
@@ -57,12 +72,15 @@ fn errors_are_errors() {
     error::<UnlockError>();
     error::<QueryError>();
     error::<HoldError>();
+    error::<RunError>();
     error::<Lost>();
     error::<ConnectError>();
     error::<NameError>();
     error::<Refused>();
     error::<Leftover>();
     error::<InvalidOwner>();
+    error::<lockson::SyncError>();
+    error::<lockson::InvalidPermitId>();
 }
 
 #[test]
@@ -85,6 +103,25 @@ fn every_future_can_be_spawned() {
         shared.read().guard().await.unwrap().unlock().await.unwrap();
         shared.write().lock().await.unwrap();
         shared.read().holders().await.unwrap();
+        let fenced = locks.fenced_lock("z").fenced_guard().await.unwrap();
+        fenced.run_if_held("", &["{z}"], &["1"]).await.unwrap();
+        let plain = locks.plain_lock("z");
+        plain.guard().await.unwrap().unlock().await.unwrap();
+        plain.remaining_ttl().await.unwrap();
+        plain.force_unlock().await.unwrap();
+        let semaphore = locks.semaphore("s");
+        semaphore.acquire(1).wait(std::time::Duration::ZERO).await.unwrap();
+        semaphore.guard(1).await.unwrap().release().await.unwrap();
+        semaphore.drain_permits().await.unwrap();
+        let permits = locks.permit_semaphore("p");
+        let guard = permits.acquire(1).guard().await.unwrap().unwrap();
+        guard.run(async {}).await.unwrap();
+        guard.extend(std::time::Duration::ZERO).await.unwrap();
+        permits.release(&guard.ids()).await.unwrap();
+        guard.release().await.unwrap();
+        let latch = locks.latch("l");
+        latch.count_down().await.unwrap();
+        latch.wait().await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         let multi = lockson::MultiLock::new(any.clone());

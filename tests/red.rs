@@ -267,6 +267,31 @@ async fn a_red_mutex_is_not_entered_again() {
     assert_eq!(fleet.held(), "00000");
 }
 
+/// Over plain locks: the value on each server is a token of that vote, and Redlock in other languages can vote too.
+#[tokio::test(start_paused = true)]
+async fn plain_locks_vote_too() {
+    let fleet = Fleet::new();
+    let of = |clients: Vec<Locks>| {
+        RedLock::new(clients.iter().map(|locks| locks.plain_lock("red")).collect::<Vec<_>>()).fresh()
+    };
+    let (ours, theirs) = (of(fleet.clients()), of(fleet.clients()));
+    let guard = ours.guard().await.unwrap();
+    assert!(matches!(ours.try_lock().await, Err(LockError::AlreadyHeld { .. })));
+    assert_eq!(theirs.try_lock().await, Ok(false));
+    fleet.servers[..2].iter().for_each(EmbeddedServer::wipe);
+    tokio::time::sleep(secs(45)).await;
+    guard.verify().await.unwrap();
+    assert_eq!(fleet.held(), "00111");
+    guard.unlock().await.unwrap();
+    assert_eq!(fleet.held(), "00000");
+    fleet.servers.iter().for_each(|server| drop(server.command(&["SET", "red", "a stranger's", "PX", "5000"])));
+    assert_eq!(ours.try_lock().await, Ok(false));
+    tokio::time::sleep(secs(61)).await;
+    ours.lock().await.unwrap();
+    assert_eq!(ours.is_held().await, Ok(true));
+    ours.unlock().await.unwrap();
+}
+
 /// One after the other, of many clients.
 #[tokio::test(start_paused = true)]
 async fn candidates_take_turns() {

@@ -6,6 +6,7 @@
 
 mod child;
 mod cost;
+mod fair;
 mod floor;
 mod hand_over;
 mod hot;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 8] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory"];
+const GROUPS: [&str; 9] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +64,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "red" => red::run(seconds).await,
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
+        "fair" => fair::run().await,
         _ => memory::run().await,
     }
 }

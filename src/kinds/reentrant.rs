@@ -2,7 +2,7 @@
 
 use crate::backend::Script;
 use crate::keys::Key::{Channel, Lock};
-use crate::kind::{script, vote_script, Ballot, Kind, Role, Sealed, Table, Votes};
+use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",
@@ -10,6 +10,7 @@ pub(super) static REENTRANT: Table = Table {
     reentrant: true,
     announces: true,
     fenced: false,
+    anonymous: false,
     refresh: None,
     acquire: script!("reentrant/acquire", [Lock]),
     release: script!("reentrant/release", [Lock, Channel]),
@@ -34,6 +35,8 @@ impl Sealed for Reentrant {
 
 impl Kind for Reentrant {}
 
+impl Owned for Reentrant {}
+
 impl Ballot for Reentrant {
     const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock]);
 }
@@ -49,6 +52,8 @@ impl Sealed for NonReentrant {
 }
 
 impl Kind for NonReentrant {}
+
+impl Owned for NonReentrant {}
 
 impl Ballot for NonReentrant {
     const VOTE: &'static Script = Reentrant::VOTE;

@@ -9,11 +9,15 @@ mod client;
 mod every;
 mod fair;
 mod fenced;
+mod latch;
 mod multi_lock;
+mod permit_semaphore;
+mod plain;
 mod read_write;
 mod read_write_waits;
 mod red_lock;
 mod reentry;
+mod semaphore;
 mod spin;
 mod verbs;
 mod world;
@@ -21,7 +25,7 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 10] = [
+const FACTORIES: [(&str, Factory); 11] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
@@ -30,9 +34,13 @@ const FACTORIES: [(&str, Factory); 10] = [
     ("write", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).write())),
     ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
     ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
+    ("plain_lock", |locks, name| std::sync::Arc::new(locks.plain_lock(name))),
     ("multi", multi_lock::factory),
     ("red", red_lock::factory),
 ];
+
+/// What `Locks` makes besides.
+const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
 
 macro_rules! cases {
     ($factory:expr, $module:ident: $($case:ident),* $(,)?) => {
@@ -80,7 +88,7 @@ macro_rules! every {
             a_bad_lease_is_refused,
             a_wait_beyond_the_clock_is_refused,
             a_key_of_another_type_is_refused,
-            a_tampered_count_is_refused,
+            a_tampered_hold_is_refused,
             an_owner_is_read_at_the_first_poll,
             is_held_is_about_this_owner,
             a_key_without_ttl_is_asked_again,
@@ -187,6 +195,12 @@ mod fenced_lock {
         javas_counter_is_continued,
         a_retry_keeps_the_token,
         a_token_key_of_another_type_is_refused,
+        a_script_runs_while_the_lock_is_held,
+        a_script_of_a_lost_hold_does_not_run,
+        a_script_gets_no_key_of_another_slot,
+        a_scripts_own_error_is_said,
+        a_script_that_does_not_compile_runs_nothing,
+        a_late_script_does_not_run,
     );
 }
 
@@ -268,9 +282,9 @@ mod fair_mutex {
 }
 
 mod multi {
-    every!(crate::FACTORIES[8].1);
-    exclusive!(crate::FACTORIES[8].1);
-    cases!(crate::FACTORIES[8].1, multi_lock:
+    every!(crate::FACTORIES[9].1);
+    exclusive!(crate::FACTORIES[9].1);
+    cases!(crate::FACTORIES[9].1, multi_lock:
         all_members_or_none,
         the_order_is_everybodys,
         a_lock_that_is_given_twice_is_taken_once,
@@ -292,11 +306,11 @@ mod multi {
 }
 
 mod red {
-    every!(crate::FACTORIES[9].1);
-    exclusive!(crate::FACTORIES[9].1);
-    reentry!(crate::FACTORIES[9].1);
-    exclusive_reentry!(crate::FACTORIES[9].1);
-    cases!(crate::FACTORIES[9].1, red_lock:
+    every!(crate::FACTORIES[10].1);
+    exclusive!(crate::FACTORIES[10].1);
+    reentry!(crate::FACTORIES[10].1);
+    exclusive_reentry!(crate::FACTORIES[10].1);
+    cases!(crate::FACTORIES[10].1, red_lock:
         a_young_server_does_not_vote,
         leases_above_the_limit_are_refused,
         one_server_is_one_member,
@@ -304,6 +318,78 @@ mod red {
         it_is_the_lock_of_its_server,
         a_member_of_a_multi_lock,
         owners_and_names,
+    );
+}
+
+mod plain_lock {
+    every!(crate::FACTORIES[8].1);
+    exclusive!(crate::FACTORIES[8].1);
+    cases!(crate::FACTORIES[8].1, plain:
+        the_layout_is_the_common_one,
+        every_hold_has_a_token_of_its_own,
+        a_hand_over_is_one_write,
+        what_another_library_took_is_left_alone,
+        a_hold_that_expired_and_went_to_another_is_not_held,
+        an_expired_hold_is_not_handed_over,
+        it_is_renewed_and_keeps_others_out,
+        questions_and_force,
+        it_is_not_entered_again,
+        a_value_that_is_no_text,
+        a_lock_of_another_kind_is_another_type,
+        the_same_owner_of_another_process_is_another,
+        shutdown_gives_it_back,
+        late_copies_write_nothing,
+        copies_of_an_acquire,
+        copies_of_a_release_and_a_settle,
+        copies_of_a_hand_over,
+        a_renewal_renews_only_its_own,
+    );
+    cases!(crate::FACTORIES[8].1, client:
+        an_unlock_of_an_expired_hold_is_heard,
+        shutdown_ends_waits,
+        prefixes_part_names,
+    );
+}
+
+/// What is no lock: the factory of the case is not used.
+mod synchronizers {
+    cases!(crate::FACTORIES[0].1, semaphore:
+        permits_are_counted,
+        handles_come_and_go,
+        a_guard_gives_back_when_dropped,
+        a_release_serves_as_many_as_fit,
+        a_large_request_is_not_starved,
+        a_wait_limit_ends_as_busy,
+        a_dropped_wait_leaves_nothing,
+        shutdown_gives_back_and_ends_waits,
+        bad_input_is_refused,
+        copies_of_a_call_do_it_once,
+        receipts_are_few_and_end,
+    );
+    cases!(crate::FACTORIES[0].1, permit_semaphore:
+        permits_have_ids,
+        the_layout_of_permits_is_redissons,
+        javas_permits_are_known,
+        a_guard_is_renewed_and_gives_back,
+        expired_permits_return,
+        leases_are_set_exactly,
+        losing_permits_is_told,
+        max_hold_ends_the_renewal_of_permits,
+        takers_of_permits_stand_in_line,
+        a_dropped_wait_for_permits_leaves_nothing,
+        shutdown_gives_permits_back,
+        bad_input_about_permits_is_refused,
+        copies_about_permits_do_it_once,
+    );
+    cases!(crate::FACTORIES[0].1, latch:
+        a_latch_counts_down,
+        all_waiters_are_let_go,
+        deletion_ends_waits,
+        a_latch_that_vanishes_is_open,
+        a_dropped_waiter_passes_on_its_part,
+        shutdown_ends_latch_waits,
+        bad_input_for_a_latch_is_refused,
+        copies_count_once,
     );
 }
 
@@ -321,8 +407,15 @@ fn every_factory_is_in_the_list() {
         .collect();
     // Locks that are made of others have no factory.
     made.extend(["multi", "red"]);
+    let (synchronizers, made): (Vec<&str>, Vec<&str>) = made.into_iter().partition(|name| SYNCHRONIZERS.contains(name));
     let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(made, listed);
+    assert_eq!((&synchronizers[..], made), (&SYNCHRONIZERS[..], listed));
+    for name in SYNCHRONIZERS {
+        assert!(
+            include_str!("main.rs").contains(&format!("cases!(crate::FACTORIES[0].1, {name}:\n")),
+            "{name} is not run"
+        );
+    }
     for (name, _) in FACTORIES {
         assert!(include_str!("main.rs").contains(&format!("\nmod {name} {{\n    every!")), "{name} is not run");
     }

@@ -1,37 +1,22 @@
-//! What the fault tests share: clients behind a proxy of their own, scripts by name, futures that are given up.
+//! What the fault tests share: every kind in turn, clients behind a proxy of their own, futures that are given up.
 #![allow(dead_code)]
 
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::{poll_fn, Future};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-use lockson::{Builder, Locks, Owner, ReentrantLock};
+use futures::future::{join_all, FutureExt};
+use futures::stream::{self, StreamExt};
+use lockson::{Builder, Locks, Owner, RLock};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::support::sha1::sha1;
-use crate::support::{report, unique, Filter, Proxy, Raw, Rng, Server};
-
-macro_rules! script {
-    ($verb:literal) => {
-        (
-            $verb,
-            concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/reentrant/", $verb, ".lua"))),
-        )
-    };
-}
-
-const SCRIPTS: [(&str, &str); 5] =
-    [script!("acquire"), script!("release"), script!("hand_over"), script!("renew"), script!("settle")];
-
-/// Calls of one script of the reentrant lock.
-pub fn script(verb: &str) -> Filter {
-    let (_, text) = SCRIPTS.iter().find(|(name, _)| *name == verb).expect("a script of the reentrant lock");
-    Filter::script(sha1(text.as_bytes()))
-}
+use crate::support::kinds::texts;
+use crate::support::{report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
 /// Held by each test of a file, so that none counts against another's time: two cores are little.
 pub async fn turn() -> MutexGuard<'static, ()> {
@@ -42,69 +27,112 @@ pub async fn turn() -> MutexGuard<'static, ()> {
 /// Loads the scripts, so that no cut hits a call that only learns that its script is unknown.
 pub async fn load_scripts(server: &Server) {
     let mut raw = server.raw().await;
-    for (_, text) in SCRIPTS {
-        raw.must(&["SCRIPT", "LOAD", text]).await;
+    for text in texts() {
+        raw.must(&["SCRIPT", "LOAD", &text]).await;
     }
 }
 
-/// A client, the proxy that only it uses, and a connection past the proxy.
+/// Kinds that are tested at once: more would time out for want of a processor.
+const AT_ONCE: usize = 4;
+
+/// Runs a test for every kind, and says for which it failed.
+pub async fn every_kind(test: impl AsyncFn(&'static Kind)) {
+    let runs = stream::iter(&KINDS).map(async |kind| {
+        let passed = AssertUnwindSafe(test(kind)).catch_unwind().await.is_ok();
+        (!passed).then_some(kind.name)
+    });
+    let failed: Vec<_> = runs.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+    assert!(failed.is_empty(), "failed for {failed:?}");
+}
+
+/// A client of one kind's locks, the proxy that only it uses, and a connection past the proxy.
 pub struct Site {
+    pub kind: &'static Kind,
     pub proxy: Proxy,
     pub locks: Locks,
     raw: Mutex<Raw>,
 }
 
 impl Site {
-    pub async fn start(server: &Server, builder: Builder) -> Site {
+    pub async fn start(server: &Server, kind: &'static Kind, builder: Builder) -> Site {
         let proxy = Proxy::start(server.port());
         let locks = builder.connect(&proxy.url()).await.unwrap();
-        Site { proxy, locks, raw: Mutex::new(server.raw().await) }
+        Site { kind, proxy, locks, raw: Mutex::new(server.raw().await) }
     }
 
-    pub async fn many(server: &Server, count: usize, builder: Builder) -> Vec<Site> {
+    pub async fn many(server: &Server, kind: &'static Kind, count: usize, builder: Builder) -> Vec<Site> {
         let mut sites = Vec::new();
         for _ in 0..count {
-            sites.push(Site::start(server, builder.clone()).await);
+            sites.push(Site::start(server, kind, builder.clone()).await);
         }
         sites
     }
 
-    /// The count of an owner of this client, by the server.
-    pub async fn count(&self, key: &str, owner: &Owner) -> u64 {
-        let field = format!("{}:{owner}", self.locks.client_id());
-        let found = self.raw.lock().await.hget(key, &field).await;
+    /// A lock that nobody else uses.
+    pub fn own(&self) -> Own {
+        Own::fresh(self.kind, &self.locks)
+    }
+
+    /// The count of an owner, by the server.
+    pub async fn count(&self, own: &Own) -> u64 {
+        if own.kind.anonymous {
+            return u64::from(own.lock.is_held().await == Ok(true));
+        }
+        let found = self.raw.lock().await.hget(&own.name, &own.field).await;
         found.map_or(0, |count| count.parse().unwrap())
     }
 
-    pub async fn pttl(&self, key: &str) -> i64 {
-        self.raw.lock().await.pttl(key).await
+    pub async fn pttl(&self, own: &Own) -> i64 {
+        self.raw.lock().await.pttl(&own.name).await
     }
 
-    pub async fn subscribers(&self, channel: &str) -> i64 {
-        self.raw.lock().await.subscribers(channel).await
+    /// Whether a waiter would hear of a release.
+    pub async fn listens(&self, own: &Own) -> bool {
+        let Some(channel) = own.kind.channel(&own.name, &own.field) else { return false };
+        self.raw.lock().await.subscribers(&channel).await > 0
     }
 
-    pub async fn exists(&self, key: &str) -> bool {
-        self.raw.lock().await.exists(key).await
+    /// Whether anything is left of an owner's lock.
+    pub async fn exists(&self, own: &Own) -> bool {
+        exist(&mut *self.raw.lock().await, &[own]).await
     }
 }
 
-/// A lock nobody else uses, for one owner.
+/// Whether anything is left of any of these.
+pub async fn exist(raw: &mut Raw, owns: &[&Own]) -> bool {
+    let keys = keys(owns);
+    let command: Vec<&str> = std::iter::once("EXISTS").chain(keys.iter().map(String::as_str)).collect();
+    raw.must(&command).await.int() > 0
+}
+
+/// All that they may have on the server.
+pub fn keys(owns: &[&Own]) -> Vec<String> {
+    owns.iter().flat_map(|own| own.kind.keys(&own.name, &own.field)).collect()
+}
+
+/// A lock for one owner.
 pub struct Own {
+    pub kind: &'static Kind,
     pub name: String,
-    pub owner: Owner,
-    pub lock: ReentrantLock,
+    pub field: String,
+    pub lock: Arc<dyn RLock>,
 }
 
 impl Own {
-    pub fn new(locks: &Locks, name: &str) -> Own {
+    pub fn new(kind: &'static Kind, locks: &Locks, name: &str) -> Own {
         let owner = Owner::unique();
-        Own { name: name.to_owned(), lock: locks.lock(name).owned_by(&owner), owner }
+        let (field, lock) = (kind.field(locks, &owner), (kind.make)(locks, name).owned_by(&owner));
+        Own { kind, name: name.to_owned(), field, lock }
     }
 
     /// A name that is no part of another.
-    pub fn fresh(locks: &Locks) -> Own {
-        Own::new(locks, &fresh_name())
+    pub fn fresh(kind: &'static Kind, locks: &Locks) -> Own {
+        Own::new(kind, locks, &fresh_name())
+    }
+
+    /// Another owner, by any client, that this one keeps out.
+    pub fn rival(&self, locks: &Locks) -> Own {
+        Own::new(self.kind.rival(), locks, &self.name)
     }
 
     pub async fn lock_times(&self, times: u64) {

@@ -1,13 +1,16 @@
 //! What the tests share: servers, faults, chance and reports.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 // Needs the dev-dependency rcgen.
 #[cfg(feature = "tls")]
 pub mod certs;
 pub mod fault;
 mod hub;
+pub mod kinds;
 mod link;
 pub mod logs;
+pub mod permits;
+pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod reply;
@@ -21,6 +24,7 @@ mod spawner;
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
 pub use hub::Counts;
+pub use kinds::{Kind, KINDS};
 pub use logs::Logs;
 pub use proxy::Proxy;
 pub use raw::{Listener, Message, Raw};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use lockson::{FairLock, Locks, Owner, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
+use crate::support::{eventually, patient, soak, unique, Filter, Proxy, Raw, Server};
 use crate::{connect, ms, secs, short};
 
 async fn raw() -> Raw {
@@ -297,57 +297,6 @@ async fn id_6_c_7_an_expired_unlock_is_said() {
     lock.lock().await.unwrap();
     raw().await.must(&["DEL", &name]).await;
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
-}
-
-/// At each turn the one that the server's queue has at its head is served, whoever goes away meanwhile.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_order_is_the_queues_over_three_clients() {
-    let (seed, rounds) = (seed(), soak(1_000).max(200));
-    let mut rng = Rng::new(seed);
-    let clients = [connect(Locks::builder()).await, connect(Locks::builder()).await, connect(Locks::builder()).await];
-    let (name, mut raw) = (unique("soak"), raw().await);
-    let (told, mut served) = tokio::sync::mpsc::unbounded_channel();
-    let (mut failures, mut cancelled, mut number) = (0, 0, 0);
-    let mut tasks: Vec<(String, tokio::task::JoinHandle<()>)> = Vec::new();
-    let mut guard = fair(&clients[0], &name, "holder").guard().await.unwrap();
-    for _ in 0..rounds {
-        while tasks.len() < 8 {
-            let client = &clients[rng.below(3) as usize];
-            let (lock, told) = (fair(client, &name, &number.to_string()), told.clone());
-            let owner = format!("{}:named-{number}", client.client_id());
-            number += 1;
-            let field = owner.clone();
-            let task = tokio::spawn(async move {
-                let guard = lock.guard().await.unwrap();
-                let _ = told.send((field, guard));
-            });
-            tasks.push((owner, task));
-        }
-        until_queued(&name, 8).await;
-        while tasks.len() > 2 && rng.chance(0.2) {
-            let (owner, task) = tasks.remove(rng.below(tasks.len() as u64) as usize);
-            task.abort();
-            cancelled += 1;
-            eventually(secs(5), "it leaves", async || !waiting(&mut raw, &name).await.contains(&owner)).await;
-        }
-        let expected = waiting(&mut raw, &name).await.remove(0);
-        let (released, next) = tokio::join!(guard.unlock(), patient("a hand-over", served.recv()));
-        released.unwrap();
-        let (owner, next) = next.unwrap();
-        if owner != expected {
-            failures += 1;
-            println!("{owner} in place of {expected}");
-        }
-        guard = next;
-        tasks.retain(|(other, _)| *other != owner);
-    }
-    for (_, task) in &tasks {
-        task.abort();
-    }
-    guard.unlock().await.unwrap();
-    until_queued(&name, 0).await;
-    println!("{cancelled} cancelled");
-    report("fair hand-overs", rounds, rounds, failures, seed);
 }
 
 /// Redisson subtracts from all at each acquisition and reads all at each give-up.

@@ -8,6 +8,7 @@ mod support;
 mod composite;
 mod fair;
 mod holds;
+mod kinds;
 mod read_write;
 mod scripts;
 mod wakeups;

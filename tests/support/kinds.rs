@@ -1,0 +1,205 @@
+//! The kinds of locks that the fault tests run for, and in what they differ there.
+
+use super::sha1::sha1;
+use super::{soak, Filter};
+use lockson::{Backoff, Locks, RLock};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Scripts that a fault may be meant for.
+const VERBS: [&str; 5] = ["acquire", "release", "hand_over", "renew", "settle"];
+
+/// A kind of lock.
+pub struct Kind {
+    pub name: &'static str,
+    pub make: fn(&Locks, &str) -> Arc<dyn RLock>,
+    /// The kind that this one keeps out, by its name.
+    rival: &'static str,
+    /// The folder of its scripts; what is not there is in `reentrant/`.
+    lua: &'static str,
+    /// What its field has behind the owner.
+    suffix: &'static str,
+    /// Whether the server has a token in place of the owner and its count.
+    pub anonymous: bool,
+    /// How often one owner may hold it.
+    pub deepest: u64,
+    /// Whether a release inside the process is one script with the next acquisition.
+    pub hands_over: bool,
+    /// Where a waiter hears of a release; `{N}` is the name in braces.
+    channel: Option<&'static str>,
+    /// Whether a waiter asks once a second, however long the client's cap is.
+    pub asks_each_second: bool,
+    /// What it may have on the server besides its key.
+    traces: &'static [&'static str],
+}
+
+const LOCK: Kind = Kind {
+    name: "lock",
+    make: |locks, name| Arc::new(locks.lock(name)),
+    rival: "lock",
+    lua: "reentrant",
+    suffix: "",
+    anonymous: false,
+    deepest: 3,
+    hands_over: true,
+    channel: Some("redisson_lock__channel:{N}"),
+    asks_each_second: false,
+    traces: &[],
+};
+
+const FAIR: Kind = Kind {
+    name: "fair_lock",
+    make: |locks, name| Arc::new(locks.fair_lock(name)),
+    rival: "fair_lock",
+    lua: "fair",
+    hands_over: false,
+    channel: Some("redisson_lock__channel:{N}:<field>"),
+    asks_each_second: true,
+    traces: &[
+        "redisson_lock_queue:{N}",
+        "redisson_lock_timeout:{N}",
+        "lockson:fair_seen:{N}",
+        "lockson:fair_state:{N}",
+    ],
+    ..LOCK
+};
+
+const WRITE: Kind = Kind {
+    name: "write",
+    make: |locks, name| Arc::new(locks.read_write_lock(name).write()),
+    rival: "write",
+    lua: "write",
+    suffix: ":write",
+    hands_over: false,
+    channel: Some("redisson_rwlock:{N}"),
+    asks_each_second: true,
+    traces: &["lockson:writers:{N}"],
+    ..LOCK
+};
+
+const READ: Kind = Kind {
+    name: "read",
+    make: |locks, name| Arc::new(locks.read_write_lock(name).read()),
+    lua: "read",
+    suffix: "",
+    traces: &["{N}:<field>:rwlock_timeout:1", "{N}:<field>:rwlock_timeout:2", "{N}:<field>:rwlock_timeout:3"],
+    asks_each_second: false,
+    ..WRITE
+};
+
+const PLAIN: Kind = Kind {
+    name: "plain_lock",
+    make: |locks, name| Arc::new(locks.plain_lock(name)),
+    rival: "plain_lock",
+    lua: "plain",
+    anonymous: true,
+    deepest: 1,
+    channel: Some("lockson:plain:{N}"),
+    ..LOCK
+};
+
+/// Every kind: what is done for one is done for all.
+pub static KINDS: [Kind; 12] = [
+    LOCK,
+    Kind { name: "mutex", make: |locks, name| Arc::new(locks.mutex(name)), rival: "mutex", deepest: 1, ..LOCK },
+    Kind { name: "spin_lock", make: spin_lock, rival: "spin_lock", channel: None, ..LOCK },
+    Kind { name: "fenced_lock", make: fenced_lock, rival: "fenced_lock", lua: "fenced", ..LOCK },
+    FAIR,
+    Kind { name: "fair_mutex", make: fair_mutex, rival: "fair_mutex", deepest: 1, ..FAIR },
+    READ,
+    WRITE,
+    PLAIN,
+    Kind { name: "lock in a transaction", make: in_transaction, suffix: ":t1", ..LOCK },
+    Kind { name: "read in a transaction", make: read_in_transaction, suffix: ":t1", ..READ },
+    Kind { name: "write in a transaction", make: write_in_transaction, suffix: ":write:t1", ..WRITE },
+];
+
+fn spin_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.spin_lock(name, Backoff::default()))
+}
+
+fn fenced_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.fenced_lock(name))
+}
+
+fn fair_mutex(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.fair_mutex(name))
+}
+
+fn in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.lock(name).in_transaction("t1").unwrap())
+}
+
+fn read_in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.read_write_lock(name).read().in_transaction("t1").unwrap())
+}
+
+fn write_in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.read_write_lock(name).write().in_transaction("t1").unwrap())
+}
+
+impl Kind {
+    /// The kind that a hold of this one keeps out, and that keeps this one out.
+    pub fn rival(&self) -> &'static Kind {
+        KINDS.iter().find(|kind| kind.name == self.rival).expect("a kind")
+    }
+
+    /// How often a long test repeats: in the short run the kinds behind the first one do a quarter of [`soak`].
+    pub fn soak(&self, full: usize) -> usize {
+        let times = soak(full);
+        if times == full || self.name == LOCK.name {
+            return times;
+        }
+        times.div_ceil(4)
+    }
+
+    /// The field of an owner, as the server has it.
+    pub fn field(&self, locks: &Locks, owner: &lockson::Owner) -> String {
+        format!("{}:{owner}{}", locks.client_id(), self.suffix)
+    }
+
+    /// The keys that an owner may have on the server, the lock's own first.
+    pub fn keys(&self, name: &str, field: &str) -> Vec<String> {
+        let traces = self.traces.iter().map(|trace| fill(trace, name, field));
+        std::iter::once(name.to_owned()).chain(traces).collect()
+    }
+
+    /// Where a waiter hears of a release; a spin lock's hears nothing.
+    pub fn channel(&self, name: &str, field: &str) -> Option<String> {
+        self.channel.map(|channel| fill(channel, name, field))
+    }
+
+    /// Calls of one of its scripts.
+    pub fn script(&self, verb: &str) -> Filter {
+        Filter::script(sha1(text(self.lua, verb).as_bytes()))
+    }
+}
+
+fn fill(template: &str, name: &str, field: &str) -> String {
+    template.replace("<field>", field).replace("{N}", &format!("{{{name}}}"))
+}
+
+/// The text of a script as the client sends it.
+pub fn text(folder: &str, verb: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
+    let own = read(&format!("{folder}/{verb}.lua"));
+    if own.is_empty() {
+        return format!("{}{}", read("begin.lua"), read(&format!("reentrant/{verb}.lua")));
+    }
+    let shared = match folder {
+        "read" | "write" => "read_write.lua",
+        "fair" if verb != "renew" => "fair/begin.lua",
+        _ => "",
+    };
+    let shared = if shared.is_empty() { String::new() } else { read(shared) };
+    format!("{}{shared}{own}", read("begin.lua"))
+}
+
+/// The text of every script, once.
+pub fn texts() -> Vec<String> {
+    let mut all: Vec<String> = KINDS.iter().flat_map(|kind| VERBS.map(|verb| text(kind.lua, verb))).collect();
+    all.sort();
+    all.dedup();
+    all
+}
