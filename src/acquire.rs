@@ -28,6 +28,8 @@ use crate::wait::{wait, Contest, Tried};
 pub struct Request {
     once: bool,
     wait: Option<Duration>,
+    /// In place of `wait`, where several share one limit.
+    until: Option<Instant>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
 }
@@ -112,6 +114,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         lease,
         backoff: want.backoff.cloned(),
         queues: false,
+        vote: None,
         patience: core.patience(),
     };
     if request.once {
@@ -140,8 +143,16 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
 }
 
 impl Request {
+    /// What one of several is asked for: to be renewed for as long as the others take, until the same deadline.
+    pub(crate) fn of_member(&self, deadline: Option<Instant>) -> Self {
+        Self { once: self.once, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
+    }
+
     /// When the wait ends; the limit itself if that is beyond the clock.
     pub(crate) fn deadline(&self) -> Result<Option<Instant>, Duration> {
+        if self.once || self.until.is_some() {
+            return Ok(self.until);
+        }
         self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
     }
 
@@ -166,7 +177,7 @@ pub(crate) async fn waited<C: Contest>(
 }
 
 /// `None`: the deadline came first.
-async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
         None => Some(work.await),

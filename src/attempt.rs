@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::millis;
 use crate::ear::{Ear, Tally};
@@ -39,6 +40,8 @@ pub(crate) struct Wish {
     pub(crate) backoff: Option<Backoff>,
     /// Whether it takes a place in the server's queue, where its kind has one.
     pub(crate) queues: bool,
+    /// What it asks with in place of the kind's acquire script, where several servers vote.
+    pub(crate) vote: Option<&'static Script>,
     pub(crate) patience: Patience,
 }
 
@@ -138,7 +141,7 @@ impl Wish {
             _ => {}
         }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let script = self.kind.acquire;
+        let script = self.vote.unwrap_or(self.kind.acquire);
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
         self.read(&mark, gate, settled)
     }
@@ -162,6 +165,9 @@ impl Wish {
         };
         if answer.status != Status::Done && doubt.is_some() {
             self.take_back(mark, None, doubt);
+        }
+        if let Some((run, uptime)) = answer.run().filter(|_| self.vote.is_some()) {
+            self.core.life.saw(run, uptime, answer.sent);
         }
         match answer.status {
             Status::Done => {

@@ -116,6 +116,24 @@ pub enum LockError {
         /// Why.
         why: Refused,
     },
+    /// Too few servers of a red lock can vote: they are silent, or have restarted and may have lost what they granted.
+    /// The votes that came are given back. Where there was no answer, the server may have the lock in this owner's name
+    /// for a moment.
+    #[error("red lock {name:?}: {votes} votes, {needed} are needed; {detail}")]
+    NoMajority {
+        /// The lock.
+        name: String,
+        /// How many voted for this owner.
+        votes: usize,
+        /// How many have to.
+        needed: usize,
+        /// What the others said.
+        detail: String,
+    },
+    /// The locks that a multi-lock is made of can't be held together: there are none, or two of them keep each other
+    /// out. Nothing was sent but a question.
+    #[error("{0}")]
+    Members(String),
     /// The client was shut down.
     #[error("the client is shut down")]
     Closed,
@@ -128,11 +146,25 @@ impl From<LeaseRange> for LockError {
 }
 
 impl LockError {
+    pub(crate) fn from_query(error: QueryError) -> Self {
+        match error {
+            QueryError::Name(error) => Self::Name(error),
+            QueryError::WrongType { name, detail } => Self::WrongType { name, detail },
+            QueryError::Unreachable { name, detail } => Self::Unreachable { name, detail },
+            QueryError::Refused { name, why } => Self::Refused { name, why },
+            QueryError::Closed => Self::Closed,
+        }
+    }
+
     /// Whether the server may have the lock in this owner's name after this error.
     pub fn may_hold(&self) -> bool {
         matches!(
             self,
-            Self::Unreachable { .. } | Self::AlreadyHeld { .. } | Self::Upgrade { .. } | Self::HoldLimit { .. }
+            Self::Unreachable { .. }
+                | Self::NoMajority { .. }
+                | Self::AlreadyHeld { .. }
+                | Self::Upgrade { .. }
+                | Self::HoldLimit { .. }
         )
     }
 }
@@ -194,12 +226,36 @@ pub enum UnlockError {
         /// Why.
         why: Refused,
     },
+    /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were
+    /// tried, and those that are not in the list are given back.
+    #[error("{} locks were not given back: {}", .0.len(), in_words(.0))]
+    Several(Vec<UnlockError>),
+}
+
+fn in_words(errors: &[UnlockError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl UnlockError {
     /// Whether the server may still have the lock in this owner's name after this error.
     pub fn may_hold(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Refused { .. } | Self::Tampered { .. })
+        match self {
+            Self::Several(errors) => errors.iter().any(Self::may_hold),
+            _ => matches!(self, Self::Unreachable { .. } | Self::Refused { .. } | Self::Tampered { .. }),
+        }
+    }
+
+    /// What the members of a lock said that could not be given back: `name` is what it is called, if it is made of
+    /// others. If none of `members` was held, it was not.
+    pub(crate) fn of(errors: Vec<Self>, members: usize, name: Option<&str>, owner: &Owner) -> Result<(), Self> {
+        let not_held = errors.iter().all(|error| matches!(error, Self::NotHeld { .. }));
+        match name {
+            Some(name) if not_held && errors.len() >= members => {
+                Err(Self::NotHeld { name: name.to_owned(), owner: owner.clone() })
+            }
+            _ if errors.len() > 1 => Err(Self::Several(errors)),
+            _ => errors.into_iter().next().map_or(Ok(()), Err),
+        }
     }
 }
 

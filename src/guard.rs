@@ -1,20 +1,23 @@
 //! What the holder of a lock holds.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{poll_fn, Future};
+use std::iter::once;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use futures::future::{ready, FutureExt};
+use futures::future::{join_all, ready, FutureExt};
 
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, State};
 use crate::owner::Owner;
-use crate::release::release;
+use crate::release::{release, Gate};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
@@ -24,6 +27,8 @@ pub(crate) struct Ticket {
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
+    /// Whether its owner held the lock before.
+    pub(crate) inner: bool,
     armed: bool,
 }
 
@@ -44,7 +49,8 @@ impl Ticket {
         }
         core.watchdog.watch(&hold.leased, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
-        Self { core: core.clone(), slot: slot.clone(), hold, watched, armed: true }
+        let inner = slot.count() > 1;
+        Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: true }
     }
 
     /// The server says that it is gone.
@@ -58,12 +64,20 @@ impl Ticket {
 
     /// It becomes a bare hold, for `unlock()` to give back.
     pub(crate) fn keep_bare(mut self) {
+        self.keep();
+    }
+
+    pub(crate) fn keep(&mut self) {
         self.armed = false;
         self.slot.keep_bare(&self.hold, self.watched);
     }
 
+    pub(crate) fn owner(&self) -> Owner {
+        self.core.owner_of(&self.slot.field)
+    }
+
     /// From here on the owner's next acquisition comes after this release, whoever carries it out.
-    fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+    pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.armed = false;
         self.slot.leaving(self.hold.id);
         let mut gate = self.slot.gate.clone().lock_owned().boxed();
@@ -77,10 +91,9 @@ impl Ticket {
         let share = Share::Guard { hold: self.hold.id, watched: self.watched };
         release(self.core.clone(), self.slot.clone(), share, gate)
     }
-}
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
+    /// Dropped without a word: the janitor gives it back.
+    pub(crate) fn give_up(&mut self) {
         if self.armed {
             let work = self.release();
             self.core.janitor.finish(async move {
@@ -90,120 +103,36 @@ impl Drop for Ticket {
             });
         }
     }
-}
 
-/// A lock that is held, until this is dropped.
-///
-/// # Dropping
-/// Drop never blocks: it asks the client's janitor to release, which happens within a round trip of a usable
-/// connection. [`unlock`](Guard::unlock) waits for it and says whether it happened. What is dropped while its runtime
-/// ends lives until its lease ends: programs that exit call `unlock` or [`Locks::shutdown`](crate::Locks::shutdown).
-///
-/// # Losing it
-/// A hold is lost when its lease, counted on this machine's clock from the instant that the last confirmed renewal was
-/// sent, runs out, or when the server says that it is gone. It never comes back. [`lost`](Guard::lost) and
-/// [`run`](Guard::run) tell at once; [`is_valid`](Guard::is_valid) is judged by the clock on every call. A guard of a
-/// lost hold gives nothing back, not even when the same owner has the lock again.
-#[must_use = "the lock is released when the guard is dropped"]
-#[clippy::has_significant_drop]
-pub struct Guard {
-    ticket: Ticket,
-    /// Keeps the client open.
-    _session: Arc<Session>,
-}
-
-impl Guard {
-    pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
-        Self { ticket, _session: session }
-    }
-
-    pub(crate) fn ticket(&self) -> &Ticket {
-        &self.ticket
-    }
-
-    /// The name of the lock, without the client's prefix.
-    pub fn name(&self) -> &str {
-        &self.ticket.slot.line.keys.name
-    }
-
-    /// The fencing token of the hold; 0 where its kind has none.
-    pub(crate) fn token(&self) -> u64 {
-        self.ticket.hold.token()
-    }
-
-    /// The owner that the lock was taken for.
-    pub fn owner(&self) -> Owner {
-        self.ticket.core.owner_of(&self.ticket.slot.field)
-    }
-
-    /// What is known of the hold at this instant.
-    pub fn state(&self) -> State {
-        self.ticket.hold.state(self.ticket.core.now())
-    }
-
-    /// Whether nobody else can have the lock at this instant. A process may be paused between this answer and what it
-    /// does next: docs/GUARANTEES.md says what helps.
-    pub fn is_valid(&self) -> bool {
-        self.state() != State::Lost
-    }
-
-    /// How long the hold is valid from now on if it is not renewed; zero when it is lost.
-    pub fn remaining(&self) -> Duration {
-        let now = self.ticket.core.now();
-        match self.ticket.hold.lost(now) {
-            None => self.ticket.hold.valid_until().since(now),
-            Some(_) => Duration::ZERO,
+    /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
+    /// exactly, or where its owner held the lock before, no shorter.
+    pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
+        let lease = match lease {
+            Lease::Watched { max_hold, .. } => {
+                self.hold.renew_until(max_hold.map(|limit| self.core.now().after(limit)));
+                return Ok(());
+            }
+            Lease::Fixed(lease) => lease,
+        };
+        let gate = self.slot.gate.clone().lock_owned().await;
+        if std::mem::take(&mut self.watched) {
+            self.hold.left(true);
         }
+        let now = self.core.now();
+        if self.slot.count() > 1 && self.hold.valid_until().since(now) >= lease {
+            return self.hold.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
+        }
+        self.extend_behind(gate, Some(lease)).await
     }
 
-    /// Resolves when the hold is lost, and before the server would give the lock to another.
-    ///
-    /// # Cancel safety
-    /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
-    pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        self.ticket.hold.leased.clone().until_lost(self.ticket.core.wire.clock)
+    /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
+    pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
+        let gate = self.slot.gate.clone().lock_owned().await;
+        self.extend_behind(gate, lease).await
     }
 
-    /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
-    /// Every poll judges the deadline first.
-    ///
-    /// # Errors
-    /// [`Lost`]: the work was stopped, or ended too late to be sure that it was protected.
-    ///
-    /// # Cancel safety
-    /// As the work's. The lock stays held.
-    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        self.ticket.hold.leased.run(self.ticket.core.wire.clock, work).await
-    }
-
-    /// Asks the server whether the hold is still there. One script, which writes nothing.
-    ///
-    /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn verify(&self) -> Result<(), HoldError> {
-        self.extend_by(None).await
-    }
-
-    /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
-    /// call. A watched hold is renewed on as before, and renewals only lengthen.
-    ///
-    /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the
-    /// old lease is the one to count on if it is the shorter.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the lease may or may not have been set.
-    pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
-        let lease = self.ticket.core.check_lease(lease)?;
-        self.extend_by(Some(lease)).await
-    }
-
-    async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let Ticket { core, slot, hold, .. } = &self.ticket;
-        let gate = slot.gate.clone().lock_owned().await;
+    async fn extend_behind(&self, gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
+        let Ticket { core, slot, hold, .. } = self;
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
@@ -228,26 +157,191 @@ impl Guard {
                 core.watchdog.watch(&hold.leased, answer.sent);
             }
             (Status::Done, None) => {}
-            _ => self.ticket.refused(),
+            _ => self.refused(),
         }
         match hold.lost(core.now()) {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }
     }
+}
 
-    /// Gives the hold back and says whether that happened.
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// A lock that is held, until this is dropped.
+///
+/// # Dropping
+/// Drop never blocks: it asks the client's janitor to release, which happens within a round trip of a usable
+/// connection. [`unlock`](Guard::unlock) waits for it and says whether it happened. What is dropped while its runtime
+/// ends lives until its lease ends: programs that exit call `unlock` or [`Locks::shutdown`](crate::Locks::shutdown).
+///
+/// # Losing it
+/// A hold is lost when its lease, counted on this machine's clock from the instant that the last confirmed renewal was
+/// sent, runs out, or when the server says that it is gone. It never comes back. [`lost`](Guard::lost) and
+/// [`run`](Guard::run) tell at once; [`is_valid`](Guard::is_valid) is judged by the clock on every call. A guard of a
+/// lost hold gives nothing back, not even when the same owner has the lock again.
+#[must_use = "the lock is released when the guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct Guard {
+    /// A multi-lock's other members, which are given back before the first.
+    rest: Taken,
+    first: Group,
+    /// What a multi-lock or a red lock is called.
+    name: Option<Arc<str>>,
+}
+
+impl Guard {
+    pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
+        Self { first: Group::one(ticket, session), rest: Taken::default(), name: None }
+    }
+
+    /// Of a lock that is made of others. `None`: of none.
+    pub(crate) fn over(mut taken: Taken, name: Arc<str>) -> Option<Self> {
+        let mut groups = std::mem::take(&mut taken.0).into_iter();
+        Some(Self { first: groups.next()?, rest: Taken(groups.collect()), name: Some(name) })
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &Group> {
+        once(&self.first).chain(&self.rest.0)
+    }
+
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.first.first.ticket
+    }
+
+    /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.ticket().slot.line.keys.name)
+    }
+
+    /// The fencing token of the hold; 0 where its kind has none.
+    pub(crate) fn token(&self) -> u64 {
+        self.ticket().hold.token()
+    }
+
+    /// The owner that the lock was taken for.
+    pub fn owner(&self) -> Owner {
+        self.ticket().owner()
+    }
+
+    /// What is known of the hold at this instant: of a multi-lock the worst of its members', of a red lock what most of
+    /// its servers make of it.
+    pub fn state(&self) -> State {
+        let mut worst = State::Held;
+        for group in self.groups() {
+            match group.state() {
+                State::Lost => return State::Lost,
+                State::Uncertain => worst = State::Uncertain,
+                State::Held => {}
+            }
+        }
+        worst
+    }
+
+    /// Whether nobody else can have the lock at this instant. A process may be paused between this answer and what it
+    /// does next: docs/GUARANTEES.md says what helps.
+    pub fn is_valid(&self) -> bool {
+        self.why_lost().is_none()
+    }
+
+    fn why_lost(&self) -> Option<LostBy> {
+        self.groups().find_map(Group::lost)
+    }
+
+    /// How long the hold is valid from now on if it is not renewed; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.groups().map(Group::left).min().unwrap_or_default()
+    }
+
+    /// Resolves when the hold is lost, and before the server would give the lock to another.
+    ///
+    /// # Cancel safety
+    /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
+    pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
+        first_lost(self.groups().map(Group::watched).collect())
+    }
+
+    /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
+    /// Every poll judges the deadline first.
+    ///
+    /// # Errors
+    /// [`Lost`]: the work was stopped, or ended too late to be sure that it was protected.
+    ///
+    /// # Cancel safety
+    /// As the work's. The lock stays held.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.lost());
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(lost));
+            }
+            if let Some(why) = self.why_lost() {
+                return Poll::Ready(Err(Lost { why }));
+            }
+            let output = std::task::ready!(work.as_mut().poll(context));
+            match self.why_lost() {
+                None => Poll::Ready(Ok(output)),
+                Some(why) => Poll::Ready(Err(Lost { why })),
+            }
+        })
+        .await
+    }
+
+    /// Asks the server whether the hold is still there, or all servers that it is on. One script each, which writes
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn verify(&self) -> Result<(), HoldError> {
+        self.extend_by(None).await
+    }
+
+    /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
+    /// call. A watched hold is renewed on as before, and renewals only lengthen.
+    ///
+    /// # Errors
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the
+    /// old lease is the one to count on if it is the shorter.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the lease may or may not have been set.
+    pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
+        self.groups().try_for_each(|group| group.check_lease(lease))?;
+        self.extend_by(Some(lease)).await
+    }
+
+    async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
+        let done = join_all(self.groups().map(|group| group.extend(lease))).await;
+        match self.why_lost() {
+            Some(why) => Err(Lost { why }.into()),
+            None => done.into_iter().collect(),
+        }
+    }
+
+    /// Gives the hold back and says whether that happened. A multi-lock gives back all its members, the last one first,
+    /// whatever becomes of the others; a red lock is given back as soon as most of its servers say so.
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone but the
     /// answer to an earlier copy of this call was lost; the other variants say whether the server may still have it.
+    /// Of several members each error counts: [`UnlockError::Several`].
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(mut self) -> Result<(), UnlockError> {
-        let core = self.ticket.core.clone();
-        let work = self.ticket.release();
-        core.janitor.carry(|_| work).await
+        let (name, owner) = (self.name.take(), self.owner());
+        let members = self.groups().map(Group::size).sum();
+        let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();
+        let errors = join_all(releases).await.into_iter().flatten().collect();
+        UnlockError::of(errors, members, name.as_deref(), &owner)
     }
 }
 

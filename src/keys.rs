@@ -173,6 +173,11 @@ impl Keys {
         })
     }
 
+    /// Where the server's id is, for those who order locks of this name on several servers.
+    pub(crate) fn server_id(&self) -> String {
+        tagged("lockson:server_id", &self.lock)
+    }
+
     /// The KEYS of a script.
     pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
         let name = |key: &Key| match key {

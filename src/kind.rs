@@ -36,6 +36,25 @@ macro_rules! read_write_script {
 }
 pub(crate) use read_write_script;
 
+/// The acquire script of a kind as one that votes: no second text of it.
+macro_rules! vote_script {
+    ($file:literal, [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
+            concat!("red/vote by ", $file),
+            concat!(
+                include_str!("../../lua/begin.lua"),
+                "local function acquire()\n",
+                include_str!(concat!("../../lua/", $file, ".lua")),
+                "end\n",
+                include_str!("../../lua/red/vote.lua")
+            ),
+            &[$($key),*],
+        );
+        &SCRIPT
+    }};
+}
+pub(crate) use vote_script;
+
 /// Whom a hold keeps out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -89,6 +108,16 @@ pub struct Table {
 pub trait Sealed: Send + Sync + 'static {
     /// The data.
     const TABLE: &'static Table;
+}
+
+/// The kinds that several servers can vote on, as in [`RedLock<K>`](crate::RedLock): their holds need nothing that one
+/// server alone can give.
+pub trait Votes: Kind + Ballot {}
+
+/// What a vote is asked for with.
+pub trait Ballot {
+    /// The kind's acquire script, which tells the server's run too.
+    const VOTE: &'static Script;
 }
 
 /// A kind of lock, as in [`Lock<K>`](crate::Lock).

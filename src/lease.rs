@@ -152,6 +152,11 @@ impl Leased {
         }
     }
 
+    /// Ends its renewal at this moment.
+    pub(crate) fn renew_until(&self, end: Option<Moment>) {
+        self.validity().renew_until = end;
+    }
+
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
         let mut validity = self.validity();

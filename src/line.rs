@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::clock::Moment;
 use crate::crowd::Crowd;
@@ -139,11 +139,19 @@ pub(crate) struct Line {
     token: AtomicU64,
     /// Those who wait in the server's queue.
     pub(crate) crowd: Crowd,
+    /// One of this process at a time asks for the votes of a red lock.
+    pub(crate) candidates: Arc<Semaphore>,
 }
 
 impl Line {
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, state: Mutex::default(), token: AtomicU64::new(0), crowd: Crowd::default() }
+        Self {
+            keys,
+            state: Mutex::default(),
+            token: AtomicU64::new(0),
+            crowd: Crowd::default(),
+            candidates: Arc::new(Semaphore::new(1)),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -10,18 +10,23 @@ use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::acquire::{acquire, Request, Want};
+use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::error::{LockError, QueryError, UnlockError};
+use crate::group::Group;
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
 use crate::keys::NameError;
-use crate::kind::{Kind, Owned, Role};
+use crate::kind::{Kind, Owned, Role, Votes};
+use crate::leaf::{Leaf, Member};
+use crate::lease::Lease;
 use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
+use crate::vote::Voter;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -57,8 +62,14 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock>;
 }
 
-mod sealed {
-    pub trait Sealed {}
+pub(crate) mod sealed {
+    use crate::keys::NameError;
+    use crate::leaf::Leaf;
+
+    pub trait Sealed {
+        /// Adds the locks that it is made of, for whoever is the owner now.
+        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError>;
+    }
 }
 
 /// Who holds a lock.
@@ -322,6 +333,11 @@ impl<K: Kind> Lock<K> {
         &self.session.core
     }
 
+    /// The same lock, for whoever is the owner now.
+    pub(crate) fn settled(&self) -> Self {
+        self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
+    }
+
     fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
@@ -427,6 +443,26 @@ fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
     (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
 }
 
+impl<K: Votes> Lock<K> {
+    /// This lock's server, as one of several that are asked for a vote.
+    pub(crate) fn voter(&self, request: &Request) -> Result<Voter, LockError> {
+        let line = self.line.clone()?;
+        let core = self.core();
+        let wish = Wish {
+            core: core.clone(),
+            kind: K::TABLE,
+            slot: line.slot(&self.field()),
+            sibling: None,
+            lease: request.leases(core)?,
+            backoff: None,
+            queues: false,
+            vote: Some(K::VOTE),
+            patience: core.patience(),
+        };
+        Ok(Voter { wish, session: self.session.clone() })
+    }
+}
+
 pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {
     let name = name.to_owned();
     match fault {
@@ -487,7 +523,33 @@ impl<'a, K: Kind> IntoFuture for Acquire<'a, K> {
     }
 }
 
-impl<K: Kind> sealed::Sealed for Lock<K> {}
+impl<K: Kind> sealed::Sealed for Lock<K> {
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        let lock = self.settled();
+        into.push(Leaf {
+            session: self.session.clone(),
+            line: self.line.clone()?,
+            field: lock.field(),
+            role: K::TABLE.role,
+            votes: false,
+            server: None,
+            lock: Arc::new(lock),
+        });
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<K: Kind> Member for Lock<K> {
+    fn lease(&self, request: &Request) -> Result<Lease, LockError> {
+        Ok(request.leases(self.core())?)
+    }
+
+    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
+        let ticket = self.contend(request).await?;
+        Ok(ticket.map(|ticket| Group::one(ticket, self.session.clone())))
+    }
+}
 
 #[async_trait]
 impl<K: Kind> RLock for Lock<K> {

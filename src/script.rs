@@ -42,6 +42,16 @@ impl Answer {
         }
     }
 
+    /// The server's run and how long it has lasted, where an answer ends with that.
+    pub(crate) fn run(&self) -> Option<(&str, Duration)> {
+        match self.rest.as_slice() {
+            [.., Item::Text(run), Item::Int(uptime)] => {
+                Some((run, Duration::from_secs(u64::try_from(*uptime).unwrap_or_default())))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn items(&self) -> &[Item] {
         &self.rest
     }

@@ -14,6 +14,7 @@ use crate::error::LostBy;
 use crate::janitor::Janitor;
 use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
+use crate::life::Life;
 use crate::line::{Line, Registry};
 use crate::notify::Channels;
 use crate::permits::Pool;
@@ -39,6 +40,7 @@ pub(crate) struct Core {
     pub(crate) semaphores: Registry<Pool>,
     pub(crate) permit_semaphores: Registry<Pool>,
     pub(crate) latches: Registry<Gate>,
+    pub(crate) life: Life,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
@@ -76,6 +78,7 @@ impl Session {
             semaphores: Registry::default(),
             permit_semaphores: Registry::default(),
             latches: Registry::default(),
+            life: Life::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),

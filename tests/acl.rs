@@ -4,11 +4,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockson::{
-    Builder, ConnectError, FairLock, FencedGuard, LockError, Locks, Owner, QueryError, ReentrantLock, Refused, Reply,
-    RunError,
+    Builder, ConnectError, FairLock, FencedGuard, LockError, Locks, MultiLock, Owner, QueryError, RLock, RedLock,
+    ReentrantLock, Refused, Reply, RunError,
 };
 use support::{eventually, Server};
 
@@ -51,6 +52,11 @@ fn read_write() -> [Vec<&'static str>; 2] {
 /// What a fair lock needs besides.
 fn fair() -> Vec<&'static str> {
     words("+hmget ").into_iter().chain(["+hmget"]).collect()
+}
+
+/// What a multi-lock over one name of two clients needs besides.
+fn multi() -> Vec<&'static str> {
+    words("+set +get ").into_iter().chain(["+set", "+get"]).collect()
 }
 
 /// Gives the user these rights, and only these, on a server that knows no script.
@@ -132,6 +138,44 @@ async fn each_right_of_it_is_needed_and_missed_at_once() {
             }
             (other, _) => panic!("without {right}: {other:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_multi_lock_of_one_name_needs_its_own_rights() {
+    let server = Server::start();
+    let (rule, multi) = (rule(), multi());
+    for left_out in [None].into_iter().chain(multi.iter().map(Some)) {
+        let own = multi.iter().filter(|right| Some(*right) != left_out);
+        grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
+        server.raw().await.must(&["FLUSHALL"]).await;
+        let (one, other) =
+            (settings().connect(&server.url()).await.unwrap(), settings().connect(&server.url()).await.unwrap());
+        let members: Vec<Arc<dyn RLock>> = vec![Arc::new(one.lock("acl")), Arc::new(other.lock("acl"))];
+        match (MultiLock::new(members).guard().await, left_out) {
+            (Ok(guard), None) => guard.unlock().await.unwrap(),
+            (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {}
+            (other, _) => panic!("without {left_out:?}: {other:?}"),
+        }
+        assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
+    }
+}
+
+/// A vote that can't tell whose it is takes nothing.
+#[tokio::test]
+async fn a_red_lock_needs_info() {
+    let server = Server::start();
+    let rule = rule();
+    for left_out in [None, Some(OPTIONAL)] {
+        let rights: Vec<&str> = rule.iter().copied().filter(|word| Some(*word) != left_out).collect();
+        grant(&server, &rights).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        match (RedLock::new(vec![locks.lock("acl")]).fresh().guard().await, left_out) {
+            (Ok(guard), None) => guard.unlock().await.unwrap(),
+            (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {}
+            (other, _) => panic!("without {left_out:?}: {other:?}"),
+        }
+        assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
     }
 }
 

@@ -29,6 +29,10 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<lockson::ReadLock>();
     value::<lockson::WriteLock>();
     value::<Arc<dyn RLock>>();
+    value::<lockson::MultiLock>();
+    value::<lockson::RedLock<lockson::Reentrant>>();
+    value::<lockson::AcquireAll<'static>>();
+    value::<lockson::AcquireMost<'static, lockson::Reentrant>>();
     value::<Acquire<'static, lockson::Reentrant>>();
     value::<Request>();
     value::<Owner>();
@@ -120,6 +124,14 @@ fn every_future_can_be_spawned() {
         latch.wait().await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
+        let multi = lockson::MultiLock::new(any.clone());
+        multi.acquire().wait(std::time::Duration::ZERO).guard().await.unwrap();
+        multi.owned_by(&Owner::unique()).lock().await.unwrap();
+        multi.unlock().await.unwrap();
+        let red = lockson::RedLock::new(vec![locks.lock("c")]).fresh();
+        red.acquire().lease(std::time::Duration::ZERO).await.unwrap();
+        red.try_lock().await.unwrap();
+        red.unlock().await.unwrap();
         for lock in &any {
             lock.lock().await.unwrap();
             lock.owned_by(&Owner::unique()).guard().await.unwrap().unlock().await.unwrap();

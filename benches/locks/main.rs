@@ -12,6 +12,7 @@ mod hand_over;
 mod hot;
 mod memory;
 mod processes;
+mod red;
 mod renewals;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 8] = ["uncontended", "hand_over", "hot", "processes", "cost", "renewals", "memory", "fair"];
+const GROUPS: [&str; 9] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -60,6 +61,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "hand_over" => hand_over::run(seconds).await,
         "hot" => hot::run(seconds).await,
         "processes" => processes::run(seconds).await,
+        "red" => red::run(seconds).await,
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
         "fair" => fair::run().await,

@@ -13,7 +13,7 @@ use crate::table::{interleave, median, Cell, Goal, Ratio, Row};
 use lockson::Locks;
 
 /// Microseconds per pair while `slice` lasts.
-async fn pairs<F: Future<Output = ()>>(slice: Duration, mut pair: impl FnMut() -> F) -> f64 {
+pub async fn pairs<F: Future<Output = ()>>(slice: Duration, mut pair: impl FnMut() -> F) -> f64 {
     let began = Instant::now();
     let mut count = 0_u32;
     while began.elapsed() < slice {

@@ -13,7 +13,7 @@ use crate::keys::Key;
 
 /// A Lua file of `lua/`, as it is sent.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub struct Script {
     /// `folder/verb`, for messages.
     pub(crate) name: &'static str,
     /// The text, joined at compile time.

@@ -1,8 +1,9 @@
 //! The plain lock of redsync, node-redlock, redis-py and rslock: a string key with a random token. Rule 23 of
 //! docs/PROTOCOL.md.
 
+use crate::backend::Script;
 use crate::keys::Key::{Channel, Lock as Key};
-use crate::kind::{script, Kind, Sealed, Table};
+use crate::kind::{script, vote_script, Ballot, Kind, Sealed, Table, Votes};
 use crate::kinds::reentrant::REENTRANT;
 
 static PLAIN: Table = Table {
@@ -43,3 +44,9 @@ impl Sealed for Plain {
 }
 
 impl Kind for Plain {}
+
+impl Ballot for Plain {
+    const VOTE: &'static Script = vote_script!("plain/acquire", [Key]);
+}
+
+impl Votes for Plain {}

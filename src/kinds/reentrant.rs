@@ -1,7 +1,8 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
+use crate::backend::Script;
 use crate::keys::Key::{Channel, Lock};
-use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
+use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",
@@ -36,6 +37,12 @@ impl Kind for Reentrant {}
 
 impl Owned for Reentrant {}
 
+impl Ballot for Reentrant {
+    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock]);
+}
+
+impl Votes for Reentrant {}
+
 /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
 #[derive(Debug, Clone, Copy)]
 pub enum NonReentrant {}
@@ -47,3 +54,9 @@ impl Sealed for NonReentrant {
 impl Kind for NonReentrant {}
 
 impl Owned for NonReentrant {}
+
+impl Ballot for NonReentrant {
+    const VOTE: &'static Script = Reentrant::VOTE;
+}
+
+impl Votes for NonReentrant {}

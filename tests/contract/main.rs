@@ -10,10 +10,12 @@ mod every;
 mod fair;
 mod fenced;
 mod latch;
+mod multi_lock;
 mod permit_semaphore;
 mod plain;
 mod read_write;
 mod read_write_waits;
+mod red_lock;
 mod reentry;
 mod semaphore;
 mod spin;
@@ -23,7 +25,7 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 9] = [
+const FACTORIES: [(&str, Factory); 11] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
@@ -33,6 +35,8 @@ const FACTORIES: [(&str, Factory); 9] = [
     ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
     ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
     ("plain_lock", |locks, name| std::sync::Arc::new(locks.plain_lock(name))),
+    ("multi", multi_lock::factory),
+    ("red", red_lock::factory),
 ];
 
 /// What `Locks` makes besides.
@@ -277,6 +281,46 @@ mod fair_mutex {
     cases!(crate::FACTORIES[7].1, fair: a_fair_mutex_is_not_entered_again);
 }
 
+mod multi {
+    every!(crate::FACTORIES[9].1);
+    exclusive!(crate::FACTORIES[9].1);
+    cases!(crate::FACTORIES[9].1, multi_lock:
+        all_members_or_none,
+        the_order_is_everybodys,
+        a_lock_that_is_given_twice_is_taken_once,
+        multi_locks_nest,
+        both_sides_of_one_read_write_lock,
+        members_that_keep_each_other_out_are_refused,
+        no_members,
+        a_mutex_member_is_not_entered_again,
+        one_wait_limit_for_all,
+        a_lease_begins_when_all_are_held,
+        an_outer_lease_is_not_shortened,
+        one_lost_member_loses_the_guard,
+        one_lost_member_keeps_nothing_else_locked,
+        a_member_that_is_lost_while_others_are_waited_for,
+        a_lost_outer_hold_is_said,
+        a_dropped_guard_gives_all_back,
+        owners_and_names,
+    );
+}
+
+mod red {
+    every!(crate::FACTORIES[10].1);
+    exclusive!(crate::FACTORIES[10].1);
+    reentry!(crate::FACTORIES[10].1);
+    exclusive_reentry!(crate::FACTORIES[10].1);
+    cases!(crate::FACTORIES[10].1, red_lock:
+        a_young_server_does_not_vote,
+        leases_above_the_limit_are_refused,
+        one_server_is_one_member,
+        no_members,
+        it_is_the_lock_of_its_server,
+        a_member_of_a_multi_lock,
+        owners_and_names,
+    );
+}
+
 mod plain_lock {
     every!(crate::FACTORIES[8].1);
     exclusive!(crate::FACTORIES[8].1);
@@ -354,13 +398,15 @@ mod synchronizers {
 fn every_factory_is_in_the_list() {
     let source = include_str!("../../src/client.rs");
     let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
-    let made: Vec<&str> = source
+    let mut made: Vec<&str> = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub fn "))
         .filter(|line| line.contains("(&self, name: &str"))
         .filter_map(|line| line.split('(').next())
         .flat_map(sides)
         .collect();
+    // Locks that are made of others have no factory.
+    made.extend(["multi", "red"]);
     let (synchronizers, made): (Vec<&str>, Vec<&str>) = made.into_iter().partition(|name| SYNCHRONIZERS.contains(name));
     let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
     assert_eq!((&synchronizers[..], made), (&SYNCHRONIZERS[..], listed));

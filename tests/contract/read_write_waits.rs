@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockson::{Locks, Owner};
 use tokio::time::Instant;
@@ -113,6 +114,15 @@ pub async fn readers_that_wait_together_come_in_together(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// A bound is exact where time is paused; a busy machine may add to it.
+fn limit(case: &Case, exact: Duration) -> Duration {
+    if matches!(case.world, World::Embedded(_)) {
+        exact
+    } else {
+        secs(10)
+    }
+}
+
 /// 6.E.1, under streams of readers of two clients that never leave the lock free by themselves.
 pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
     let clients = [case.client().await, case.client().await];
@@ -139,7 +149,8 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
         tokio::time::sleep(ms(300)).await;
         let (before, began) = (reads.load(Ordering::SeqCst), Instant::now());
         let guard = patient("the writer", write.guard()).await.unwrap();
-        assert!(began.elapsed() < ms(1100), "round {round}: {:?}", began.elapsed());
+        // The reads that were open at its arrival, and a second.
+        assert!(began.elapsed() < limit(&case, ms(1100)), "round {round}: {:?}", began.elapsed());
         guard.unlock().await.unwrap();
         assert!(before > 0);
     }
@@ -170,7 +181,7 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     let began = Instant::now();
     writer.abort();
     let late = patient("the reader", waiter).await.unwrap().unwrap();
-    assert!(began.elapsed() < ms(1500), "{:?}", began.elapsed());
+    assert!(began.elapsed() < limit(&case, ms(1500)), "{:?}", began.elapsed());
     assert_eq!(case.ask(&["EXISTS", &format!("lockson:writers:{{{}}}", case.name)]).await, "0");
     late.unlock().await.unwrap();
     // One that dies without giving up is waited for until its time is over.

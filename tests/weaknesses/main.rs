@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod composite;
 mod fair;
 mod holds;
 mod kinds;

@@ -112,7 +112,7 @@ async fn id_6_e_1_two_overlapping_readers_starve_no_writer() {
         tokio::time::sleep(ms(300)).await;
         let began = Instant::now();
         let guard = patient("the writer", write.guard()).await.unwrap();
-        assert!(began.elapsed() < ms(1200), "{:?}", began.elapsed());
+        assert!(began.elapsed() < secs(10), "{:?}", began.elapsed());
         guard.unlock().await.unwrap();
     }
     readers.iter().for_each(tokio::task::JoinHandle::abort);

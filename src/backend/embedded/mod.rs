@@ -113,6 +113,11 @@ impl EmbeddedServer {
         self.shared.with(|server| server.hub(|hub| hub.mute = lose));
     }
 
+    /// Sets the server's clock ahead: keys whose leases would have ended by then are gone.
+    pub fn set_clock_ahead(&self, by: Duration) {
+        self.shared.with(|server| server.set_clock_ahead(by));
+    }
+
     /// Has calls and messages of all clients meet these faults, in place of those injected before, until
     /// [`heal`](Self::heal).
     pub fn inject(&self, faults: Faults) {

@@ -151,6 +151,10 @@ impl Server {
         }
     }
 
+    pub(super) fn set_clock_ahead(&mut self, by: std::time::Duration) {
+        self.store().set_clock_ahead(by);
+    }
+
     /// Ends the connection of a client and makes it a new one.
     pub(super) fn reset(&mut self, client: u64) {
         if !self.stopped {

@@ -1,6 +1,7 @@
 //! All that commands work on: the keys, the connections and the server's own data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::clock::Clock;
 use super::hub::Hub;
@@ -31,6 +32,10 @@ impl Store {
     pub(super) fn tick(&mut self) {
         self.now_us = self.clock.now_us();
         self.keys.set_now(self.now_us / 1000);
+    }
+
+    pub(super) fn set_clock_ahead(&mut self, by: Duration) {
+        self.clock.set_ahead(by);
     }
 
     pub(super) fn now_us(&self) -> i64 {

@@ -1,0 +1,15 @@
+-- multi/server_id.lua: an id for this server's data, made when there is none. Clients order and merge locks of one name by it.
+-- KEYS[1] id  string
+-- ARGV[3] a fresh id  ARGV[4] ttl_ms
+-- Returns {1, nonce, now, id} the id; {4, nonce, now, error} another type; {6, nonce, now, error} refused.
+-- Redisson: has none; its multi-lock takes its members in the caller's order.
+local id = KEYS[1]
+local found = redis.pcall('GET', id)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if not found then
+  local set = redis.pcall('SET', id, ARGV[3], 'PX', ARGV[4])
+  if set.err then return {6, nonce, now, set.err} end
+  return {1, nonce, now, ARGV[3]}
+end
+redis.call('PEXPIRE', id, ARGV[4])
+return {1, nonce, now, found}

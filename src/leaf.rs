@@ -1,0 +1,118 @@
+//! What locks made of others are made of.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::acquire::Request;
+use crate::backend::Script;
+use crate::clock::millis;
+use crate::error::{LockError, UnlockError};
+use crate::group::Group;
+use crate::hold::Share;
+use crate::kind::Role;
+use crate::lease::Lease;
+use crate::line::Line;
+use crate::lock::{query_error, RLock};
+use crate::owner::Owner;
+use crate::script::Status;
+use crate::session::Session;
+
+static SERVER_ID: Script = Script::new(
+    "multi/server_id",
+    concat!(include_str!("../lua/begin.lua"), include_str!("../lua/multi/server_id.lua")),
+    &[],
+);
+
+/// How long a server's id is kept after it was asked for last.
+const ID_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A lock that is taken as one: on one server, or by the votes of several.
+#[async_trait]
+pub trait Member: RLock {
+    /// The lease that a request has here. Nothing is sent.
+    fn lease(&self, request: &Request) -> Result<Lease, LockError>;
+
+    /// Takes it; `None` when it was busy until the request's limit.
+    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError>;
+}
+
+/// A lock that is taken as one, for the owner that it is taken for, and its place among others.
+#[derive(Clone)]
+pub struct Leaf {
+    pub(crate) lock: Arc<dyn Member>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) line: Arc<Line>,
+    pub(crate) field: Arc<str>,
+    pub(crate) role: Role,
+    /// Whether these are those of its first server, of several that vote.
+    pub(crate) votes: bool,
+    /// Tells its server from another. Asked for only where the names of two clients' locks are the same.
+    pub(crate) server: Option<String>,
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leaf").field("key", &self.line.keys.lock).field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+impl Leaf {
+    pub(crate) fn key(&self) -> &str {
+        &self.line.keys.lock
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.session.core.owner_of(&self.field)
+    }
+
+    pub(crate) fn is_client_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.session, &other.session)
+    }
+
+    /// Whether it is the very same lock, of the same client and owner.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.is_client_of(other) && self.order() == other.order() && self.field == other.field
+    }
+
+    /// What every client of these servers orders locks by.
+    pub(crate) fn order(&self) -> (&str, Option<&str>, u8, bool) {
+        let role = match self.role {
+            Role::Exclusive => 0,
+            // The other way round it would be an upgrade.
+            Role::Write => 1,
+            Role::Read => 2,
+        };
+        (self.key(), self.server.as_deref(), role, self.votes)
+    }
+
+    /// Whether its owner has a bare hold of it.
+    pub(crate) fn has_bare_hold(&self) -> bool {
+        self.line.slot(&self.field).has(Share::Bare).is_some()
+    }
+
+    pub(crate) async fn unlock(&self) -> Result<(), UnlockError> {
+        self.lock.unlock().await
+    }
+
+    /// Asks the server for its id. Two clients of one server get the same.
+    pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
+        let (core, keys) = (self.session.core.clone(), &self.line.keys);
+        let name = keys.name.to_string();
+        let (key, fresh, life) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_LIFE).to_string());
+        let of = core.clone();
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            of.wire.settle(&SERVER_ID, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
+        });
+        let answer = work.await.result.map_err(|fault| LockError::from_query(query_error(&name, fault)))?;
+        match &answer.status {
+            Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
+            Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),
+            Status::Refused(why) => Err(LockError::Refused { name, why: why.clone() }),
+            _ => Err(LockError::Unreachable { name, detail: "the server has no id".to_owned() }),
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! One lock on several independent servers, held by whoever most of them vote for. Rule 21 of docs/PROTOCOL.md.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::{join_all, BoxFuture, FutureExt};
+use futures::stream::FuturesUnordered;
+
+use crate::acquire::{before, Request};
+use crate::error::{LockError, QueryError, UnlockError};
+use crate::group::{enough, Group, Taken};
+use crate::guard::Guard;
+use crate::keys::NameError;
+use crate::kind::{Role, Votes};
+use crate::leaf::{Leaf, Member};
+use crate::lease::Lease;
+use crate::life::Trust;
+use crate::lock::{sealed, Lock, RLock};
+use crate::owner::Owner;
+use crate::vote::{Candidate, Rules, Voter};
+use crate::wait::{wait, Tried};
+
+/// A server is given at least this long for its vote.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// One lock on several independent servers (Redisson's `getRedLock`, the algorithm Redlock): it is held while most of
+/// them say so, and goes on being held and renewed while any minority of them is down, hangs or has lost its data.
+///
+/// All servers are asked at once. A hold is valid for its lease, less the time that asking took, 1 % of it and
+/// [`drift`](Self::drift), counted for each server from the instant that it was asked: it is lost when the majority's
+/// validity ends, whatever the minority says. What the others gave is given back everywhere, also where there was no
+/// answer. Between two rounds a waiter pauses at random, up to 200 ms; nothing is subscribed to. Waiters of a process
+/// are served in order.
+///
+/// # What it takes
+/// Independent servers (no replicas of each other), three or five; the same name and the same settings in every client;
+/// clocks that run at about the same speed. docs/GUARANTEES.md says what it gives then, and what it does not.
+///
+/// # Servers that restart
+/// A server that restarts may have forgotten what it granted, so its votes don't count for
+/// [`max_lease`](Self::max_lease), by what it says of its run, and by what this client saw of it. A fleet of new
+/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh).
+///
+/// ```
+/// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
+/// use lockson::RedLock;
+/// let red = RedLock::new(servers.iter().map(|locks| locks.lock("orders:42")).collect());
+/// let guard = red.guard().await?;
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
+pub struct RedLock<K: Votes> {
+    name: Arc<str>,
+    locks: Vec<Lock<K>>,
+    trust: Trust,
+    server_timeout: Option<Duration>,
+    drift: Duration,
+    min_validity: Duration,
+}
+
+impl<K: Votes> Clone for RedLock<K> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), locks: self.locks.clone(), ..*self }
+    }
+}
+
+impl<K: Votes> fmt::Debug for RedLock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedLock").field("locks", &self.locks).field("trust", &self.trust).finish_non_exhaustive()
+    }
+}
+
+impl<K: Votes> RedLock<K> {
+    /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, and where
+    /// two of them are found to be on one server.
+    pub fn new(locks: Vec<Lock<K>>) -> Self {
+        let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
+        names.dedup();
+        let trust = Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false };
+        let drift = Duration::from_millis(2);
+        Self { name: names.join(" + ").into(), locks, trust, server_timeout: None, drift, min_validity: Duration::ZERO }
+    }
+
+    /// No lease is longer than this, and for so long a server that restarted does not vote. Default: 60 s. It must be
+    /// the same in all clients. Longer: a restarted server is out for longer. Shorter: longer leases are refused.
+    pub fn max_lease(mut self, limit: Duration) -> Self {
+        self.trust.max_lease = limit;
+        self
+    }
+
+    /// How long each server is given for its vote. Default: a hundredth of the lease, at least 50 ms (300 ms for the
+    /// watchdog's 30 s). Longer than the slowest server's round trip, or it never votes. Longer: a server that is down
+    /// costs each acquisition more, until it is known to be silent.
+    pub fn server_timeout(mut self, timeout: Duration) -> Self {
+        self.server_timeout = Some(timeout);
+        self
+    }
+
+    /// How much the clocks may part during a lease, beside 1 % of it. Default: 2 ms.
+    pub fn drift(mut self, drift: Duration) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// A hold with less validity left than this is not worth having: it counts as not taken. Default: any is.
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.min_validity = validity;
+        self
+    }
+
+    /// The servers were started for the first time: none of them has granted anything that it could have lost. Young
+    /// servers then vote at once. Those that this client sees restart do not.
+    pub fn fresh(mut self) -> Self {
+        self.trust.fresh = true;
+        self
+    }
+
+    /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
+    /// votes always count.
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.trust.durable = durable;
+        self
+    }
+
+    /// The name of the locks, without the clients' prefixes.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same lock for another owner, in place of the scope, task or thread that calls.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
+    }
+
+    /// Waits until most of the servers vote for this owner. Bare holds, renewed: see [`Lock::lock`].
+    ///
+    /// # Errors
+    /// [`LockError::NoMajority`] when too few of them answered for the outage limit of the first client; never that it
+    /// is busy. [`LockError::Lease`] for a lease above [`max_lease`](Self::max_lease), before anything is sent.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn lock(&self) -> Result<(), LockError> {
+        self.take(&Request::default()).await?.ok_or(LockError::Closed).map(Group::keep_bare)
+    }
+
+    /// One round: `false` when most of the servers can vote, and did not vote for this owner.
+    ///
+    /// # Errors
+    /// [`LockError::NoMajority`] when too few can vote; else as [`lock`](Self::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn try_lock(&self) -> Result<bool, LockError> {
+        Ok(self.take(&Request::once()).await?.map(Group::keep_bare).is_some())
+    }
+
+    /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`].
+    pub fn acquire(&self) -> AcquireMost<'_, K> {
+        AcquireMost { lock: self, request: Request::default() }
+    }
+
+    /// Waits until most of the servers vote for this owner, with a guard that is valid as long as most of them are
+    /// bound by that, and gives all votes back when it is dropped.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn guard(&self) -> Result<Guard, LockError> {
+        self.guarded(&Request::default()).await?.ok_or(LockError::Closed)
+    }
+
+    async fn guarded(&self, request: &Request) -> Result<Option<Guard>, LockError> {
+        let group = self.take(request).await?;
+        Ok(group.and_then(|group| Guard::over(Taken(vec![group]), self.name.clone())))
+    }
+
+    /// Gives one bare hold back on every server: done when most of them said so.
+    ///
+    /// # Errors
+    /// [`UnlockError::NotHeld`] when it was held on none of them; of several errors each, [`UnlockError::Several`].
+    ///
+    /// # Cancel safety
+    /// Once polled, all votes are given back even if the future is dropped.
+    pub async fn unlock(&self) -> Result<(), UnlockError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let mut leaves = Vec::new();
+        sealed::Sealed::leaves(self, &mut leaves)?;
+        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        let calls: FuturesUnordered<_> = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
+        let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
+        let none = self.locks.is_empty();
+        if none || !errors.is_empty() {
+            return UnlockError::of(errors, self.locks.len(), Some(&self.name), &owner);
+        }
+        Ok(())
+    }
+
+    /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`] when too few of them answered to know.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn is_held(&self) -> Result<bool, QueryError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let held = join_all(locks.iter().map(|lock| async {
+            let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;
+            let detail = "its server gave no answer in time".to_owned();
+            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.name.to_string(), detail }))
+        }));
+        let held = held.await;
+        let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
+        if self.locks.is_empty() || count(true) >= self.needed() || count(false) + self.needed() > self.locks.len() {
+            return Ok(!self.locks.is_empty() && count(true) >= self.needed());
+        }
+        held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
+    }
+
+    fn needed(&self) -> usize {
+        self.locks.len() / 2 + 1
+    }
+
+    fn timeout(&self, lease: Duration) -> Duration {
+        self.server_timeout.unwrap_or_else(|| (lease / 100).max(SHORTEST_TIMEOUT))
+    }
+
+    /// Those that are asked, and the lease that they are asked for. Nothing is sent.
+    fn voters(&self, request: &Request) -> Result<(Vec<Voter>, Rules), LockError> {
+        let lease = Member::lease(self, request)?.duration();
+        let voters = self.locks.iter().map(|lock| lock.voter(request)).collect::<Result<Vec<_>, _>>()?;
+        let lines = || voters.iter().enumerate();
+        let twice = lines().any(|(at, voter)| {
+            let same = |other: &Voter| Arc::ptr_eq(&other.session, &voter.session);
+            voters.iter().skip(at + 1).any(same)
+        });
+        if twice || voters.is_empty() {
+            let why = "a red lock needs at least one member, and each of another client and server";
+            return Err(LockError::Members(why.to_owned()));
+        }
+        let rules = Rules {
+            name: self.name.clone(),
+            needed: self.needed(),
+            trust: self.trust,
+            server_timeout: self.timeout(lease),
+            drift: self.drift,
+            min_validity: self.min_validity,
+        };
+        Ok((voters, rules))
+    }
+
+    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
+        let deadline = request.deadline().map_err(LockError::Wait)?;
+        let (voters, rules) = self.voters(request)?;
+        let mut candidate = Candidate::new(voters, rules);
+        let won = if request.is_once() {
+            match candidate.round().await? {
+                Tried::Won(group) => Some(group),
+                Tried::Busy(_) => None,
+            }
+        } else {
+            before(deadline, wait(&mut candidate)).await.transpose()?
+        };
+        match (won, candidate.failure.take()) {
+            (Some(group), _) => Ok(Some(group)),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// A request for a [`RedLock`] under construction; awaiting it says whether it is held.
+#[must_use = "a request does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct AcquireMost<'a, K: Votes> {
+    lock: &'a RedLock<K>,
+    request: Request,
+}
+
+impl<K: Votes> AcquireMost<'_, K> {
+    /// See [`Request::wait`].
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
+    /// See [`Request::lease`]. At most [`RedLock::max_lease`].
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.request = self.request.lease(lease);
+        self
+    }
+
+    /// See [`Request::max_hold`].
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.request = self.request.max_hold(limit);
+        self
+    }
+
+    /// Ends the request with a guard; `None` when another owner had the lock until the limit.
+    ///
+    /// # Errors
+    /// As [`RedLock::lock`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`RedLock::lock`]'s.
+    pub async fn guard(self) -> Result<Option<Guard>, LockError> {
+        self.lock.guarded(&self.request).await
+    }
+}
+
+impl<'a, K: Votes> IntoFuture for AcquireMost<'a, K> {
+    type Output = Result<bool, LockError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { Ok(self.lock.take(&self.request).await?.map(Group::keep_bare).is_some()) }.boxed()
+    }
+}
+
+impl<K: Votes> sealed::Sealed for RedLock<K> {
+    /// One, in the place of its first server's lock.
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let mut first = Vec::new();
+        if let Some(lock) = locks.first() {
+            sealed::Sealed::leaves(lock, &mut first)?;
+        }
+        let settled: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
+        into.extend(first.into_iter().map(|leaf| Leaf {
+            votes: true,
+            role: Role::Exclusive,
+            lock: settled.clone(),
+            ..leaf
+        }));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<K: Votes> Member for RedLock<K> {
+    fn lease(&self, request: &Request) -> Result<Lease, LockError> {
+        let mut longest = None;
+        for lock in &self.locks {
+            let lease = Member::lease(lock, request)?;
+            if lease.duration() > self.trust.max_lease {
+                let (min, max) = (crate::config::SHORTEST_LEASE, self.trust.max_lease);
+                return Err(LockError::Lease { lease: lease.duration(), min, max });
+            }
+            longest = Some(longest.unwrap_or(lease))
+                .filter(|longest: &Lease| longest.duration() >= lease.duration())
+                .or(Some(lease));
+        }
+        longest.ok_or_else(|| LockError::Members("a red lock needs at least one member".to_owned()))
+    }
+
+    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
+        Self::take(self, request).await
+    }
+}
+
+#[async_trait]
+impl<K: Votes> RLock for RedLock<K> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    async fn lock(&self) -> Result<(), LockError> {
+        Self::lock(self).await
+    }
+
+    async fn try_lock(&self) -> Result<bool, LockError> {
+        Self::try_lock(self).await
+    }
+
+    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
+        AcquireMost { lock: self, request }.await
+    }
+
+    async fn guard(&self) -> Result<Guard, LockError> {
+        Self::guard(self).await
+    }
+
+    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
+        self.guarded(&request).await
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Self::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Self::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Self::owned_by(self, owner))
+    }
+}

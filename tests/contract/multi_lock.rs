@@ -1,0 +1,357 @@
+//! What a multi-lock promises beside what every lock does: rule 20. Its members are locks of three kinds, which the
+//! list of factories gives in another order than they are taken in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockson::{HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Request, State, UnlockError};
+
+use crate::support::patient;
+use crate::world::{ms, secs, Case};
+
+pub fn factory(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    let last = locks.fair_lock(&format!("{name}:z"));
+    let middle = locks.fenced_lock(&format!("{name}:m"));
+    Arc::new(MultiLock::new(vec![Arc::new(last), Arc::new(locks.lock(name)), Arc::new(middle)]))
+}
+
+/// The keys of the members, in the order that they are taken in.
+fn keys(case: &Case) -> [String; 3] {
+    [case.name.clone(), format!("{}:m", case.name), format!("{}:z", case.name)]
+}
+
+async fn held(case: &Case) -> String {
+    let mut held = String::new();
+    for key in keys(case) {
+        held.push_str(&case.ask(&["EXISTS", &key]).await);
+    }
+    held
+}
+
+/// Awaits that just these keys are there.
+async fn until_held(case: &Case, wanted: &str) {
+    patient(&format!("the keys are {wanted}"), async {
+        while held(case).await != wanted {
+            tokio::time::sleep(ms(2)).await;
+        }
+    })
+    .await;
+}
+
+pub async fn all_members_or_none(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let (multi, last) = (case.lock(&a), b.fair_lock(&keys(&case)[2]));
+    let rival = last.guard().await.unwrap();
+    assert!(!multi.try_lock().await.unwrap());
+    until_held(&case, "001").await;
+    assert!(!multi.acquire_with(Request::default().wait(ms(150))).await.unwrap());
+    until_held(&case, "001").await;
+    // What fails gives back too.
+    case.ask(&["SET", &keys(&case)[1], "mine"]).await;
+    assert!(matches!(multi.lock().await, Err(LockError::WrongType { name, .. }) if name == keys(&case)[1]));
+    until_held(&case, "011").await;
+    case.ask(&["DEL", &keys(&case)[1]]).await;
+    rival.unlock().await.unwrap();
+    multi.lock().await.unwrap();
+    assert_eq!(held(&case).await, "111");
+    multi.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+    assert!(matches!(multi.unlock().await, Err(UnlockError::NotHeld { name, .. }) if name == multi.name()));
+}
+
+/// Whatever order the members are given in.
+pub async fn the_order_is_everybodys(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let [first, middle, last] = keys(&case);
+    let orders = [[&first, &middle, &last], [&last, &middle, &first], [&middle, &last, &first]];
+    for order in orders {
+        let locks = order.map(|key| Arc::new(a.lock(key)) as Arc<dyn RLock>);
+        let multi = MultiLock::new(locks.to_vec());
+        for (at, (key, so_far)) in [(&first, "100"), (&middle, "110"), (&last, "111")].into_iter().enumerate() {
+            let rival = b.lock(key).guard().await.unwrap();
+            let waiter = tokio::spawn({
+                let multi = multi.clone();
+                async move { multi.guard().await }
+            });
+            // It waits for this one, with those before it and none of those behind it.
+            until_held(&case, so_far).await;
+            case.until_waiting(&a).await;
+            assert_eq!(held(&case).await, so_far, "the {at}th of {order:?}");
+            rival.unlock().await.unwrap();
+            patient("all are free", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+            assert_eq!(held(&case).await, "000");
+        }
+    }
+}
+
+pub async fn a_lock_that_is_given_twice_is_taken_once(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name);
+    let twice = MultiLock::new(vec![Arc::new(lock.clone()), Arc::new(locks.lock(&case.name)), case.lock(&locks)]);
+    twice.lock().await.unwrap();
+    assert_eq!(lock.hold_count().await.unwrap(), 1);
+    assert!(twice.is_held().await.unwrap());
+    twice.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+    // A mutex of that name is the same lock, and would refuse its own owner.
+    let same = MultiLock::new(vec![Arc::new(locks.mutex(&case.name)), Arc::new(lock.clone())]);
+    let guard = same.guard().await.unwrap();
+    assert_eq!(lock.hold_count().await.unwrap(), 1);
+    guard.unlock().await.unwrap();
+}
+
+pub async fn multi_locks_nest(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let outer = MultiLock::new(vec![case.lock(&a), Arc::new(a.lock(&format!("{}:a", case.name)))]);
+    let outermost: Arc<dyn RLock> = Arc::new(MultiLock::new(vec![Arc::new(outer.clone()), case.lock(&a)]));
+    let guard = outermost.guard().await.unwrap();
+    assert_eq!(held(&case).await, "111");
+    for key in keys(&case).iter().chain([&format!("{}:a", case.name)]) {
+        assert!(!b.lock(key).try_lock().await.unwrap(), "{key}");
+    }
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+    outer.lock().await.unwrap();
+    outermost.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+}
+
+/// Write before read, as the other way round is an upgrade.
+pub async fn both_sides_of_one_read_write_lock(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let both = a.read_write_lock(&case.name);
+    let multi = MultiLock::new(vec![Arc::new(both.read()), Arc::new(both.write())]);
+    let guard = multi.guard().await.unwrap();
+    assert!(both.read().is_held().await.unwrap() && both.write().is_held().await.unwrap());
+    assert!(!b.read_write_lock(&case.name).read().try_lock().await.unwrap());
+    guard.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+pub async fn members_that_keep_each_other_out_are_refused(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name);
+    let other = lock.owned_by(&Owner::unique());
+    let side = locks.read_write_lock(&case.name).read();
+    let pairs: [Vec<Arc<dyn RLock>>; 2] =
+        [vec![Arc::new(lock.clone()), Arc::new(other)], vec![Arc::new(side), Arc::new(lock.clone())]];
+    for pair in pairs {
+        let multi = MultiLock::new(pair);
+        assert!(matches!(multi.lock().await, Err(LockError::Members(_))));
+        assert!(matches!(multi.try_lock().await, Err(LockError::Members(_))));
+        assert!(case.is_free().await);
+    }
+}
+
+pub async fn no_members(_: Case) {
+    let none = MultiLock::new(Vec::new());
+    assert!(matches!(none.lock().await, Err(LockError::Members(_))));
+    assert!(matches!(none.acquire().guard().await, Err(LockError::Members(_))));
+    assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert!(!none.is_held().await.unwrap());
+}
+
+pub async fn a_mutex_member_is_not_entered_again(case: Case) {
+    let locks = case.client().await;
+    let [first, middle, _] = keys(&case);
+    let (reentrant, mutex) = (locks.lock(&first), locks.mutex(&middle));
+    let multi = MultiLock::new(vec![Arc::new(mutex.clone()), Arc::new(reentrant.clone())]);
+    let guard = multi.guard().await.unwrap();
+    match multi.guard().await {
+        Err(LockError::AlreadyHeld { name, .. }) => assert_eq!(name, middle),
+        other => panic!("{other:?}"),
+    }
+    // The entry into the member before it is given back, and no more than that.
+    patient("the inner entry goes", async {
+        while reentrant.hold_count().await.unwrap() != 1 {
+            tokio::time::sleep(ms(2)).await;
+        }
+    })
+    .await;
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+}
+
+/// Not one a member: the limit ends while the second busy member is waited for.
+pub async fn one_wait_limit_for_all(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let [first, middle, _] = keys(&case);
+    let (one, two) = (b.lock(&first).guard().await.unwrap(), b.lock(&middle).guard().await.unwrap());
+    let began = tokio::time::Instant::now();
+    let waiter = tokio::spawn({
+        let multi = case.lock(&a);
+        async move { multi.guard_with(Request::default().wait(ms(900))).await }
+    });
+    tokio::time::sleep(ms(500)).await;
+    one.unlock().await.unwrap();
+    assert!(patient("the limit comes", waiter).await.unwrap().unwrap().is_none());
+    if matches!(case.world, crate::world::World::Embedded(_)) {
+        // On paused time: just then.
+        assert!(began.elapsed() < ms(950), "{:?}", began.elapsed());
+    }
+    two.unlock().await.unwrap();
+    until_held(&case, "000").await;
+}
+
+/// The first member waits for the last for longer than the lease, and has all of it in the end.
+pub async fn a_lease_begins_when_all_are_held(case: Case) {
+    let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
+    let (a, b) = (case.client_with(builder()).await, case.client().await);
+    let rival = b.fair_lock(&keys(&case)[2]).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let multi = case.lock(&a);
+        async move { multi.guard_with(Request::default().lease(ms(1500))).await }
+    });
+    until_held(&case, "111").await;
+    tokio::time::sleep(ms(2500)).await;
+    rival.unlock().await.unwrap();
+    let guard = patient("the last is free", waiter).await.unwrap().unwrap().unwrap();
+    for key in keys(&case) {
+        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        assert!((1..=1500).contains(&ttl), "{key}: {ttl}");
+    }
+    assert!(guard.remaining() <= ms(1485) && guard.is_valid());
+    assert_eq!(patient("it is not renewed", guard.lost()).await.why, LostBy::Deadline);
+    until_held(&case, "000").await;
+}
+
+pub async fn an_outer_lease_is_not_shortened(case: Case) {
+    let locks = case.client().await;
+    let lock = locks.lock(&case.name);
+    let outer = lock.acquire().lease(secs(600)).guard().await.unwrap().unwrap();
+    let members: Vec<Arc<dyn RLock>> = vec![Arc::new(lock.clone()), Arc::new(locks.lock(&keys(&case)[1]))];
+    let guard = MultiLock::new(members).acquire().lease(secs(20)).guard().await.unwrap().unwrap();
+    assert!(case.pttl().await > 590_000 && outer.remaining() > secs(590));
+    assert!(guard.remaining() <= secs(20));
+    guard.unlock().await.unwrap();
+    assert!(case.pttl().await > 590_000);
+    outer.unlock().await.unwrap();
+}
+
+/// Whichever it is.
+pub async fn one_lost_member_loses_the_guard(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3))).await;
+    for key in keys(&case) {
+        let guard = case.lock(&locks).guard().await.unwrap();
+        assert_eq!(guard.state(), State::Held);
+        case.ask(&["DEL", &key]).await;
+        let lost = patient("one member is lost", guard.lost()).await;
+        assert!(!guard.is_valid());
+        assert_eq!((lost.why, guard.state(), guard.remaining()), (LostBy::Server, State::Lost, Duration::ZERO));
+        assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostBy::Server);
+        assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))));
+        match guard.unlock().await {
+            Err(UnlockError::NotHeld { name, .. }) => assert_eq!(name, key),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(held(&case).await, "000");
+    }
+}
+
+/// Each error is told, and no member is left out for it.
+pub async fn one_lost_member_keeps_nothing_else_locked(case: Case) {
+    let locks = case.client().await;
+    let (multi, [first, middle, last]) = (case.lock(&locks), keys(&case));
+    for guarded in [true, false] {
+        let guard = if guarded { Some(multi.guard().await.unwrap()) } else { None };
+        if !guarded {
+            multi.lock().await.unwrap();
+        }
+        case.ask(&["DEL", &first, &last]).await;
+        let error = match guard {
+            Some(guard) => guard.unlock().await.unwrap_err(),
+            None => multi.unlock().await.unwrap_err(),
+        };
+        let UnlockError::Several(errors) = &error else { panic!("{error:?}") };
+        let names: Vec<&str> = errors
+            .iter()
+            .map(|error| match error {
+                UnlockError::NotHeld { name, .. } => name.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(names, [&last, &first]);
+        assert!(!error.may_hold() && error.to_string().contains(&*last));
+        assert_eq!(case.ask(&["EXISTS", &middle]).await, "0");
+    }
+}
+
+/// It starts again, and what comes out has all of them.
+pub async fn a_member_that_is_lost_while_others_are_waited_for(case: Case) {
+    let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
+    let (a, b) = (case.client_with(builder()).await, case.client().await);
+    let [first, _, last] = keys(&case);
+    let rival = b.fair_lock(&last).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let multi = case.lock(&a);
+        async move { multi.guard().await }
+    });
+    until_held(&case, "111").await;
+    let field = case.ask(&["HKEYS", &first]).await;
+    let thief = Owner::named("thief").unwrap();
+    let theft = b.lock(&first).owned_by(&thief);
+    case.ask(&["DEL", &first]).await;
+    theft.lock().await.unwrap();
+    // The second is given back as soon as the loss of the first is known, and the first is waited for again.
+    until_held(&case, "101").await;
+    rival.unlock().await.unwrap();
+    assert!(!waiter.is_finished());
+    theft.unlock().await.unwrap();
+    let guard = patient("it starts again", waiter).await.unwrap().unwrap();
+    assert_eq!(case.ask(&["HKEYS", &first]).await, field);
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(held(&case).await, "000");
+}
+
+/// The caller relies on what it held before: that is not taken again in silence.
+pub async fn a_lost_outer_hold_is_said(case: Case) {
+    let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
+    let (a, b) = (case.client_with(builder()).await, case.client().await);
+    let [first, _, last] = keys(&case);
+    let owner = Owner::named("me").unwrap();
+    let outer = a.lock(&first).owned_by(&owner).guard().await.unwrap();
+    let rival = b.fair_lock(&last).guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let multi = case.lock(&a).owned_by(&owner);
+        async move { multi.guard().await }
+    });
+    until_held(&case, "111").await;
+    case.ask(&["DEL", &first]).await;
+    match patient("the loss is seen", waiter).await.unwrap() {
+        Err(LockError::Lost { name, owner: loser }) => assert_eq!((name, loser), (first, owner)),
+        other => panic!("{other:?}"),
+    }
+    assert!(!outer.is_valid());
+    until_held(&case, "001").await;
+    rival.unlock().await.unwrap();
+}
+
+pub async fn a_dropped_guard_gives_all_back(case: Case) {
+    let locks = case.client().await;
+    drop(case.lock(&locks).guard().await.unwrap());
+    until_held(&case, "000").await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    let owner = guard.owner();
+    // The owner's next comes after it.
+    drop(guard);
+    let guard = case.lock(&locks).guard().await.unwrap();
+    assert_eq!((guard.owner(), held(&case).await.as_str()), (owner, "111"));
+    guard.unlock().await.unwrap();
+}
+
+pub async fn owners_and_names(case: Case) {
+    let locks = case.client().await;
+    let owner = Owner::named("me").unwrap();
+    let multi = case.lock(&locks).owned_by(&owner);
+    let [first, middle, last] = keys(&case);
+    assert_eq!(multi.name(), format!("{last} + {first} + {middle}"));
+    let guard = multi.guard().await.unwrap();
+    assert_eq!((guard.name(), guard.owner()), (multi.name(), owner));
+    assert!(multi.is_held().await.unwrap() && !case.lock(&locks).is_held().await.unwrap());
+    assert_eq!(case.ask(&["HKEYS", &middle]).await, format!("{}:named-me", locks.client_id()));
+    assert!(format!("{multi:?} {guard:?}").contains("Held"));
+    guard.unlock().await.unwrap();
+}

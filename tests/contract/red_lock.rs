@@ -1,0 +1,132 @@
+//! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockson::{HoldError, LockError, Locks, MultiLock, Owner, RLock, RedLock, Reentrant, Request, UnlockError};
+
+use crate::support::patient;
+use crate::world::{ms, secs, Case};
+
+fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {
+    RedLock::new(vec![locks.lock(name)])
+}
+
+/// Of one server, as young as it is; with leases as long as those of the other locks.
+pub fn factory(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(red(locks, name).fresh().max_lease(secs(3600)))
+}
+
+async fn until_free(case: &Case) {
+    patient("what was taken is given back", async {
+        while !case.is_free().await {
+            tokio::time::sleep(ms(2)).await;
+        }
+    })
+    .await;
+}
+
+pub async fn a_young_server_does_not_vote(case: Case) {
+    let locks = case.client().await;
+    let strict = red(&locks, &case.name).max_lease(secs(3600));
+    match strict.try_lock().await {
+        Err(error @ LockError::NoMajority { votes: 0, needed: 1, .. }) => {
+            assert!(error.to_string().contains("not voting"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    until_free(&case).await;
+    let limit = Request::default().wait(ms(300));
+    assert!(matches!(RLock::acquire_with(&strict, limit).await, Err(LockError::NoMajority { .. })));
+    until_free(&case).await;
+    for willing in [strict.clone().fresh(), strict.clone().durable(true)] {
+        assert!(willing.try_lock().await.unwrap());
+        willing.unlock().await.unwrap();
+    }
+    // Old enough by now, or soon: it is waited for.
+    let soon = red(&locks, &case.name).max_lease(secs(2));
+    let guard = patient("a server of two seconds votes", soon.acquire().lease(secs(2)).guard()).await;
+    guard.unwrap().unwrap().unlock().await.unwrap();
+}
+
+pub async fn leases_above_the_limit_are_refused(case: Case) {
+    let locks = case.client().await;
+    let lock = red(&locks, &case.name).fresh();
+    let too_long = lock.acquire().lease(secs(61)).await;
+    assert_eq!(too_long, Err(LockError::Lease { lease: secs(61), min: ms(100), max: secs(60) }));
+    // The watchdog's lease counts too.
+    let short = lock.clone().max_lease(secs(29));
+    assert_eq!(short.try_lock().await, Err(LockError::Lease { lease: secs(30), min: ms(100), max: secs(29) }));
+    assert!(case.is_free().await);
+    let guard = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
+    assert!(matches!(guard.extend(secs(61)).await, Err(HoldError::Lease { max, .. }) if max == secs(60)));
+    guard.extend(secs(20)).await.unwrap();
+    assert!(guard.remaining() <= ms(19_798), "1 % and the drift: {:?}", guard.remaining());
+    guard.unlock().await.unwrap();
+}
+
+/// Two clients of one server would be two votes of one.
+pub async fn one_server_is_one_member(case: Case) {
+    let (a, b, c) = (case.client().await, case.client().await, case.client().await);
+    let of = |clients: [&Locks; 3]| RedLock::new(clients.map(|locks| locks.lock(&case.name)).to_vec()).fresh();
+    for twice in [of([&a, &a, &b]), of([&a, &b, &c])] {
+        for _ in 0..2 {
+            assert!(matches!(twice.try_lock().await, Err(LockError::Members(_))), "{twice:?}");
+        }
+        assert!(matches!(twice.lock().await, Err(LockError::Members(_))), "{twice:?}");
+        until_free(&case).await;
+    }
+}
+
+pub async fn no_members(_: Case) {
+    let none = RedLock::<Reentrant>::new(Vec::new());
+    assert!(matches!(none.lock().await, Err(LockError::Members(_))));
+    assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert_eq!(none.is_held().await, Ok(false));
+}
+
+/// The same key: a lock of that name and the red lock keep each other out.
+pub async fn it_is_the_lock_of_its_server(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let (red, lock) = (case.lock(&a), b.lock(&case.name));
+    let guard = red.guard().await.unwrap();
+    assert!(!lock.try_lock().await.unwrap());
+    assert_eq!(lock.holder().await.unwrap().unwrap().owner, guard.owner());
+    guard.unlock().await.unwrap();
+    lock.lock().await.unwrap();
+    assert!(!red.try_lock().await.unwrap());
+    lock.unlock().await.unwrap();
+}
+
+/// As one of several, which all have their lease in the end.
+pub async fn a_member_of_a_multi_lock(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let other = format!("{}:other", case.name);
+    let multi = MultiLock::new(vec![Arc::new(a.lock(&other)), case.lock(&a)]);
+    let guard = multi.acquire().lease(secs(9)).guard().await.unwrap().unwrap();
+    assert!((1..=9000).contains(&case.pttl().await) && guard.remaining() <= secs(9));
+    assert!(!b.lock(&other).try_lock().await.unwrap() && !case.lock(&b).try_lock().await.unwrap());
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert!(case.is_free().await);
+    multi.lock().await.unwrap();
+    assert!(multi.is_held().await.unwrap());
+    multi.unlock().await.unwrap();
+    let rival = case.lock(&b).guard().await.unwrap();
+    assert!(!multi.try_lock().await.unwrap());
+    rival.unlock().await.unwrap();
+    assert!(multi.acquire().wait(Duration::from_secs(20)).await.unwrap());
+    multi.unlock().await.unwrap();
+}
+
+pub async fn owners_and_names(case: Case) {
+    let locks = case.client().await;
+    let owner = Owner::named("me").unwrap();
+    let red = red(&locks, &case.name).fresh().owned_by(&owner);
+    assert_eq!(red.name(), case.name);
+    let guard = red.guard().await.unwrap();
+    assert_eq!((guard.name(), guard.owner()), (red.name(), owner));
+    assert!(red.is_held().await.unwrap() && !case.lock(&locks).is_held().await.unwrap());
+    assert!(format!("{red:?} {guard:?}").contains("Held"));
+    guard.unlock().await.unwrap();
+}

@@ -1,0 +1,459 @@
+//! Multi-locks over several clients and servers, while calls are given up, answers are lost and servers are killed
+//! (issue 4, "It must show" 5; PROTOCOL rule 20).
+#![cfg(feature = "embedded")]
+
+mod sites;
+mod support;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockson::{Builder, EmbeddedServer, LockError, Locks, MultiLock, Owner, RLock, Request, UnlockError};
+use sites::give_up_after;
+use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Rng, Server};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn multi(locks: impl IntoIterator<Item = Arc<dyn RLock>>) -> MultiLock {
+    MultiLock::new(locks.into_iter().collect())
+}
+
+/// One lock a client, in the order given.
+fn over(clients: &[&Locks], names: &[&str]) -> MultiLock {
+    multi(clients.iter().zip(names).map(|(client, name)| Arc::new(client.lock(name)) as Arc<dyn RLock>))
+}
+
+fn embedded_keys(server: &EmbeddedServer) -> Vec<String> {
+    let found =
+        ["a", "b", "c"].into_iter().filter(|key| server.command(&["EXISTS", key]) == Ok(lockson::Reply::Int(1)));
+    found.map(str::to_owned).collect()
+}
+
+/// Longer than a give-back takes, shorter than any lease.
+async fn a_moment() {
+    tokio::time::sleep(ms(100)).await;
+}
+
+/// Rule 7: at any poll point, while nothing and while each of its members is held by another.
+#[tokio::test(start_paused = true)]
+async fn dropped_at_any_point_it_leaves_nothing() {
+    let servers = [EmbeddedServer::new(), EmbeddedServer::new()];
+    let clients = servers.each_ref().map(EmbeddedServer::connect);
+    let both = || over(&[&clients[0], &clients[1], &clients[0]], &["c", "b", "a"]);
+    let mut points = 0;
+    for busy in [None, Some("a"), Some("b"), Some("c")] {
+        for verb in 0..4 {
+            for polls in 1..200 {
+                let place = &servers[usize::from(busy == Some("b"))];
+                let rival = match busy {
+                    Some(name) => Some(place.connect().lock(name).guard().await.unwrap()),
+                    None => None,
+                };
+                let request = Request::default().wait(ms(300));
+                let lock = both();
+                let done = match verb {
+                    0 => give_up_after(polls, lock.acquire_with(request)).await.map(|held| held.unwrap()),
+                    1 => give_up_after(polls, lock.try_lock()).await.map(|held| held.unwrap()),
+                    2 => {
+                        give_up_after(polls, lock.acquire_with(request.lease(secs(9)))).await.map(|held| held.unwrap())
+                    }
+                    _ => give_up_after(polls, lock.guard_with(request)).await.map(|held| held.unwrap().is_some()),
+                };
+                if done == Some(true) && verb != 3 {
+                    assert!(busy.is_none());
+                    lock.unlock().await.unwrap();
+                }
+                drop(rival);
+                a_moment().await;
+                for server in &servers {
+                    assert_eq!(embedded_keys(server), [""; 0], "busy {busy:?}, verb {verb}, after {polls} polls");
+                }
+                if done.is_some() {
+                    break;
+                }
+                points += 1;
+            }
+        }
+    }
+    assert!(points > 40, "only {points} points");
+}
+
+/// Once polled, all are given back.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_unlock_is_carried_out_for_every_member() {
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let all = over(&[&locks; 3], &["a", "b", "c"]);
+    for polls in 1..20 {
+        all.lock().await.unwrap();
+        let done = give_up_after(polls, all.unlock()).await;
+        a_moment().await;
+        assert_eq!(embedded_keys(&server), [""; 0], "a bare hold, after {polls} polls");
+        let guard = all.guard().await.unwrap();
+        let _ = give_up_after(polls, guard.unlock()).await;
+        a_moment().await;
+        assert_eq!(embedded_keys(&server), [""; 0], "a guard's, after {polls} polls");
+        if done.is_some() {
+            return;
+        }
+    }
+    panic!("an unlock of three took more than 20 polls");
+}
+
+/// Rules 4 to 6, for each script of a cycle: asked again, counted once, nothing left.
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_takes_nothing_twice() {
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let all = over(&[&locks; 3], &["c", "a", "b"]);
+    for lease in [None, Some(secs(8))] {
+        for lost_at in 0..12 {
+            for lost in 1..3 {
+                let request = lease.map_or(Request::default(), |lease| Request::default().lease(lease));
+                let calls = server.calls();
+                let mut cycle = std::pin::pin!(async {
+                    let guard = all.guard_with(request).await.unwrap().unwrap();
+                    guard.verify().await.unwrap();
+                    guard.unlock().await
+                });
+                let mut armed = false;
+                let ended = std::future::poll_fn(|context| {
+                    if !armed && server.calls() >= calls + lost_at {
+                        armed = true;
+                        server.lose_replies(lost);
+                    }
+                    cycle.as_mut().poll(context)
+                })
+                .await;
+                server.lose_replies(0);
+                match ended {
+                    Ok(()) | Err(UnlockError::Unconfirmed { .. }) => {}
+                    Err(UnlockError::Several(errors)) => {
+                        assert!(
+                            errors.iter().all(|error| matches!(error, UnlockError::Unconfirmed { .. })),
+                            "{errors:?}"
+                        );
+                    }
+                    Err(error) => panic!("{error:?}"),
+                }
+                tokio::time::sleep(secs(2)).await;
+                assert_eq!(embedded_keys(&server), [""; 0], "{lease:?}, {lost} replies from call {lost_at} on");
+            }
+        }
+    }
+}
+
+/// Two clients of one server: their locks of one name are the same lock, and no owner waits for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_name_of_two_clients_of_one_server_is_one_lock() {
+    let server = Server::start();
+    let connect = || async { Locks::connect(&server.url()).await.unwrap() };
+    let (a, b, c) = (connect().await, connect().await, connect().await);
+    let both = over(&[&a, &b, &a], &["x", "x", "y"]);
+    let again = over(&[&b, &a], &["x", "x"]);
+    for lock in [&both, &again] {
+        let limit = Request::default().wait(secs(20));
+        let guard = lock.guard_with(limit.clone()).await.unwrap().expect("it does not wait for itself");
+        assert_eq!(server.raw().await.hgetall("x").await.len(), 1);
+        assert!(!c.lock("x").try_lock().await.unwrap());
+        guard.verify().await.unwrap();
+        guard.unlock().await.unwrap();
+        // Bare holds too are given back by the client that took them.
+        assert!(lock.acquire_with(limit).await.unwrap());
+        assert!(lock.is_held().await.unwrap());
+        lock.unlock().await.unwrap();
+        assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+        assert!(!lock.is_held().await.unwrap());
+        assert!(!server.raw().await.exists("x").await);
+    }
+    // The id is the server's, with a lease of its own; and only such locks ask for one.
+    let mut raw = server.raw().await;
+    assert_eq!(raw.keys("lockson:server_id:*").await, ["lockson:server_id:{x}"]);
+    let ttl = raw.pttl("lockson:server_id:{x}").await;
+    assert!((86_000_000..=86_400_000).contains(&ttl), "{ttl}");
+    // Of two owners, or as reader and writer, they can't be.
+    let other = b.lock("x").owned_by(&Owner::unique());
+    let sides =
+        multi([Arc::new(a.read_write_lock("x").write()) as Arc<dyn RLock>, Arc::new(b.read_write_lock("x").read())]);
+    for refused in [multi([Arc::new(a.lock("x")) as Arc<dyn RLock>, Arc::new(other)]), sides] {
+        assert!(matches!(refused.try_lock().await, Err(LockError::Members(_))), "{refused:?}");
+    }
+    raw.must(&["DEL", "lockson:server_id:{x}"]).await;
+    raw.must(&["HSET", "lockson:server_id:{x}", "not", "an id"]).await;
+    assert!(matches!(both.lock().await, Err(LockError::WrongType { .. })));
+}
+
+/// One name on several servers: taken in the order of the servers' ids, by everybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_name_on_two_servers_is_taken_in_one_order() {
+    let servers = [Server::start(), Server::start()];
+    let mut clients = Vec::new();
+    for server in servers.iter().chain(&servers) {
+        clients.push(Locks::connect(&server.url()).await.unwrap());
+    }
+    let [a, b, c, d] = &clients[..] else { unreachable!() };
+    let (one, other) = (over(&[a, b], &["x", "x"]), over(&[d, c], &["x", "x"]));
+    let guard = patient("both are free", one.guard()).await.unwrap();
+    assert!(!other.try_lock().await.unwrap());
+    guard.unlock().await.unwrap();
+    let ids = [
+        servers[0].raw().await.get("lockson:server_id:{x}").await,
+        servers[1].raw().await.get("lockson:server_id:{x}").await,
+    ];
+    assert!(ids[0].is_some() && ids[1].is_some() && ids[0] != ids[1]);
+    // While the second is busy, both hold or wait for the first.
+    let (first, second) = if ids[0] < ids[1] { (0, 1) } else { (1, 0) };
+    for lock in [&one, &other] {
+        let rival = clients[second].lock("x").owned_by(&Owner::unique()).guard().await.unwrap();
+        let waiter = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.guard().await }
+        });
+        let taken = || async { servers[first].raw().await.exists("x").await };
+        eventually(secs(20), "the first server's is taken", taken).await;
+        assert!(!waiter.is_finished());
+        rival.unlock().await.unwrap();
+        patient("the second is free", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+    }
+    // And they take turns for as long as they like.
+    let turns = |lock: MultiLock| async move {
+        for _ in 0..100 {
+            lock.guard().await.unwrap().unlock().await.unwrap();
+        }
+    };
+    let both = async { tokio::join!(tokio::spawn(turns(one)), tokio::spawn(turns(other))) };
+    let (one, other) = tokio::time::timeout(secs(60), both).await.expect("nobody waits for ever");
+    one.and(other).unwrap();
+}
+
+/// "a killed server leaves nothing held elsewhere"
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_leaves_nothing_held_elsewhere() {
+    let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+    let builder = || Builder::default().command_timeout(ms(300)).watchdog_lease(secs(20)).outage_limit(secs(2));
+    let mut clients = Vec::new();
+    for server in &servers {
+        clients.push(builder().connect(&server.url()).await.unwrap());
+    }
+    let all = over(&[&clients[0], &clients[1], &clients[2]], &["a", "b", "c"]);
+    let nothing_held = |but: usize| {
+        let servers = &servers;
+        async move {
+            for (at, server) in servers.iter().enumerate().filter(|(at, _)| *at != but) {
+                let free = || async { server.raw().await.keys("*").await.is_empty() };
+                // Long before the lease ends.
+                eventually(secs(8), &format!("server {at} has no key, without {but}"), free).await;
+            }
+        }
+    };
+    for (dead, victim) in servers.iter().enumerate() {
+        // While it is held: the others are given back, and each error is told.
+        let guard = all.guard().await.unwrap();
+        victim.kill();
+        let error = patient("the unlock ends", guard.unlock()).await.unwrap_err();
+        assert!(matches!(error, UnlockError::Unreachable { .. }), "{error:?}");
+        nothing_held(dead).await;
+        // While it is waited for.
+        let error = patient("the outage limit comes", all.lock()).await.unwrap_err();
+        assert!(matches!(error, LockError::Unreachable { .. }), "{error:?}");
+        nothing_held(dead).await;
+        let busy = patient("it says so", all.acquire_with(Request::default().wait(ms(700)))).await;
+        assert!(matches!(busy, Err(LockError::Unreachable { .. })), "an unreachable server is never busy: {busy:?}");
+        nothing_held(dead).await;
+        victim.restart();
+        patient("all are there again", async { while all.guard().await.is_err() {} }).await;
+    }
+}
+
+/// What fifty tasks count, and who is inside of each of the six.
+struct Six {
+    inside: [AtomicBool; 6],
+    counters: [AtomicU64; 6],
+    turns: [AtomicU64; 6],
+    breaches: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl Six {
+    /// A turn: what is counted without a lock of its own is exact only if nobody else is inside.
+    async fn turn(&self, picked: &[usize]) {
+        for &at in picked {
+            if self.inside[at].swap(true, Ordering::SeqCst) {
+                self.breaches.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let before: Vec<u64> = picked.iter().map(|&at| self.counters[at].load(Ordering::SeqCst)).collect();
+        tokio::task::yield_now().await;
+        for (&at, before) in picked.iter().zip(before) {
+            self.counters[at].store(before + 1, Ordering::SeqCst);
+            self.turns[at].fetch_add(1, Ordering::SeqCst);
+            self.inside[at].store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Random pairs and triples, in random order, by random verbs; some are given up.
+async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng: Rng, end: Instant) {
+    while Instant::now() < end {
+        let mut picked: Vec<usize> = Vec::new();
+        let size = 2 + rng.below(2) as usize;
+        while picked.len() < size {
+            let at = rng.below(6) as usize;
+            if !picked.contains(&at) {
+                picked.push(at);
+            }
+        }
+        let client = &clients[rng.below(clients.len() as u64) as usize];
+        let handle = |at: &usize| match at {
+            0 => Arc::new(client.mutex(&names[0])) as Arc<dyn RLock>,
+            1 => Arc::new(client.fair_lock(&names[1])),
+            2 => Arc::new(client.read_write_lock(&names[2]).write()),
+            at => Arc::new(client.lock(&names[*at])),
+        };
+        let lock = multi(picked.iter().map(handle));
+        match rng.below(8) {
+            0 => {
+                six.given_up.fetch_add(1, Ordering::SeqCst);
+                drop(give_up_after(rng.below(12) as usize, lock.guard()).await);
+            }
+            1 => {
+                let request = Request::default().wait(ms(rng.below(40))).lease(secs(30));
+                match lock.guard_with(request).await {
+                    Ok(Some(guard)) => {
+                        six.turn(&picked).await;
+                        guard.unlock().await.unwrap();
+                    }
+                    // A limit shorter than a round trip.
+                    Ok(None) | Err(LockError::Unreachable { .. }) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+            2 => {
+                lock.lock().await.unwrap();
+                six.turn(&picked).await;
+                lock.unlock().await.unwrap();
+            }
+            3 => {
+                let guard = lock.guard().await.unwrap();
+                six.turn(&picked).await;
+                drop(guard);
+            }
+            _ => {
+                let guard = lock.guard().await.unwrap();
+                six.turn(&picked).await;
+                guard.unlock().await.unwrap();
+            }
+        }
+    }
+}
+
+/// "50 tasks lock random pairs and triples of 6 locks for 30 s: no deadlock, no leak"
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_tasks_and_six_locks() {
+    let server = Server::start();
+    let seed = seed();
+    let mut rng = Rng::new(seed);
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(Locks::builder().wait_cap(secs(5)).connect(&server.url()).await.unwrap());
+    }
+    let clients: Arc<[Locks]> = clients.into();
+    let names: Arc<[String]> = (0..6).map(|_| unique("six")).collect();
+    let six = Arc::new(Six {
+        inside: Default::default(),
+        counters: Default::default(),
+        turns: Default::default(),
+        breaches: AtomicU64::new(0),
+        given_up: AtomicU64::new(0),
+    });
+    let end = Instant::now() + secs(soak(30) as u64);
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let (clients, six, names, rng) = (clients.clone(), six.clone(), names.clone(), rng.fork());
+            tokio::spawn(async move { locks_at_random(&clients, &six, &names, rng, end).await })
+        })
+        .collect();
+    let all = futures::future::try_join_all(tasks);
+    let limit = secs(soak(30) as u64 + 60);
+    tokio::time::timeout(limit, all).await.expect("nobody waits for ever").unwrap();
+    let free = || async {
+        let keys = server.raw().await.keys("*").await;
+        clients.iter().all(|client| client.health().holds == 0) && !names.iter().any(|name| keys.contains(name))
+    };
+    eventually(secs(20), "nothing is left", free).await;
+    let counted: u64 = six.counters.iter().map(|counter| counter.load(Ordering::SeqCst)).sum();
+    let turns: u64 = six.turns.iter().map(|turns| turns.load(Ordering::SeqCst)).sum();
+    let (breaches, given_up) = (six.breaches.load(Ordering::SeqCst), six.given_up.load(Ordering::SeqCst));
+    println!("fifty tasks and six locks: {turns} turns, {given_up} given up");
+    assert!(turns > 0);
+    report("fifty tasks and six locks", counted as usize, turns as usize, breaches as usize, seed);
+}
+
+/// A link that fails while it is taken and given back: nothing stays, whatever the verbs say.
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_connections_leave_nothing() {
+    let servers = [Server::start(), Server::start()];
+    let proxies = servers.each_ref().map(|server| Proxy::start(server.port()));
+    let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(20)).outage_limit(secs(2));
+    let mut clients = Vec::new();
+    for proxy in &proxies {
+        clients.push(builder().connect(&proxy.url()).await.unwrap());
+    }
+    let all = over(&[&clients[0], &clients[1], &clients[0]], &["a", "b", "c"]);
+    let seed = seed();
+    let mut rng = Rng::new(seed);
+    let (asked, mut done) = (soak(300), 0);
+    while done < asked {
+        for proxy in &proxies {
+            let count = rng.below(3) as usize;
+            match rng.below(2) {
+                0 => proxy.cut_before(count, Filter::Script),
+                _ => proxy.cut_after(count, Filter::Script),
+            };
+        }
+        let limit = Request::default().wait(secs(20));
+        let held: Result<Option<_>, LockError> = patient("it is held", all.guard_with(limit)).await;
+        let guard = held.unwrap().expect("nobody else wants it");
+        guard.verify().await.unwrap();
+        match patient("it is given back", guard.unlock()).await {
+            Ok(()) | Err(UnlockError::Unconfirmed { .. } | UnlockError::Several(_)) => {}
+            Err(error) => panic!("{error:?}, seed {seed}"),
+        }
+        for proxy in &proxies {
+            proxy.heal();
+        }
+        for server in &servers {
+            let free = || async { server.raw().await.keys("*").await.is_empty() };
+            eventually(secs(8), "nothing is held", free).await;
+        }
+        done += 1;
+    }
+    report("cut connections", done, asked, 0, seed);
+}
+
+/// A future that is polled once has the owner of that moment, for all members.
+#[tokio::test(start_paused = true)]
+async fn the_owner_is_settled_at_the_first_poll() {
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let rival = server.connect().lock("a").guard().await.unwrap();
+    let all = over(&[&locks; 2], &["a", "b"]);
+    let mut wait: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { all.guard().await });
+    assert!(futures::poll!(wait.as_mut()).is_pending());
+    let here = Owner::current();
+    let elsewhere = tokio::spawn(wait);
+    rival.unlock().await.unwrap();
+    let guard = elsewhere.await.unwrap().unwrap();
+    assert_eq!(guard.owner(), here);
+    for name in ["a", "b"] {
+        assert_eq!(locks.lock(name).holder().await.unwrap().unwrap().owner, here, "{name}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Red locks under seeded schedules of kills, pauses, restarts and cut replies: there are never two who both say that
+//! they hold it (issue 4, "It must show" 4). Each schedule is a lock of its own and three rivals, each with clients of
+//! its own; several share one row of faults.
+#![cfg(feature = "embedded")]
+
+mod support;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::join_all;
+use lockson::{Builder, EmbeddedServer, Guard, Locks, RedLock, Reentrant};
+use support::{report, seed, soak, unique, Filter, Proxy, Rng, Server};
+
+const SERVERS: usize = 5;
+const RIVALS: usize = 3;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Those who say that they hold the lock of one schedule.
+#[derive(Default)]
+struct Inside {
+    guards: Mutex<Vec<Arc<Guard>>>,
+    turns: AtomicUsize,
+    breaches: AtomicUsize,
+}
+
+impl Inside {
+    fn look(&self) {
+        let guards = self.guards.lock().unwrap();
+        // The first is asked once more after the last: no more than one may be valid at that instant.
+        let valid: Vec<_> = guards.iter().filter(|guard| guard.is_valid()).collect();
+        if valid.len() > 1 && valid.iter().filter(|guard| guard.is_valid()).count() > 1 {
+            self.breaches.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// One turn, in which a renewal or two may happen.
+    async fn turn(&self, guard: Guard, rng: &mut Rng, longest: u64) {
+        let guard = Arc::new(guard);
+        self.guards.lock().unwrap().push(guard.clone());
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        for _ in 0..1 + rng.below(4) {
+            self.look();
+            tokio::time::sleep(ms(rng.below(longest / 4))).await;
+        }
+        self.look();
+        self.guards.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &guard));
+        let guard = Arc::into_inner(guard).unwrap();
+        if rng.chance(0.5) {
+            // Nobody waits for a server that is away.
+            let _ = tokio::time::timeout(ms(50), guard.unlock()).await;
+        }
+    }
+}
+
+/// Wants the lock again and again, by all kinds of requests.
+async fn rival(lock: RedLock<Reentrant>, inside: Arc<Inside>, over: Arc<AtomicBool>, mut rng: Rng, longest: u64) {
+    while !over.load(Ordering::SeqCst) {
+        let request = lock.acquire().wait(ms(rng.below(longest)));
+        let request = if rng.chance(0.5) { request.lease(ms(100 + rng.below(longest - 100))) } else { request };
+        // Votes that rest are not counted, those that are silent neither: what is wrong would be two that hold it.
+        match tokio::time::timeout(ms(longest), request.guard()).await {
+            Ok(Ok(Some(guard))) => inside.turn(guard, &mut rng, longest).await,
+            _ => tokio::time::sleep(ms(1 + rng.below(30))).await,
+        }
+    }
+}
+
+/// Runs `count` schedules under one row of faults; how many breaches and turns there were.
+async fn schedules(
+    count: usize,
+    rivals: &[Vec<Locks>],
+    rng: &mut Rng,
+    (longest, terms): (u64, impl Fn(RedLock<Reentrant>) -> RedLock<Reentrant>),
+    faults: impl Future<Output = ()>,
+) -> (usize, usize) {
+    let over = Arc::new(AtomicBool::new(false));
+    let mut tasks = Vec::new();
+    let insides: Vec<Arc<Inside>> = (0..count).map(|_| Arc::default()).collect();
+    for inside in &insides {
+        let name = unique("schedule");
+        for clients in rivals {
+            let lock = terms(RedLock::new(clients.iter().map(|locks| locks.lock(&name)).collect()));
+            tasks.push(tokio::spawn(rival(lock, inside.clone(), over.clone(), rng.fork(), longest)));
+        }
+    }
+    faults.await;
+    over.store(true, Ordering::SeqCst);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let sum = |of: fn(&Inside) -> &AtomicUsize| insides.iter().map(|inside| of(inside).load(Ordering::SeqCst)).sum();
+    (sum(|inside| &inside.breaches), sum(|inside| &inside.turns))
+}
+
+/// The longest lease, and how long a restarted server does not vote, in milliseconds.
+const LONGEST: u64 = 3000;
+
+async fn embedded_faults(servers: &[EmbeddedServer], mut rng: Rng) {
+    for _ in 0..6 + rng.below(10) {
+        let server = &servers[rng.below(SERVERS as u64) as usize];
+        match rng.below(6) {
+            0 => server.stop(),
+            1 => server.wipe(),
+            2 => server.lose_replies(1 + rng.below(4)),
+            3 => {
+                server.stop();
+                server.wipe();
+            }
+            _ => server.start(),
+        }
+        tokio::time::sleep(ms(rng.below(700))).await;
+    }
+    servers.iter().for_each(EmbeddedServer::start);
+    tokio::time::sleep(ms(rng.below(1000))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_two_holders_on_embedded_servers() {
+    const ROW: usize = 5;
+    let seed = seed();
+    let mut rng = Rng::new(seed);
+    // A tenth of them takes more than a minute.
+    let asked = if soak(9500) == 9500 { 9500 } else { soak(9500) / 5 };
+    let (mut done, mut breaches, mut turns) = (0, 0, 0);
+    let builder = || {
+        let builder = Builder::default().command_timeout(ms(300)).watchdog_lease(ms(1500));
+        builder.outage_limit(ms(1000))
+    };
+    while done < asked {
+        let servers: Vec<EmbeddedServer> = (0..SERVERS).map(|_| EmbeddedServer::new()).collect();
+        let connect = |_| servers.iter().map(|server| server.connect_with(builder()).unwrap()).collect();
+        let rivals: Vec<Vec<Locks>> = (0..RIVALS).map(connect).collect();
+        // Old enough to vote, and no rival need be told that they are fresh.
+        tokio::time::sleep(ms(LONGEST + 1000)).await;
+        for _ in 0..(asked - done).div_ceil(ROW).min(10) {
+            let faults = embedded_faults(&servers, rng.fork());
+            let terms = |lock: RedLock<Reentrant>| lock.max_lease(ms(LONGEST));
+            let found = schedules(ROW.min(asked - done), &rivals, &mut rng, (LONGEST, terms), faults).await;
+            done += ROW.min(asked - done);
+            (breaches, turns) = (breaches + found.0, turns + found.1);
+        }
+    }
+    println!("no two holders on embedded servers: {turns} turns");
+    assert!(turns > asked, "only {turns} turns");
+    report("no two holders on embedded servers", done, asked, breaches, seed);
+}
+
+/// Blocks its thread where it kills and starts processes.
+async fn real_faults(servers: &[Server], proxies: &[Proxy], mut rng: Rng) {
+    for _ in 0..10 {
+        let at = rng.below(SERVERS as u64) as usize;
+        match rng.below(7) {
+            0 => tokio::task::block_in_place(|| servers[at].kill()),
+            1 => tokio::task::block_in_place(|| servers[at].restart()),
+            2 if servers[at].pid().is_some() => tokio::task::block_in_place(|| servers[at].freeze()),
+            3 => drop(proxies[at].cut_after(1 + rng.below(3) as usize, Filter::Script)),
+            4 => drop(proxies[at].cut_all()),
+            _ if servers[at].pid().is_some() => tokio::task::block_in_place(|| servers[at].thaw()),
+            _ => tokio::task::block_in_place(|| servers[at].restart()),
+        }
+        tokio::time::sleep(ms(rng.below(400))).await;
+    }
+    tokio::task::block_in_place(|| {
+        for server in servers {
+            match server.pid() {
+                Some(_) => server.thaw(),
+                None => server.restart(),
+            }
+        }
+    });
+    proxies.iter().for_each(Proxy::heal);
+    tokio::time::sleep(ms(rng.below(1000))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_holders_on_real_servers() {
+    const ROW: usize = 10;
+    /// As above.
+    const LONGEST: u64 = 1500;
+    let seed = seed();
+    let mut rng = Rng::new(seed);
+    let servers: Vec<Server> = (0..SERVERS).map(|_| Server::start()).collect();
+    let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
+    let builder = || Builder::default().command_timeout(ms(400)).watchdog_lease(ms(1200)).outage_limit(ms(1000));
+    let connect = |proxy: &Proxy| {
+        let url = proxy.url();
+        async move { builder().connect(&url).await.unwrap() }
+    };
+    let mut rivals: Vec<Vec<Locks>> = Vec::new();
+    for _ in 0..RIVALS {
+        rivals.push(join_all(proxies.iter().map(connect)).await);
+    }
+    tokio::time::sleep(ms(LONGEST + 1000)).await;
+    let (asked, mut done, mut breaches, mut turns) = (soak(500), 0, 0, 0);
+    while done < asked {
+        let faults = real_faults(&servers, &proxies, rng.fork());
+        let terms = |lock: RedLock<Reentrant>| lock.max_lease(ms(LONGEST)).server_timeout(ms(250));
+        let found = schedules(ROW.min(asked - done), &rivals, &mut rng, (LONGEST, terms), faults).await;
+        done += ROW.min(asked - done);
+        (breaches, turns) = (breaches + found.0, turns + found.1);
+        proxies.iter().for_each(Proxy::forget_requests);
+    }
+    println!("no two holders on real servers: {turns} turns");
+    assert!(turns > 0);
+    report("no two holders on real servers", done, asked, breaches, seed);
+}
