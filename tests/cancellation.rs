@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks};
 use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
-use support::{eventually, patient, report, seed, soak, Raw, Rng, Server};
+use support::{eventually, patient, report, seed, soak, Proxy, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
 /// What is promised, besides two round trips.
@@ -372,4 +372,27 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     sweep("dropped at every poll, embedded", &pairs, soak(200)).await;
     tokio::time::sleep(LINGER + Duration::from_millis(100)).await;
     pairs[0].unsubscribed().await;
+}
+
+/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release, also
+/// where an owner may not enter twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_is_no_hold_of_its_owner() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let owner = lockson::Owner::unique();
+    let limit = Duration::from_millis(10);
+    for round in 0..5 {
+        let (mutex, fair) =
+            (locks.mutex(&fresh_name()).owned_by(&owner), locks.fair_mutex(&fresh_name()).owned_by(&owner));
+        proxy.delay_replies(Duration::from_millis(60));
+        mutex.acquire().wait(limit).await.expect_err("the limit comes first");
+        patient("the next one", mutex.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        mutex.unlock().await.unwrap();
+        fair.acquire().wait(limit).await.expect_err("the limit comes first");
+        patient("the next one", fair.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        fair.unlock().await.unwrap();
+        proxy.heal();
+    }
 }
