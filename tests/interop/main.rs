@@ -4,6 +4,7 @@
 mod crash;
 mod fair;
 mod hand_over;
+mod jar;
 mod java;
 mod locks;
 mod names;
@@ -90,7 +91,7 @@ macro_rules! cases {
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: [Case; 7] = cases!(
+const TOGETHER: [Case; 8] = cases!(
     locks::all_verbs,
     locks::all_renew,
     crash::a_killed_jvm_frees_what_it_held,
@@ -98,6 +99,7 @@ const TOGETHER: [Case; 7] = cases!(
     names::prefixes_braces_and_tokens,
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
+    jar::the_weaknesses_are_the_jars,
 );
 
 /// Run one by one: they measure, or fill the machine.

@@ -73,7 +73,8 @@ final class Locks {
                 return lock.isHeldByCurrentThread();
             }
             case "lock_async" -> futures.put(command.args()[0], lock.lockAsync());
-            case "try_lock_async" -> futures.put(command.args()[0], lock.tryLockAsync());
+            case "try_lock_async" -> futures.put(command.args()[0], command.has(1)
+                ? lock.tryLockAsync(command.number(1), command.number(2), MS) : lock.tryLockAsync());
             case "cancel" -> {
                 return futures.get(command.args()[0]).cancel(true);
             }
