@@ -7,6 +7,7 @@ use lockson::{FairLock, Locks, Owner};
 use tokio::task::JoinHandle;
 
 use crate::java::{Java, Jvm};
+use crate::peer::{Kind, Peer};
 use crate::support::{eventually, seed, soak, unique, Raw, Rng};
 use crate::{ms, secs, Process, World};
 
@@ -190,6 +191,32 @@ async fn serve(
         tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
     }
     assert_eq!(*stage.served.lock().unwrap(), expected);
+}
+
+/// Eight of both sides with a lease of a second each, who never unlock: the next one gets in when a lease ends, in the
+/// order of the queue.
+pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
+    let (name, order) = (unique("leases"), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let [java, rust] = [Peer::Java(world.java("").await), Peer::Rust(world.rust(Locks::builder()).await)];
+    let mut tasks = Vec::new();
+    for at in 0..8 {
+        let peer = if at % 2 == 0 { &java } else { &rust };
+        let (waiter, had) = (peer.lock(Kind::Fair, &name, &format!("lease-{at}")).lock(Some(secs(1))), order.clone());
+        tasks.push(tokio::spawn(async move {
+            waiter.await.unwrap().result.unwrap();
+            had.lock().unwrap().push(at);
+        }));
+        eventually(secs(20), "the next one is there", async || {
+            // Some of those before have had it by then.
+            let had = order.lock().unwrap().len();
+            queue_len(&mut world.server.raw().await, &name).await + had > at
+        })
+        .await;
+    }
+    for task in tasks {
+        tokio::time::timeout(secs(60), task).await.expect("a lease ends").unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..8).collect::<Vec<_>>());
 }
 
 /// The Rust process that is killed while it waits.

@@ -91,7 +91,7 @@ macro_rules! cases {
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: [Case; 8] = cases!(
+const TOGETHER: [Case; 9] = cases!(
     locks::all_verbs,
     locks::all_renew,
     crash::a_killed_jvm_frees_what_it_held,
@@ -99,6 +99,7 @@ const TOGETHER: [Case; 8] = cases!(
     names::prefixes_braces_and_tokens,
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
+    fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
 );
 

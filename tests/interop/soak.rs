@@ -7,7 +7,7 @@ use lockson::Locks;
 
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer};
-use crate::support::{seed, soak, unique, Raw, Rng};
+use crate::support::{eventually, seed, soak, unique, Raw, Rng};
 use crate::{ms, secs, Process, World};
 
 const NAMES: usize = 5;
@@ -34,13 +34,14 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
     let mut parts: Vec<Process> = (0..2)
         .map(|at| Process::start("soak", &[&port, &spec, &until.to_string(), &(seed + at).to_string()]))
         .collect();
-    let mut threads = Vec::new();
+    let (mut threads, mut clients) = (Vec::new(), Vec::new());
     for (at, jvm) in world.jvms.iter().enumerate() {
         let java = jvm.client(world.server.port(), "").await;
         for thread in 0..THREADS {
             let verb = format!("run {until} {}", seed as u32 + (at * THREADS + thread) as u32);
             threads.push(java.must(&format!("soak-{thread}"), "soak", &spec, &verb));
         }
+        clients.push(java);
     }
     let (mut by_java, mut by_rust) = (vec![0; names.len()], vec![0; names.len()]);
     for part in &mut parts {
@@ -65,12 +66,23 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
     for (_, name) in &names {
         raw.must(&["DEL", &format!("{name}-counter")]).await;
         leaves_nothing(&world, name).await;
-        crate::support::eventually(secs(20), "no subscription is left", async || {
-            let pattern = format!("*{name}*");
-            world.server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-        })
-        .await;
     }
+    // Redisson forgets to end one now and then, where a limit comes while it subscribes.
+    let left = channels(&mut raw, &names).await;
+    println!("  subscriptions of Redisson after its last unlock: {left:?}");
+    for java in clients {
+        java.must("closer", "client", "-", "shutdown").await;
+    }
+    eventually(secs(20), "no subscription is left", async || {
+        channels(&mut world.server.raw().await, &names).await.is_empty()
+    })
+    .await;
+}
+
+/// Those of the soak that somebody listens to.
+async fn channels(raw: &mut Raw, names: &[(Kind, String)]) -> Vec<String> {
+    let channels = raw.must(&["PUBSUB", "CHANNELS"]).await.texts();
+    channels.into_iter().filter(|channel| names.iter().any(|(_, name)| channel.contains(name.as_str()))).collect()
 }
 
 fn add(sums: &mut [u64], line: &str) {
