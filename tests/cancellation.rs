@@ -374,8 +374,8 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     pairs[0].unsubscribed().await;
 }
 
-/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release, also
-/// where an owner may not enter twice.
+/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release,
+/// where an owner may not enter twice too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_is_no_hold_of_its_owner() {
     let server = Server::start();
