@@ -21,7 +21,11 @@ final class Locks {
 
     /** One object for a client and a name, as a service keeps it in a field. */
     RLock of(String client, String object, String name) {
-        return made.computeIfAbsent(client + " " + object + " " + name, key -> make(client, object, name));
+        String key = client + " " + object + " " + name;
+        if (!made.containsKey(key)) {
+            made.putIfAbsent(key, make(client, object, name));
+        }
+        return made.get(key);
     }
 
     private RLock make(String client, String object, String name) {
