@@ -193,6 +193,35 @@ async fn serve(
     assert_eq!(*stage.served.lock().unwrap(), expected);
 }
 
+/// Twelve of both sides, each served for a moment. Java takes 300 s off all scores at each acquisition, and whoever is the
+/// next with a score that has passed is dropped at the next release: nobody is.
+pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
+    let [java, rust] = world.both().await;
+    for round in 0..soak(50) {
+        let (name, served) = (unique("moments"), Arc::new(std::sync::Mutex::new(Vec::new())));
+        let holder = java.lock(Kind::Fair, &name, &format!("holder-{name}"));
+        holder.must_lock(None).await;
+        let mut tasks = Vec::new();
+        for at in 0..12 {
+            let peer = if (at + round) % 2 == 0 { &java } else { &rust };
+            let (lock, served) = (peer.lock(Kind::Fair, &name, &format!("moment-{at}-{name}")), served.clone());
+            let waiter = lock.lock(None);
+            tasks.push(tokio::spawn(async move {
+                waiter.await.unwrap().result.unwrap();
+                served.lock().unwrap().push(at);
+                lock.unlock().await.result.unwrap();
+            }));
+            eventually(secs(20), "it is queued", async || queue_len(&mut world.server.raw().await, &name).await > at)
+                .await;
+        }
+        holder.unlock().await.result.unwrap();
+        for task in tasks {
+            tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
+        }
+        assert_eq!(*served.lock().unwrap(), (0..12).collect::<Vec<_>>(), "round {round}");
+    }
+}
+
 /// Eight of both sides with a lease of a second each, who never unlock: the next one gets in when a lease ends, in the
 /// order of the queue.
 pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {

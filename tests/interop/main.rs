@@ -52,7 +52,7 @@ impl World {
         let class_path = java::build();
         println!("Maven: {:.1?}", began.elapsed());
         let jvms = [0, 1].map(|_| Jvm::start(&class_path));
-        Self { server: Server::start(), class_path, jvms, short: secs(3) }
+        Self { server: Server::start(), class_path, jvms, short: secs(4) }
     }
 
     /// A client of Redisson, with its defaults but for what the settings say.
@@ -91,7 +91,7 @@ macro_rules! cases {
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: [Case; 9] = cases!(
+const TOGETHER: [Case; 10] = cases!(
     locks::all_verbs,
     locks::all_renew,
     crash::a_killed_jvm_frees_what_it_held,
@@ -99,6 +99,7 @@ const TOGETHER: [Case; 9] = cases!(
     names::prefixes_braces_and_tokens,
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
+    fair::acquisitions_of_both_drop_nobody,
     fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
 );

@@ -1,5 +1,7 @@
 //! 6.B and 6.E.3: holds that nobody owns, that are not renewed, or that end too early.
 
+use std::time::Instant;
+
 use super::{Jar, WATCHED};
 use crate::support::{Filter, Proxy, Server};
 use crate::{ms, secs};
@@ -27,7 +29,10 @@ pub async fn id_6_b_1s(jar: Jar) {
     let name = format!("{}-warm", jar.name);
     other.java.must(&other.thread("a"), "lock", &name, "lock").await;
     let fault = proxy.cut_after(1, about(&jar.name));
+    let began = Instant::now();
     other.call("a", "lock", "lock").await.expect_err("the answer is lost");
+    // 3.5b: it waits for the whole time-out, though it sees the cut.
+    assert!(began.elapsed() >= ms(900), "{:?}", began.elapsed());
     assert_eq!(fault.hits(), 1);
     assert!(jar.raw().await.pttl(&jar.name).await > 0, "the server has it");
 }
