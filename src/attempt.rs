@@ -175,6 +175,9 @@ impl Wish {
                     let detail = "the answer took longer than the lease".to_owned();
                     return Err(LockError::Unreachable { name: self.name(), detail });
                 }
+                if self.core.is_closing() {
+                    return Err(LockError::Closed);
+                }
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {

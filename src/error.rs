@@ -254,6 +254,40 @@ pub enum HoldError {
     Query(#[from] QueryError),
 }
 
+/// Why a script was not run under a hold, or what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The hold is lost. The script did not run.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// A key of the script is not in the lock's slot, so one call can't reach both. Nothing was sent.
+    #[error("key {key:?} is not in the slot of the lock: have `{{{tag}}}` in it, as in `{{{tag}}}:{key}`")]
+    Slot {
+        /// The key.
+        key: String,
+        /// What it has to have in braces.
+        tag: String,
+    },
+    /// The script ran and raised this error. What it wrote before stays written: the server takes nothing back.
+    #[error("the script failed: {0}")]
+    Script(String),
+    /// No answer in time: it ran once, or it did not. A copy that is still under way runs only within a command timeout
+    /// from its sending, and only while the lock is held by this owner. It was not sent again, as a script may not be
+    /// run twice: look at what it writes.
+    #[error("no answer from the server to a script under lock {name:?}, it may have run: {detail}")]
+    Unknown {
+        /// The lock.
+        name: String,
+        /// What was seen last.
+        detail: String,
+    },
+    /// The script did not run: the server did not take it, refused it (it does not compile, a right is missing), or the
+    /// key of the lock is not a lock.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the hold is lost: {why}")]

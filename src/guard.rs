@@ -20,8 +20,8 @@ use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
-    core: Arc<Core>,
-    slot: Arc<Slot>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     watched: bool,
     armed: bool,
@@ -44,6 +44,15 @@ impl Ticket {
         core.watchdog.watch(&hold, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
         Self { core: core.clone(), slot: slot.clone(), hold, watched, armed: true }
+    }
+
+    /// The server says that it is gone.
+    pub(crate) fn refused(&self) {
+        self.core.watchdog.forget(&self.hold);
+        if self.hold.end(LostBy::Server) {
+            crate::watchdog::report_lost(&self.hold, LostBy::Server);
+        }
+        self.slot.line.ended(self.hold.id);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -105,6 +114,10 @@ pub struct Guard {
 impl Guard {
     pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
         Self { ticket, _session: session }
+    }
+
+    pub(crate) fn ticket(&self) -> &Ticket {
+        &self.ticket
     }
 
     /// The name of the lock, without the client's prefix.
@@ -247,13 +260,7 @@ impl Guard {
                 core.watchdog.watch(hold, answer.sent);
             }
             (Status::Done, None) => {}
-            _ => {
-                core.watchdog.forget(hold);
-                if hold.end(LostBy::Server) {
-                    crate::watchdog::report_lost(hold, LostBy::Server);
-                }
-                slot.line.ended(hold.id);
-            }
+            _ => self.ticket.refused(),
         }
         match hold.lost(core.now()) {
             None => Ok(()),

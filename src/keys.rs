@@ -141,6 +141,16 @@ impl Keys {
         };
         keys.iter().map(name).collect()
     }
+
+    /// The part of the lock's key that puts another key in its slot when that has it in braces.
+    pub(crate) fn tag(&self) -> &str {
+        hash_tag(&self.lock)
+    }
+
+    /// Whether a key is in the lock's slot, and not only by chance.
+    pub(crate) fn share_slot(&self, key: &str) -> bool {
+        hash_tag(key) == self.tag()
+    }
 }
 
 /// Redisson's `prefixName`: the name becomes the hash tag, unless it has a brace already.

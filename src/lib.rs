@@ -23,9 +23,11 @@ mod kinds;
 mod line;
 mod lock;
 mod notify;
+mod once;
 mod owner;
 mod queue;
 mod release;
+mod reply;
 mod script;
 mod session;
 mod url;
@@ -34,11 +36,11 @@ mod watchdog;
 
 pub use acquire::Request;
 #[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Reply};
+pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, UnlockError};
+pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, UnlockError};
 pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
@@ -50,6 +52,7 @@ pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use lock::{Acquire, Holder, Lock, RLock};
 pub use owner::{InvalidOwner, Owner};
+pub use reply::Reply;
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -240,14 +240,21 @@ pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc
     }
 }
 
-/// Ends a hold, however often it was taken. `true`: the server confirmed that it is gone.
-pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>, hold: Arc<Hold>) -> bool {
-    let mut gate = slot.gate.clone().lock_owned().await;
-    if slot.hold().is_some_and(|current| current.id == hold.id) {
-        slot.drop_hold(hold.id, LostBy::Released);
-    } else if !hold.unanswered.load(Ordering::Acquire) {
-        return true;
+/// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.
+/// `true`: the server confirmed that it is gone.
+pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
+    let before = slot.hold();
+    if let Some(hold) = &before {
+        core.watchdog.forget(hold);
     }
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let current = slot.hold();
+    if let Some(hold) = &current {
+        core.watchdog.forget(hold);
+        slot.drop_hold(hold.id, LostBy::Released);
+    }
+    let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
+    let Some(hold) = current.or(unanswered) else { return true };
     let confirmed = settle(&core, hold.kind, &slot, &mut gate).await;
     if let Some(doubt) = gate.acquire.take() {
         core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), None, Some(doubt)));

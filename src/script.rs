@@ -42,6 +42,10 @@ impl Answer {
         }
     }
 
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.rest
+    }
+
     pub(crate) fn text(&self, at: usize) -> Option<&str> {
         match self.rest.get(at)? {
             Item::Text(text) => Some(text),
@@ -71,16 +75,23 @@ pub(crate) struct Patience {
     started: Moment,
     outage: Duration,
     abandoned: Option<Arc<AtomicBool>>,
+    once: bool,
 }
 
 impl Patience {
     pub(crate) fn new(started: Moment, outage: Duration) -> Self {
-        Self { started, outage, abandoned: None }
+        Self { started, outage, abandoned: None, once: false }
     }
 
     /// Ends as soon as the flag is set: the caller went away.
     pub(crate) fn unless(mut self, abandoned: Arc<AtomicBool>) -> Self {
         self.abandoned = Some(abandoned);
+        self
+    }
+
+    /// Ends at the first copy that may have run: a second one would do it twice.
+    pub(crate) fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 
@@ -104,6 +115,7 @@ pub(crate) struct Wire {
     silent_since: AtomicU64,
     /// Nanoseconds of the last answer.
     heard_at: AtomicU64,
+    closed: AtomicBool,
 }
 
 impl Wire {
@@ -116,7 +128,18 @@ impl Wire {
             nonce: AtomicU64::new(1),
             silent_since: AtomicU64::new(0),
             heard_at: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// Ends every call that is under way, and the connections.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.backend.close().await;
+    }
+
+    fn is_over(&self, patience: &Patience) -> bool {
+        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), self.silent_since())
     }
 
     /// Since when nothing has been answered, if something is waiting for an answer.
@@ -168,14 +191,17 @@ impl Wire {
                 Fate::NotSent(why) => why,
                 Fate::Doubtful(why) => {
                     doubt = doubt.max(Some(copy.not_after));
+                    if patience.once {
+                        return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                    }
                     why
                 }
             };
-            if patience.is_over(self.clock.now(), self.silent_since()) {
+            if self.is_over(patience) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             tokio::time::sleep(self.jittered(pause)).await;
-            if patience.is_over(self.clock.now(), self.silent_since()) {
+            if self.is_over(patience) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             pause = (pause * 2).min(LONGEST_PAUSE);

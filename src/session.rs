@@ -125,20 +125,19 @@ impl Core {
     /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
     pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
         self.closing.store(true, Ordering::Release);
-        let mut holds = Vec::new();
+        let mut slots = Vec::new();
         let mut waiters = Vec::new();
         for line in self.registry.lines() {
             waiters.extend(line.crowd.close());
             line.close();
-            holds.extend(line.slots().iter().filter_map(|slot| slot.hold().map(|hold| (slot.clone(), hold))));
+            slots.extend(line.slots());
         }
         let left: Mutex<Vec<String>> = Mutex::default();
-        let releases = holds.into_iter().map(|(slot, hold)| {
+        let releases = slots.into_iter().map(|slot| {
             let left = &left;
             async move {
-                self.watchdog.forget(&hold);
                 let name = slot.line.keys.name.to_string();
-                let given_back = crate::release::give_all_back(self.clone(), slot, hold);
+                let given_back = crate::release::give_all_back(self.clone(), slot);
                 let confirmed = tokio::time::timeout(limit, given_back).await.unwrap_or(false);
                 if !confirmed {
                     left.lock().unwrap_or_else(PoisonError::into_inner).push(name);
@@ -166,7 +165,7 @@ impl Core {
             }
         }
         self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.wire.backend.close().await;
+        self.wire.close().await;
     }
 }
 

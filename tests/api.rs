@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use lockson::{
     Acquire, Builder, ConnectError, Guard, Health, HoldError, Holder, InvalidOwner, Leftover, LockError, Locks, Lost,
-    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Request, State, UnlockError,
+    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Reply, Request, RunError, State,
+    UnlockError,
 };
 
 fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -19,6 +20,8 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Locks>();
     value::<Builder>();
     value::<Guard>();
+    value::<lockson::FencedGuard>();
+    value::<Reply>();
     value::<ReentrantLock>();
     value::<Mutex>();
     value::<lockson::ReadWriteLock>();
@@ -53,6 +56,7 @@ fn errors_are_errors() {
     error::<UnlockError>();
     error::<QueryError>();
     error::<HoldError>();
+    error::<RunError>();
     error::<Lost>();
     error::<ConnectError>();
     error::<NameError>();
@@ -81,6 +85,8 @@ fn every_future_can_be_spawned() {
         shared.read().guard().await.unwrap().unlock().await.unwrap();
         shared.write().lock().await.unwrap();
         shared.read().holders().await.unwrap();
+        let fenced = locks.fenced_lock("z").fenced_guard().await.unwrap();
+        fenced.run_if_held("", &["{z}"], &["1"]).await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         for lock in &any {

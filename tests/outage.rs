@@ -270,6 +270,32 @@ async fn a_shutdown_longer_than_the_outage_limit_names_the_leftovers() {
     assert!(took <= ms(3000) + SLACK, "{took:?}");
 }
 
+/// An attempt that is under way when the client is shut down: the waiter hears that the client is closed, the shutdown
+/// waits for the answer, and nothing is left on the server, whether the attempt found the lock free or busy.
+#[tokio::test]
+async fn a_shutdown_settles_the_attempt_under_way() {
+    for is_busy in [false, true] {
+        let world = World::new();
+        let rival = quick().connect(&world.server.url()).await.unwrap();
+        let rivals = if is_busy { Some(rival.lock("x").guard().await.unwrap()) } else { None };
+        let locks = Locks::builder().connect(&world.proxy.url()).await.unwrap();
+        world.proxy.forget_requests();
+        world.proxy.stall_replies(true);
+        let lock = locks.lock("x");
+        let waiter = tokio::spawn(async move { lock.lock().await });
+        patient("the attempt", world.proxy.wait_requests(1, Filter::Script)).await;
+        let (client, probe) = (locks.clone(), locks.lock("other"));
+        let shutdown = tokio::spawn(async move { client.shutdown(Duration::from_secs(10)).await });
+        tokio::task::yield_now().await;
+        assert_eq!(probe.try_lock().await, Err(LockError::Closed));
+        world.proxy.stall_replies(false);
+        assert_eq!(patient("the wait to end", waiter).await.unwrap(), Err(LockError::Closed), "busy: {is_busy}");
+        patient("the shutdown", shutdown).await.unwrap().unwrap();
+        assert_eq!(rival.lock("x").is_locked().await.unwrap(), is_busy);
+        drop(rivals);
+    }
+}
+
 fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

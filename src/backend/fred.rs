@@ -338,6 +338,7 @@ fn item(value: Value) -> Item {
         Value::Integer(number) => Item::Int(number),
         Value::Boolean(yes) => Item::Int(i64::from(yes)),
         Value::Null => Item::Nil,
+        Value::Bytes(bytes) => Item::Text(String::from_utf8_lossy(&bytes).into_owned()),
         other => other.as_string().map_or(Item::Nil, Item::Text),
     }
 }

@@ -77,8 +77,9 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
     pub(crate) fn of_reply(text: &str) -> Option<Self> {
-        // Redis 7.0's words for a command, a key or a channel that a script's user may not use.
-        if text.starts_with("NOPERM") || text.contains("The user executing the script can't") {
+        // What a script's user may not use, in the words of Redis 7.0, and in those of Redis 7.2 and Valkey.
+        let in_a_script = ["The user executing the script can't", "ACL failure in script"];
+        if text.starts_with("NOPERM") || in_a_script.iter().any(|words| text.contains(words)) {
             return Some(Self::NoPermission(text.to_owned()));
         }
         let word = text.split(' ').next().unwrap_or_default();

@@ -4,12 +4,13 @@ use std::fmt;
 use std::ops::Deref;
 
 use crate::acquire::Request;
-use crate::error::{LockError, UnlockError};
+use crate::error::{LockError, RunError, UnlockError};
 use crate::guard::Guard;
 use crate::keys::Key::{Lock as Key, Token};
 use crate::kind::{script, Kind, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::{Acquire, Lock};
+use crate::reply::Reply;
 
 static FENCED: Table = Table {
     name: "fenced",
@@ -81,7 +82,9 @@ impl Acquire<'_, Fenced> {
     }
 }
 
-/// A [`Guard`] with a fencing token: what it guards should refuse a token lower than the highest that it has seen.
+/// A [`Guard`] with a fencing token: what it guards should refuse a token lower than the highest that it has seen, as a
+/// database does by `UPDATE .. WHERE token <= ?` (`examples/fenced_storage.rs`). To look at the guard first and write
+/// then is not enough: the process may be paused in between.
 ///
 /// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as
 /// long as the new clock is not behind by more than the outage and no Java client (which counts from 1) takes the lock
@@ -102,6 +105,46 @@ impl FencedGuard {
     /// The token of this hold.
     pub fn token(&self) -> u64 {
         self.token
+    }
+
+    /// Runs a Lua script on the lock's server if this owner still holds the lock there. Looking and running are one
+    /// call: nobody can take the lock in between. To ask first ([`is_valid`](Guard::is_valid),
+    /// [`verify`](Guard::verify)) and write then is not the same: the process may be paused after the answer, for
+    /// longer than the lease, and the write lands in somebody else's turn.
+    ///
+    /// The script is written as for EVAL: it has `KEYS` and `ARGV`, these keys (as they are on the server, without the
+    /// client's prefix) and arguments, and besides `token`, the [`token`](Self::token) of this hold as text. Each key
+    /// needs the hash tag of the lock's key: for the lock `orders:42` a `{orders:42}` in it, and `{app:orders:42}` if
+    /// the client has the key prefix `app:`. The user of the connection needs the rights that the script does.
+    ///
+    /// ```
+    /// # async fn f(guard: lockson::FencedGuard) -> Result<(), lockson::RunError> {
+    /// use lockson::Reply;
+    /// let script = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('INCR', KEYS[2])";
+    /// let reply = guard.run_if_held(script, &["{orders:42}:state", "{orders:42}:version"], &["paid"]).await?;
+    /// assert_eq!(reply, Reply::Int(1));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::Lost`], [`RunError::Slot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it ran,
+    /// and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
+    /// all.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not run.
+    pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
+        let of = &self.guard.ticket().slot.line.keys;
+        if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
+            return Err(RunError::Slot { key: (*key).to_owned(), tag: of.tag().to_owned() });
+        }
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let mut all = vec![self.token.to_string(), script.to_owned()];
+        all.extend(owned(args));
+        let answer = self.guard.ticket().run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
+        let name = of.name.to_string();
+        let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
+        Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)
     }
 
     /// See [`Guard::unlock`].

@@ -183,6 +183,12 @@ mod fenced_lock {
         javas_counter_is_continued,
         a_retry_keeps_the_token,
         a_token_key_of_another_type_is_refused,
+        a_script_runs_while_the_lock_is_held,
+        a_script_of_a_lost_hold_does_not_run,
+        a_script_gets_no_key_of_another_slot,
+        a_scripts_own_error_is_said,
+        a_script_that_does_not_compile_runs_nothing,
+        a_late_script_does_not_run,
     );
 }
 

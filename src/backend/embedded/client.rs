@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::faults::{Faults, Trip};
 use super::server::Shared;
 use crate::backend::{Backend, Call, Outcome, Signal};
 
@@ -37,11 +39,39 @@ impl Drop for Hop<'_> {
     }
 }
 
+/// A call with faults on its way: it goes on when nobody waits for its answer any more.
+fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Receiver<Outcome> {
+    let (reply, answer) = oneshot::channel();
+    tokio::spawn(async move {
+        let [there, back] = trip.delays;
+        tokio::time::sleep(there).await;
+        if !trip.arrives {
+            return;
+        }
+        let answer = shared.with(|server| server.arrive(id, call));
+        shared.with(|server| server.drain());
+        tokio::time::sleep(back).await;
+        if let Some(outcome) = answer.await.ok().filter(|_| trip.is_answered) {
+            // Its client waits no longer.
+            let _ = reply.send(outcome);
+        }
+    });
+    answer
+}
+
 impl Backend for Client {
     fn call(&self, call: Call) -> BoxFuture<'static, Outcome> {
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.command_timeout);
         Box::pin(async move {
             let begun = Instant::now();
+            if let Some(trip) = shared.with(|server| server.hub(|hub| hub.faults.as_mut().map(Faults::trip))) {
+                let answer = travel(shared, id, call, trip);
+                if let Ok(Ok(outcome)) = tokio::time::timeout_at(begun + timeout, answer).await {
+                    return outcome;
+                }
+                tokio::time::sleep_until(begun + timeout).await;
+                return Outcome::Unknown("there was no answer in time".to_owned());
+            }
             let answer = match shared.with(|server| server.accept(id, call)) {
                 Ok(answer) => answer,
                 Err(refusal) => return Outcome::NotExecuted(refusal),

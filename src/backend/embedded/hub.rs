@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::faults::Faults;
 use crate::backend::Signal;
 
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Hub {
     outbox: Outbox,
     /// Messages are counted but not delivered.
     pub(super) mute: bool,
+    /// What calls and messages meet.
+    pub(super) faults: Option<Faults>,
 }
 
 impl Hub {
@@ -70,7 +73,7 @@ impl Hub {
         let mut receivers = 0;
         for client in self.clients.values().filter(|client| client.channels.contains(channel)) {
             receivers += 1;
-            if !self.mute {
+            if !self.mute && !self.faults.as_mut().is_some_and(Faults::loses_message) {
                 self.outbox.0.push((client.signals.clone(), Signal::Message(channel.to_owned())));
             }
         }

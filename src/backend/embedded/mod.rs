@@ -4,6 +4,7 @@ mod client;
 mod clock;
 mod commands;
 mod convert;
+mod faults;
 mod hash;
 mod host;
 mod hub;
@@ -24,11 +25,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub use self::reply::Reply;
+pub use self::faults::Faults;
 
 use self::client::Client;
 use self::server::Shared;
 use super::{Backend, Signal};
+use crate::reply::Reply;
 
 /// A server inside the process that stands in for Redis: for trying lockson out, and for the unit tests of code that
 /// uses it. It keeps strings, hashes, lists and sorted sets in memory, knows the commands that lock scripts use, and
@@ -44,8 +46,8 @@ use super::{Backend, Signal};
 /// # Faults
 /// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
 /// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
-/// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, and [`wipe`](Self::wipe) is a restart without
-/// persistence.
+/// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, [`wipe`](Self::wipe) is a restart without
+/// persistence, and [`inject`](Self::inject) loses and delays by chance, from a seed.
 #[derive(Clone)]
 pub struct EmbeddedServer {
     shared: Arc<Shared>,
@@ -109,6 +111,17 @@ impl EmbeddedServer {
     /// subscribers.
     pub fn lose_messages(&self, lose: bool) {
         self.shared.with(|server| server.hub(|hub| hub.mute = lose));
+    }
+
+    /// Has calls and messages of all clients meet these faults, in place of those injected before, until
+    /// [`heal`](Self::heal).
+    pub fn inject(&self, faults: Faults) {
+        self.shared.with(|server| server.hub(|hub| hub.faults = Some(faults)));
+    }
+
+    /// Ends what [`inject`](Self::inject) began. Calls that are under way still take their time.
+    pub fn heal(&self) {
+        self.shared.with(|server| server.hub(|hub| hub.faults = None));
     }
 
     /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,

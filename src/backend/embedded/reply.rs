@@ -2,19 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The answer of a command or a script, as [`command`](super::EmbeddedServer::command) returns it. Bytes that are not
-/// UTF-8 are replaced; an error inside of a list becomes its text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// No value.
-    Nil,
-    /// A whole number.
-    Int(i64),
-    /// A string or a status such as `OK`.
-    Text(String),
-    /// A list.
-    List(Vec<Reply>),
-}
+use crate::reply::Reply;
 
 /// The text of an error reply, without its leading `-`.
 pub(super) type Text = Cow<'static, str>;

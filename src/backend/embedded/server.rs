@@ -77,11 +77,16 @@ impl Server {
         if !self.hub(|hub| hub.is_connected(client)) {
             return Err(Refusal::NotReady("the client is closed".to_owned()));
         }
+        Ok(self.arrive(client, call))
+    }
+
+    /// The same for a call that was on its way, whatever became of its client meanwhile.
+    pub(super) fn arrive(&mut self, client: u64, call: Call) -> oneshot::Receiver<Outcome> {
         let (reply, answer) = oneshot::channel();
         if !self.stopped {
             self.inbox.push_back(Pending { client, call, reply });
         }
-        Ok(answer)
+        answer
     }
 
     /// Does all calls that came in, in their order.

@@ -1,0 +1,45 @@
+//! A caller's script under a hold: it is sent once, as nobody knows whether it may run twice.
+
+use crate::backend::Script;
+use crate::error::{Lost, LostBy, QueryError, RunError};
+use crate::guard::Ticket;
+use crate::script::{Answer, Fault, Status};
+
+impl Ticket {
+    /// Runs a script that looks for this owner's field first: its answer, if it ran.
+    pub(crate) async fn run_once(
+        &self,
+        script: &'static Script,
+        mut keys: Vec<String>,
+        mut args: Vec<String>,
+    ) -> Result<Answer, RunError> {
+        let Self { core, slot, hold, .. } = self;
+        if let Some(why) = hold.lost(core.now()) {
+            return Err(Lost { why }.into());
+        }
+        let name = slot.line.keys.name.to_string();
+        keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
+        args.insert(0, slot.field.to_string());
+        let to = core.clone();
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            to.wire.settle(script, &keys, &args, &to.patience().unless(abandoned).once()).await
+        });
+        let settled = work.await;
+        let answer = match (settled.result, settled.doubt) {
+            (Ok(answer), _) => answer,
+            (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
+            (Err(fault), _) => return Err(crate::lock::query_error(&name, fault).into()),
+        };
+        match &answer.status {
+            Status::Done => Ok(answer),
+            Status::Refused(why) => Err(QueryError::Refused { name, why: why.clone() }.into()),
+            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail: detail.clone() }.into()),
+            _ => {
+                self.refused();
+                Err(Lost { why: LostBy::Server }.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Holders that outlive their lock.
+
+use std::time::Duration;
+
+use lockson::{FencedGuard, Locks};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::support::{eventually, patient, unique, Server};
+use crate::{connect, expired, take, LONG, SHORT};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The network between a replica and its primary.
+struct Network {
+    port: u16,
+    cut: watch::Sender<bool>,
+}
+
+impl Network {
+    async fn to(primary: u16) -> Network {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (cut, is_cut) = watch::channel(false);
+        tokio::spawn(async move {
+            let mut ended = is_cut.clone();
+            let serve = async {
+                loop {
+                    let (mut replica, _) = listener.accept().await.unwrap();
+                    let mut ended = is_cut.clone();
+                    tokio::spawn(async move {
+                        let Ok(mut primary) = TcpStream::connect(("127.0.0.1", primary)).await else { return };
+                        tokio::select! {
+                            _ = ended.wait_for(|cut| *cut) => {}
+                            _ = tokio::io::copy_bidirectional(&mut replica, &mut primary) => {}
+                        }
+                    });
+                }
+            };
+            tokio::select! {
+                _ = ended.wait_for(|cut| *cut) => {}
+                () = serve => {}
+            }
+        });
+        Network { port, cut }
+    }
+}
+
+async fn until_info(server: &Server, line: &str) {
+    let said = async || server.control(&["INFO", "replication"]).text().lines().any(|found| found == line);
+    eventually(PATIENCE, line, said).await;
+}
+
+#[tokio::test]
+async fn an_asynchronous_failover() {
+    let primary = Server::with(&[("repl-diskless-sync-delay", "0")]);
+    let network = Network::to(primary.port()).await;
+    let replica = Server::with(&[("replicaof", &format!("127.0.0.1 {}", network.port))]);
+    until_info(&replica, "master_link_status:up").await;
+    let [mut a, mut b] = [primary.raw().await, replica.raw().await];
+    a.must(&["SET", "before", "1"]).await;
+    eventually(PATIENCE, "it replicates", async || b.get("before").await.is_some()).await;
+
+    // What is written from here on does not get to the replica in time.
+    network.cut.send_replace(true);
+    until_info(&primary, "connected_slaves:0").await;
+    assert!(take(&mut a, "lock", "a", LONG).await, "a is told that it has the lock");
+    let settings = Locks::builder().watchdog_lease(Duration::from_secs(8));
+    let first = settings.connect(&primary.url()).await.unwrap();
+    let first: FencedGuard = first.fenced_lock("fenced").fenced_guard().await.unwrap();
+    primary.kill();
+    replica.control(&["REPLICAOF", "NO", "ONE"]);
+    assert!(take(&mut b, "lock", "b", LONG).await, "and so is b: two holders");
+
+    // lockson can't prevent it. Its token tells them apart, and the first one is told at the end of its lease.
+    let second = connect(&replica).await.fenced_lock("fenced").fenced_guard().await.unwrap();
+    assert!(second.token() > first.token());
+    patient("the first is told", first.lost()).await;
+    second.verify().await.unwrap();
+    second.unlock().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_paused_holder_writes_late() {
+    let (server, key, resource) = (Server::shared(), unique("pitfall"), unique("resource"));
+    let [mut a, mut b] = [server.raw().await, server.raw().await];
+    assert!(take(&mut a, &key, "a", SHORT).await);
+    // a looked whether the lock is its own, and is paused here: a collection, a page fault, a suspended machine.
+    expired(&mut b, &key).await;
+    assert!(take(&mut b, &key, "b", LONG).await);
+    b.must(&["SET", &resource, "by b"]).await;
+    // It goes on with what it was about to do.
+    a.must(&["SET", &resource, "by a"]).await;
+    assert_eq!(a.get(&resource).await.as_deref(), Some("by a"), "b's write is gone, and b has the lock");
+
+    // With the token of a fenced lock the resource itself can refuse. (A database: tests/fencing.rs.)
+    let (first, second) = (connect(server).await, connect(server).await);
+    let name = unique("pitfall");
+    let lease = Duration::from_millis(200);
+    let paused = first.fenced_lock(&name).acquire().lease(lease).fenced_guard().await.unwrap().unwrap();
+    let current = patient("the second", second.fenced_lock(&name).fenced_guard()).await.unwrap();
+    let script = "local seen, token = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[2]
+        if #seen > #token or (#seen == #token and seen > token) then return 0 end
+        return redis.call('HSET', KEYS[1], 'value', ARGV[1], 'token', token)";
+    a.must(&["DEL", &resource]).await;
+    let token = |guard: &FencedGuard| guard.token().to_string();
+    assert_eq!(b.must(&["EVAL", script, "1", &resource, "by b", &token(&current)]).await.int(), 2);
+    assert_eq!(a.must(&["EVAL", script, "1", &resource, "by a", &token(&paused)]).await.int(), 0);
+    assert_eq!(a.hget(&resource, "value").await.as_deref(), Some("by b"));
+}

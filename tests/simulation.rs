@@ -1,0 +1,225 @@
+//! Seeded schedules on the embedded server, in paused time: calls and messages are lost and delayed, the server goes
+//! away and comes back, callers go away. No two tasks are inside at once, everybody gets on, and nothing is left.
+//!
+//! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
+
+#![cfg(feature = "embedded")]
+
+mod support;
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockson::{Backoff, EmbeddedServer, Faults, Guard, LockError, Locks, RLock, Request, UnlockError};
+use support::{report, seed, soak, Rng};
+
+const NAME: &str = "x";
+/// A short lease runs out in an outage; nothing that is left behind hides behind a long one.
+const LEASES: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(300)];
+const TIMEOUT: Duration = Duration::from_millis(400);
+const KINDS: [&str; 8] = ["lock", "mutex", "spin", "fenced", "fair", "fair_mutex", "write", "read_write"];
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A lock of this kind; of the read/write lock one side by chance.
+fn lock_of(kind: &str, locks: &Locks, rng: &mut Rng) -> (Arc<dyn RLock>, bool) {
+    let both = locks.read_write_lock(NAME);
+    let lock: Arc<dyn RLock> = match kind {
+        "lock" => Arc::new(locks.lock(NAME)),
+        "mutex" => Arc::new(locks.mutex(NAME)),
+        "spin" => Arc::new(locks.spin_lock(NAME, Backoff::default())),
+        "fenced" => Arc::new(locks.fenced_lock(NAME)),
+        "fair" => Arc::new(locks.fair_lock(NAME)),
+        "fair_mutex" => Arc::new(locks.fair_mutex(NAME)),
+        "read_write" if rng.chance(0.70) => return (Arc::new(both.read()), true),
+        _ => Arc::new(both.write()),
+    };
+    (lock, false)
+}
+
+/// Who is inside, and whether for reading only.
+#[derive(Default)]
+struct Inside(Mutex<Vec<(usize, Arc<Guard>, bool)>>);
+
+impl Inside {
+    /// Notes a hold, and says who else has one that is valid and excludes it.
+    fn enter(&self, task: usize, guard: &Arc<Guard>, reads: bool) -> Vec<usize> {
+        let mut inside = self.0.lock().unwrap();
+        let rivals = inside
+            .iter()
+            .filter(|(_, other, other_reads)| guard.is_valid() && other.is_valid() && !(reads && *other_reads));
+        let rivals = rivals.map(|(other, _, _)| *other).collect();
+        inside.push((task, guard.clone(), reads));
+        rivals
+    }
+
+    fn leave(&self, task: usize) {
+        self.0.lock().unwrap().retain(|(other, _, _)| *other != task);
+    }
+}
+
+/// What a schedule came to.
+#[derive(Default)]
+struct Outcome {
+    held: usize,
+    failures: Vec<String>,
+}
+
+struct Schedule {
+    seed: u64,
+    server: EmbeddedServer,
+    inside: Inside,
+    outcome: Mutex<Outcome>,
+}
+
+impl Schedule {
+    fn fails(&self, what: String) {
+        self.outcome.lock().unwrap().failures.push(format!("seed {}: {what}", self.seed));
+    }
+
+    /// A few rounds of one task: waits with a limit or goes away while it waits, works, and gives back or drops.
+    async fn work(self: Arc<Self>, task: usize, kind: &'static str, locks: Locks) {
+        let mut rng = Rng::new(self.seed ^ (task as u64 + 1));
+        for _ in 0..4 {
+            if rng.chance(0.5) {
+                tokio::time::sleep(ms(rng.below(300))).await;
+            }
+            let (lock, reads) = lock_of(kind, &locks, &mut rng);
+            let wait = ms(1 + rng.below(4000));
+            let taken = lock.guard_with(Request::default().wait(wait));
+            let patience = if rng.chance(0.20) { ms(rng.below(600)) } else { wait + TIMEOUT * 4 };
+            let Ok(taken) = tokio::time::timeout(patience, taken).await else {
+                if patience > wait {
+                    self.fails(format!("{kind}: task {task} waited beyond its limit of {wait:?}"));
+                }
+                continue;
+            };
+            let Ok(Some(guard)) = taken else { continue };
+            self.hold(task, kind, guard, reads, &*lock, &mut rng).await;
+        }
+    }
+
+    async fn hold(&self, task: usize, kind: &str, guard: Guard, reads: bool, lock: &dyn RLock, rng: &mut Rng) {
+        let guard = Arc::new(guard);
+        for rival in self.inside.enter(task, &guard, reads) {
+            self.fails(format!("{kind}: tasks {task} and {rival} are inside at once"));
+        }
+        self.outcome.lock().unwrap().held += 1;
+        let work = if rng.chance(0.10) { ms(rng.below(6000)) } else { ms(rng.below(60)) };
+        let _ = guard.run(tokio::time::sleep(work)).await;
+        for _ in 0..rng.below(4) {
+            self.enter_again(task, kind, lock, rng).await;
+        }
+        self.inside.leave(task);
+        let guard = Arc::into_inner(guard).expect("the only one");
+        if rng.chance(0.50) {
+            drop(guard);
+        } else {
+            let _ = guard.unlock().await;
+        }
+    }
+
+    /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
+    async fn enter_again(&self, task: usize, kind: &str, lock: &dyn RLock, rng: &mut Rng) {
+        let patience = ms(rng.below(2000));
+        let entered = tokio::time::timeout(patience, lock.try_lock()).await;
+        let tampered = matches!(entered, Ok(Err(LockError::Tampered { .. })));
+        let unlocked = match entered {
+            Ok(Ok(true)) => tokio::time::timeout(patience, lock.unlock()).await.ok(),
+            _ => None,
+        };
+        if tampered || matches!(unlocked, Some(Err(UnlockError::Tampered { .. }))) {
+            self.fails(format!("{kind}: task {task} finds a count that it did not write: {entered:?}, {unlocked:?}"));
+        }
+    }
+
+    /// What the network and the server do meanwhile.
+    async fn weather(self: Arc<Self>) {
+        let mut rng = Rng::new(self.seed);
+        loop {
+            let faults = Faults::seeded(rng.draw());
+            let faults = match rng.below(4) {
+                0 => faults,
+                1 => faults.lose_calls(rng.below(200) as u32).lose_replies(rng.below(200) as u32),
+                2 => faults.delay(ms(rng.below(1500))).lose_messages(rng.below(1000) as u32),
+                _ => faults.delay(ms(rng.below(100))).lose_calls(50).lose_replies(50).lose_messages(200),
+            };
+            self.server.inject(faults);
+            tokio::time::sleep(ms(rng.below(2000))).await;
+            if rng.chance(0.25) {
+                self.server.stop();
+                tokio::time::sleep(ms(rng.below(1500))).await;
+                self.server.start();
+            }
+        }
+    }
+
+    /// Everything was given back, or ends with its lease where that is short.
+    async fn is_over(&self, kind: &str) {
+        let keys = ["x", "redisson_lock_queue:{x}", "redisson_lock_timeout:{x}", "lockson:fair_seen:{x}"];
+        for _ in 0..100 {
+            let left: Vec<_> = keys.iter().filter(|key| self.exists(key)).collect();
+            if left.is_empty() {
+                return;
+            }
+            tokio::time::sleep(ms(60)).await;
+        }
+        self.fails(format!(
+            "{kind}: left behind: {:?}",
+            keys.iter().filter(|key| self.exists(key)).collect::<Vec<_>>()
+        ));
+    }
+
+    fn exists(&self, key: &str) -> bool {
+        format!("{:?}", self.server.command(&["EXISTS", key])).contains('1')
+    }
+}
+
+async fn play(seed: u64) -> Outcome {
+    let mut rng = Rng::new(seed);
+    let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
+    let (server, lease) = (EmbeddedServer::new(), LEASES[rng.below(2) as usize]);
+    let schedule = Arc::new(Schedule { seed, server, inside: Inside::default(), outcome: Mutex::default() });
+    let builder = || Locks::builder().command_timeout(TIMEOUT).watchdog_lease(lease);
+    let clients: Vec<_> = (0..3).map(|_| schedule.server.connect_with(builder()).unwrap()).collect();
+    let weather = tokio::spawn(schedule.clone().weather());
+    let tasks: Vec<_> = (0..2 + rng.below(7) as usize)
+        .map(|task| tokio::spawn(schedule.clone().work(task, kind, clients[task % clients.len()].clone())))
+        .collect();
+    for (task, work) in tasks.into_iter().enumerate() {
+        match tokio::time::timeout(Duration::from_secs(300), work).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => schedule.fails(format!("{kind}: task {task}: {panic}")),
+            Err(_) => schedule.fails(format!("{kind}: task {task} never ends")),
+        }
+    }
+    weather.abort();
+    schedule.server.start();
+    schedule.server.heal();
+    schedule.is_over(kind).await;
+    drop(clients);
+    let outcome = std::mem::take(&mut *schedule.outcome.lock().unwrap());
+    outcome
+}
+
+fn in_paused_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
+}
+
+#[test]
+fn seeded_schedules() {
+    let (schedules, first) = (soak(2_000), seed());
+    let (mut held, mut failures) = (0, Vec::new());
+    for seed in (0..schedules as u64).map(|round| first.wrapping_add(round)) {
+        let outcome = in_paused_time(play(seed));
+        held += outcome.held;
+        failures.extend(outcome.failures);
+    }
+    failures.iter().take(20).for_each(|failure| println!("{failure}"));
+    println!("{held} holds in {schedules} schedules");
+    assert!(held > schedules, "the schedules test next to nothing");
+    report("seeded schedules", schedules, schedules, failures.len(), first);
+}
