@@ -91,7 +91,7 @@ macro_rules! cases {
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: [Case; 10] = cases!(
+const TOGETHER: [Case; 11] = cases!(
     locks::all_verbs,
     locks::all_renew,
     crash::a_killed_jvm_frees_what_it_held,
@@ -99,6 +99,7 @@ const TOGETHER: [Case; 10] = cases!(
     names::prefixes_braces_and_tokens,
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
+    transactions::transactions_end,
     fair::acquisitions_of_both_drop_nobody,
     fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
@@ -141,7 +142,8 @@ fn main() {
         failed.extend(local.block_on(&runtime, run(&[case], &world)));
     }
     if filters.is_empty() && failed.is_empty() {
-        failed = table::print(&locks::PAIRS.map(|pair| pair.row), &[]);
+        let rows: Vec<&str> = locks::PAIRS.iter().map(|pair| pair.row).chain([transactions::ROW]).collect();
+        failed = table::print(&rows, transactions::ABSENT);
     }
     runtime.shutdown_timeout(secs(1));
     let verdict = if failed.is_empty() { "ok" } else { "FAILED" };
