@@ -193,8 +193,8 @@ async fn serve(
     assert_eq!(*stage.served.lock().unwrap(), expected);
 }
 
-/// Twelve of both sides, each served for a moment. Java takes 300 s off all scores at each acquisition, and whoever is the
-/// next with a score that has passed is dropped at the next release: nobody is.
+/// Twelve of both sides, each served for a moment. Java takes 300 s off all scores at each acquisition, and whoever is
+/// the next with a score that has passed is dropped at the next release: nobody is.
 pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
     let [java, rust] = world.both().await;
     for round in 0..soak(50) {

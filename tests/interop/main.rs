@@ -91,7 +91,7 @@ macro_rules! cases {
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: [Case; 11] = cases!(
+const TOGETHER: &[Case] = &cases!(
     locks::all_verbs,
     locks::all_renew,
     crash::a_killed_jvm_frees_what_it_held,
@@ -106,7 +106,7 @@ const TOGETHER: [Case; 11] = cases!(
 );
 
 /// Run one by one: they measure, or fill the machine.
-const ALONE: [Case; 5] = cases!(
+const ALONE: &[Case] = &cases!(
     hand_over::messages_come_both_ways,
     fair::waiters_of_both_are_served_in_the_order_of_the_queue,
     fair::scores_do_not_drift,

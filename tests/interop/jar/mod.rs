@@ -105,7 +105,7 @@ macro_rules! cases {
     };
 }
 
-const CASES: [Case; 29] = cases!(
+const CASES: &[Case] = &cases!(
     wakeups::id_6_a_1,
     wakeups::id_6_a_2a,
     wakeups::id_6_a_6,
