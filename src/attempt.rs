@@ -108,8 +108,7 @@ impl Wish {
             self.core.watchdog.forget(&hold);
             self.slot.drop_hold(hold.id, why);
             let doubt = gate.acquire;
-            let left = sweep(self.core.clone(), self.kind, self.slot.clone(), Some(gate), doubt);
-            self.core.janitor.finish(left);
+            self.take_back(&hold.mark, Some(gate), doubt);
             return Err(LockError::Lost { name: self.name(), owner: self.owner() });
         }
         if !self.kind.reentrant {
@@ -129,9 +128,8 @@ impl Wish {
     }
 
     async fn settle(self, gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
-        let keys = &self.slot.line.keys;
-        let mut args =
-            vec![self.slot.field.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
+        let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
+        let mut args = vec![mark.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
         match (self.kind.role, &self.sibling) {
             (Role::Read, Some(writer)) => args.push(writer.field.to_string()),
             (Role::Write, _) => args.push(millis(WRITER_GOES_FIRST * u32::from(waits)).to_string()),
@@ -145,15 +143,15 @@ impl Wish {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let script = self.kind.acquire;
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
-        self.read(gate, settled)
+        self.read(&mark, gate, settled)
     }
 
-    fn read(&self, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
+    fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
         match settled.result {
-            Ok(answer) => (self.read_answer(&mut gate, answer, doubt), Some(gate)),
+            Ok(answer) => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
             Err(fault) => {
-                self.take_back(Some(gate), doubt);
+                self.take_back(mark, Some(gate), doubt);
                 let error = match fault {
                     Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
                     Fault::Refused(why) => LockError::Refused { name: self.name(), why },
@@ -163,14 +161,20 @@ impl Wish {
         }
     }
 
-    fn read_answer(&self, gate: &mut Debts, answer: Answer, doubt: Option<i64>) -> Result<Tried<Ticket>, LockError> {
+    fn read_answer(
+        &self,
+        mark: &Arc<str>,
+        gate: &mut Debts,
+        answer: Answer,
+        doubt: Option<i64>,
+    ) -> Result<Tried<Ticket>, LockError> {
         if answer.status != Status::Done && doubt.is_some() {
-            self.take_back(None, doubt);
+            self.take_back(mark, None, doubt);
         }
         match answer.status {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
-                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, &answer, self.lease);
+                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, mark, &answer, self.lease);
                 if ticket.hold.state(self.core.now()) == State::Lost {
                     let detail = "the answer took longer than the lease".to_owned();
                     return Err(LockError::Unreachable { name: self.name(), detail });
@@ -194,7 +198,7 @@ impl Wish {
                     self.slot.drop_hold(hold.id, LostBy::Server);
                 }
                 if let Some(doubt) = gate.acquire.take() {
-                    self.take_back(None, Some(doubt));
+                    self.take_back(mark, None, Some(doubt));
                 }
                 Err(LockError::Lost { name: self.name(), owner: self.owner() })
             }
@@ -205,8 +209,8 @@ impl Wish {
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.
-    fn take_back(&self, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
-        self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), gate, doubt));
+    fn take_back(&self, mark: &Arc<str>, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
+        self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), mark.clone(), gate, doubt));
     }
 }
 
@@ -336,7 +340,7 @@ impl Drop for Contender {
             let Wish { core, kind, slot, .. } = self.wish.clone();
             core.janitor.clone().finish(async move {
                 let gate = slot.gate.clone().lock_owned().await;
-                sweep(core, kind, slot, Some(gate), None).await;
+                sweep(core, kind, slot.clone(), slot.field.clone(), Some(gate), None).await;
             });
         }
     }

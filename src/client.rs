@@ -15,6 +15,7 @@ use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
+use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
@@ -130,6 +131,12 @@ impl Locks {
     /// The fair lock of this name, but its owner can't take it again (Redisson's `getNonReentrantFairLock`).
     pub fn fair_mutex(&self, name: &str) -> Lock<NonReentrantFair> {
         self.handle(name)
+    }
+
+    /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
+    pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
+        let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_plain()));
+        Lock::new(self.session.clone(), name, line)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {

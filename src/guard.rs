@@ -33,10 +33,11 @@ impl Ticket {
         core: &Arc<Core>,
         kind: &'static Table,
         slot: &Arc<Slot>,
+        mark: &Arc<str>,
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(kind, core.renewal(kind), answer.sent, lease);
+        let hold = slot.enter(mark, kind, core.renewal(kind), answer.sent, lease);
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
@@ -245,11 +246,11 @@ impl Guard {
         }
         let ms = lease.map_or(0, millis).to_string();
         let name = slot.line.keys.name.to_string();
-        let (to, of, script) = (core.clone(), slot.clone(), hold.kind.extend);
+        let (to, of, script) = (core.clone(), hold.clone(), hold.kind.extend);
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
             let patience = to.patience().unless(abandoned);
-            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.field, &ms], &patience).await;
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.mark, &ms], &patience).await;
             (settled, gate)
         });
         let (settled, _gate) = work.await;

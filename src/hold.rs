@@ -66,6 +66,8 @@ pub(crate) struct Hold {
     pub(crate) id: u64,
     pub(crate) line: Arc<Line>,
     pub(crate) field: Arc<str>,
+    /// What stands for it on the server.
+    pub(crate) mark: Arc<str>,
     pub(crate) since: Moment,
     /// How it is given back.
     pub(crate) kind: &'static Table,
@@ -83,12 +85,20 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(slot: &Slot, kind: &'static Table, renewal: Arc<dyn Renew>, sent: Moment, lease: Lease) -> Arc<Self> {
+    fn new(
+        slot: &Slot,
+        mark: &Arc<str>,
+        kind: &'static Table,
+        renewal: Arc<dyn Renew>,
+        sent: Moment,
+        lease: Lease,
+    ) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let hold = Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             line: slot.line.clone(),
             field: slot.field.clone(),
+            mark: mark.clone(),
             since: sent,
             kind,
             renewal,
@@ -323,6 +333,20 @@ impl Slot {
         self.counts().total()
     }
 
+    /// What a new hold of this owner is to be on the server: its owner, or a token that nobody else has.
+    pub(crate) fn mark(&self, kind: &Table) -> Arc<str> {
+        match kind.anonymous {
+            true => uuid::Uuid::new_v4().simple().to_string().into(),
+            false => self.field.clone(),
+        }
+    }
+
+    /// How often this owner holds it under this mark.
+    pub(crate) fn count_of(&self, mark: &str) -> u32 {
+        let counts = self.counts();
+        counts.hold.as_ref().filter(|hold| *hold.mark == *mark).map_or(0, |_| counts.total())
+    }
+
     /// Whether this owner may enter again: it holds more than it is giving back.
     pub(crate) fn is_enterable(&self) -> bool {
         let counts = self.counts();
@@ -350,6 +374,7 @@ impl Slot {
     /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`].
     pub(crate) fn enter(
         self: &Arc<Self>,
+        mark: &Arc<str>,
         kind: &'static Table,
         renewal: Arc<dyn Renew>,
         sent: Moment,
@@ -361,7 +386,7 @@ impl Slot {
             hold.entered(sent, lease);
             return hold.clone();
         }
-        let hold = Hold::new(self, kind, renewal, sent, lease);
+        let hold = Hold::new(self, mark, kind, renewal, sent, lease);
         counts.hold = Some(hold.clone());
         counts.anchor = Some(self.clone());
         drop(counts);

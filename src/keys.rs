@@ -117,6 +117,11 @@ impl Keys {
         }
     }
 
+    /// Those of the plain lock of this name.
+    pub(crate) fn of_plain(self) -> Self {
+        Self { channel: tagged("lockson:plain", &self.lock).into(), ..self }
+    }
+
     fn queue(&self) -> &QueueKeys {
         self.queue.get_or_init(|| QueueKeys {
             queue: tagged("redisson_lock_queue", &self.lock),
@@ -196,6 +201,12 @@ mod tests {
             ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}"]
         );
         assert_eq!(&*keys("{eu}:x").unwrap().of_read_write().channel, "redisson_rwlock:{eu}:x");
+    }
+
+    #[test]
+    fn a_plain_lock_has_its_own_channel() {
+        let plain = keys("x").unwrap().of_plain();
+        assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["x", "lockson:plain:{x}"]);
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct Table {
     pub(crate) announces: bool,
     /// Whether each hold has a fencing token.
     pub(crate) fenced: bool,
+    /// Whether the server has a random token of each hold, in place of its owner.
+    pub(crate) anonymous: bool,
     /// How waiters that queue on the server say that they are still there; `None` where they queue in the process.
     pub(crate) refresh: Option<&'static Script>,
     pub(crate) acquire: &'static Script,
@@ -91,3 +93,6 @@ pub trait Sealed: Send + Sync + 'static {
 
 /// A kind of lock, as in [`Lock<K>`](crate::Lock).
 pub trait Kind: Sealed {}
+
+/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
+pub trait Owned: Kind {}

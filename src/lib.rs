@@ -44,9 +44,10 @@ pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunErro
 pub use guard::Guard;
 pub use hold::State;
 pub use keys::NameError;
-pub use kind::Kind;
+pub use kind::{Kind, Owned};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard};
+pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
@@ -68,5 +69,7 @@ pub type SpinLock = Lock<Spin>;
 pub type ReadLock = Lock<Read>;
 /// The lock of [`ReadWriteLock::write`].
 pub type WriteLock = Lock<Write>;
+/// The lock of [`Locks::plain_lock`].
+pub type PlainLock = Lock<Plain>;
 /// The lock of [`Locks::fenced_lock`].
 pub type FencedLock = Lock<Fenced>;

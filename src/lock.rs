@@ -16,7 +16,7 @@ use crate::error::{LockError, QueryError, UnlockError};
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
 use crate::keys::NameError;
-use crate::kind::{Kind, Role};
+use crate::kind::{Kind, Owned, Role};
 use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
@@ -137,17 +137,6 @@ impl<K: Kind> Lock<K> {
         Self { owner: Some(owner.clone()), ..self.clone() }
     }
 
-    /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
-    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes
-    /// with it.
-    ///
-    /// # Errors
-    /// [`InvalidOwner`] for an id that no owner may have.
-    pub fn in_transaction(&self, id: &str) -> Result<Self, InvalidOwner> {
-        let transaction = Some(if id.contains(':') { Err(InvalidOwner) } else { id.parse() }?);
-        Ok(Self { transaction, ..self.clone() })
-    }
-
     /// Waits until the lock is held. It is a bare hold: renewed until [`unlock`](Lock::unlock),
     /// [`Locks::shutdown`](crate::Locks::shutdown) or `max_hold`, even if this task ends. A [`guard`](Lock::guard) ends
     /// with its scope.
@@ -240,20 +229,12 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn is_held(&self) -> Result<bool, QueryError> {
-        Ok(self.hold_count().await? > 0)
-    }
-
-    /// How many times this owner holds the lock, on the server.
-    ///
-    /// # Errors
-    /// [`QueryError`].
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn hold_count(&self) -> Result<u64, QueryError> {
-        let field = self.field();
-        let holders = self.ask_holders(&field).await?;
-        Ok(holders.iter().find(|holder| holder.field == *field).map_or(0, |holder| holder.count))
+        let line = self.line.clone()?;
+        let slot = line.slot(&self.field());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.mark.clone());
+        let answer = self.inspect(&line, &mark).await?;
+        let held = fields(&answer).any(|(_, field)| *field == *mark);
+        Ok(held)
     }
 
     /// Whether anybody holds the lock.
@@ -264,7 +245,8 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
-        Ok(self.holder().await?.is_some())
+        let line = self.line.clone()?;
+        Ok(self.inspect(&line, "").await?.status == Status::Done)
     }
 
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
@@ -275,44 +257,8 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
-        Ok(self.holder().await?.and_then(|holder| holder.ttl))
-    }
-
-    /// Who holds the lock, if anybody does. One script, which writes nothing.
-    ///
-    /// # Errors
-    /// [`QueryError`].
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
-        Ok(self.ask_holders("").await?.into_iter().next())
-    }
-
-    /// Those who hold it, or only one field.
-    pub(crate) async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
         let line = self.line.clone()?;
-        let answer = self.ask(&line, K::TABLE.inspect, &[field]).await?;
-        if answer.status != Status::Done {
-            return Ok(Vec::new());
-        }
-        let ttl = answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let fields = (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)));
-        fields.map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl)).collect()
-    }
-
-    fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
-        let count = count.and_then(|count| u64::try_from(count).ok());
-        let parts = field.split_once(':').and_then(|(client, owner)| Some((client, Owner::of_field(owner).ok()?)));
-        match (parts, count) {
-            (Some((client, owner)), Some(count)) => {
-                Ok(Holder { client: client.to_owned(), owner, count, ttl, field: field.to_owned() })
-            }
-            _ => Err(QueryError::WrongType {
-                name: self.name.to_string(),
-                detail: format!("its field {field:?} is not client:owner with a count"),
-            }),
-        }
+        Ok(ttl(&self.inspect(&line, "").await?))
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked: its
@@ -327,18 +273,9 @@ impl<K: Kind> Lock<K> {
         self.force("").await
     }
 
-    /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
-    ///
-    /// # Errors
-    /// [`QueryError`].
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, it may or may not happen.
-    pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
-        if field.is_empty() {
-            return Ok(false);
-        }
-        self.force(field).await
+    /// Who holds it, or only whether `field` does.
+    async fn inspect(&self, line: &Line, field: &str) -> Result<Answer, QueryError> {
+        self.ask(line, K::TABLE.inspect, &[field]).await
     }
 
     async fn force(&self, field: &str) -> Result<bool, QueryError> {
@@ -406,6 +343,88 @@ impl<K: Kind> Lock<K> {
         let want = Want { core, kind: K::TABLE, line: &line, field: &field, sibling: sibling.as_ref(), backoff };
         acquire(want, request).await
     }
+}
+
+impl<K: Owned> Lock<K> {
+    /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
+    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes
+    /// with it.
+    ///
+    /// # Errors
+    /// [`InvalidOwner`] for an id that no owner may have.
+    pub fn in_transaction(&self, id: &str) -> Result<Self, InvalidOwner> {
+        let transaction = Some(if id.contains(':') { Err(InvalidOwner) } else { id.parse() }?);
+        Ok(Self { transaction, ..self.clone() })
+    }
+
+    /// How many times this owner holds the lock, on the server.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn hold_count(&self) -> Result<u64, QueryError> {
+        let field = self.field();
+        let holders = self.ask_holders(&field).await?;
+        Ok(holders.iter().find(|holder| holder.field == *field).map_or(0, |holder| holder.count))
+    }
+
+    /// Who holds the lock, if anybody does. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
+        Ok(self.ask_holders("").await?.into_iter().next())
+    }
+
+    /// Those who hold it, or only one field.
+    pub(crate) async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+        let line = self.line.clone()?;
+        let answer = self.inspect(&line, field).await?;
+        fields(&answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl(&answer))).collect()
+    }
+
+    fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        let parts = field.split_once(':').and_then(|(client, owner)| Some((client, Owner::of_field(owner).ok()?)));
+        match (parts, count) {
+            (Some((client, owner)), Some(count)) => {
+                Ok(Holder { client: client.to_owned(), owner, count, ttl, field: field.to_owned() })
+            }
+            _ => Err(QueryError::WrongType {
+                name: self.name.to_string(),
+                detail: format!("its field {field:?} is not client:owner with a count"),
+            }),
+        }
+    }
+
+    /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not happen.
+    pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
+        if field.is_empty() {
+            return Ok(false);
+        }
+        self.force(field).await
+    }
+}
+
+/// What is left of the lease, in the answer of an inspecting script.
+fn ttl(answer: &Answer) -> Option<Duration> {
+    answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
+}
+
+/// Who holds it, in the answer of an inspecting script, each with its place there.
+fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
+    (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
 }
 
 pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {

@@ -59,8 +59,8 @@ impl Leaving<'_> {
         let keys = &self.slot.line.keys;
         let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
-        let exact: [&str; 3] = [&self.slot.field, &lease, &n];
-        let at_most = settle_args(self.kind, self.slot, &left);
+        let exact: [&str; 3] = [&self.hold.mark, &lease, &n];
+        let at_most = settle_args(self.kind, self.slot, &self.hold.mark, &left);
         // A late copy of an acquire may have added one: then only what is left counts, not what was there.
         let (script, args): (_, &[&str]) = match self.gate.acquire {
             None => (self.kind.release, &exact),
@@ -74,7 +74,9 @@ impl Leaving<'_> {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
                     // Where waiters queue on the server, only the next one hears, on a channel of its own.
-                    let tells = self.kind.announces && self.kind.refresh.is_none();
+                    // Other libraries than this one hear nothing.
+                    let hears = heard > 0 || !self.kind.anonymous;
+                    let tells = self.kind.announces && self.kind.refresh.is_none() && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
                     self.slot.line.stand_aside(self.core.now(), own, others);
                 }
@@ -96,14 +98,15 @@ impl Leaving<'_> {
         let lease = crate::clock::millis(heir.lease.duration()).to_string();
         let keys = self.slot.line.keys.of(script.keys);
         let seen = self.slot.line.token().to_string();
-        let all = [&*self.slot.field, &heir.slot.field, &lease, &seen];
+        let mark = heir.slot.mark(heir.kind);
+        let all = [&*self.hold.mark, &mark, &lease, &seen];
         let args = if heir.kind.fenced { &all[..] } else { &all[..3] };
         let settled = self.core.wire.settle(script, &keys, args, &self.core.patience()).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket = Ticket::enter(self.core, heir.kind, &heir.slot, &answer, heir.lease);
+                let ticket = Ticket::enter(self.core, heir.kind, &heir.slot, &mark, &answer, heir.lease);
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 heir.grant(ticket);
                 drop(heir_gate);
@@ -128,7 +131,7 @@ impl Leaving<'_> {
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
                 let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());
-                self.core.janitor.finish(sweep(core, kind, slot, None, settled.doubt));
+                self.core.janitor.finish(sweep(core, kind, slot, mark, None, settled.doubt));
                 let error = self.unanswered(fault);
                 heir.slot.line.put_back(heir.clone());
                 Err(error)
@@ -139,7 +142,8 @@ impl Leaving<'_> {
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
         if let Some(doubt) = self.gate.acquire {
-            self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), None, Some(doubt)));
+            let (core, mark) = (self.core.clone(), self.hold.mark.clone());
+            self.core.janitor.finish(sweep(core, self.kind, self.slot.clone(), mark, None, Some(doubt)));
         }
     }
 
@@ -170,7 +174,14 @@ impl Leaving<'_> {
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
         let core = self.core.clone();
-        self.core.janitor.finish(sweep(core, self.kind, self.slot.clone(), Some(self.gate), doubt));
+        self.core.janitor.finish(sweep(
+            core,
+            self.kind,
+            self.slot.clone(),
+            self.hold.mark.clone(),
+            Some(self.gate),
+            doubt,
+        ));
         match fault {
             Fault::Unreachable(detail) => UnlockError::Unreachable { name, detail },
             Fault::Refused(why) => UnlockError::Refused { name, why },
@@ -183,23 +194,24 @@ pub(crate) async fn sweep(
     core: Arc<Core>,
     kind: &'static Table,
     slot: Arc<Slot>,
+    mark: Arc<str>,
     gate: Option<Gate>,
     doubt: Option<ServerTime>,
 ) {
     if let Some(mut gate) = gate {
-        settle(&core, kind, &slot, &mut gate).await;
+        settle(&core, kind, &slot, &mark, &mut gate).await;
     }
     if let Some(doubt) = doubt {
         core.wire.pass(doubt).await;
         let mut gate = slot.gate.clone().lock_owned().await;
-        settle(&core, kind, &slot, &mut gate).await;
+        settle(&core, kind, &slot, &mark, &mut gate).await;
         gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
     }
 }
 
 /// What a settling script is told: the count, and where waiters queue on the server whether this owner still does.
-fn settle_args<'a>(kind: &Table, slot: &'a Slot, n: &'a str) -> Vec<&'a str> {
-    let mut args = vec![&*slot.field, n];
+fn settle_args<'a>(kind: &Table, slot: &Slot, mark: &'a str, n: &'a str) -> Vec<&'a str> {
+    let mut args = vec![mark, n];
     if kind.refresh.is_some() {
         args.push(if slot.line.crowd.has(&slot.field) { "1" } else { "0" });
     }
@@ -218,13 +230,19 @@ fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<Server
     }
 }
 
-async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate) -> bool {
-    settle_to(core, kind, slot, gate, &slot.count().to_string()).await
+async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, mark: &str, gate: &mut Gate) -> bool {
+    settle_to(core, kind, slot, gate, [mark, &slot.count_of(mark).to_string()]).await
 }
 
-async fn settle_to(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, gate: &mut Gate, n: &str) -> bool {
+async fn settle_to(
+    core: &Arc<Core>,
+    kind: &'static Table,
+    slot: &Arc<Slot>,
+    gate: &mut Gate,
+    [mark, n]: [&str; 2],
+) -> bool {
     let keys = &slot.line.keys;
-    let args = settle_args(kind, slot, n);
+    let args = settle_args(kind, slot, mark, n);
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
     // A copy of this may come late too.
     owe(core, slot, gate, settled.doubt);
@@ -236,7 +254,7 @@ pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc
     let mut gate = slot.gate.clone().lock_owned().await;
     let _permit = slot.line.crowd.leaving.acquire().await;
     if !slot.line.crowd.has(&slot.field) {
-        settle_to(&core, kind, &slot, &mut gate, "").await;
+        settle_to(&core, kind, &slot, &mut gate, [&slot.field, ""]).await;
     }
 }
 
@@ -255,9 +273,10 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let confirmed = settle(&core, hold.kind, &slot, &mut gate).await;
+    let confirmed = settle(&core, hold.kind, &slot, &hold.mark, &mut gate).await;
     if let Some(doubt) = gate.acquire.take() {
-        core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), None, Some(doubt)));
+        let mark = hold.mark.clone();
+        core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), mark, None, Some(doubt)));
     }
     confirmed
 }

@@ -187,7 +187,7 @@ impl Renew for Renewal {
             let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.line.keys.of(table.renew.keys)).collect();
             let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
             let args: Vec<&str> =
-                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.field, lease.as_str()]).collect();
+                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
             // One copy: the watchdog itself tries again.
             let Fate::Answered(answer) = core.wire.copy(table.renew, &keys, &args).await.fate else {
                 return vec![Verdict::Unknown; holds.len()];

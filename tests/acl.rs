@@ -34,6 +34,14 @@ fn fenced() -> Vec<&'static str> {
     words("+get ").into_iter().chain(["+get"]).collect()
 }
 
+/// What a plain lock needs besides, and what it works without: then it is not woken.
+fn plain() -> [Vec<&'static str>; 2] {
+    [
+        words("+set ").into_iter().chain(["+set"]).collect(),
+        words("&lockson:plain:*").into_iter().chain(["&lockson:plain:*"]).collect(),
+    ]
+}
+
 /// What a read/write lock needs besides, and what it works without: then it is not woken, its writers don't go first.
 fn read_write() -> [Vec<&'static str>; 2] {
     let rights = |first| words(&format!("{first} ")).into_iter().chain([first]).collect();
@@ -213,6 +221,48 @@ async fn a_read_write_lock_needs_its_own_rights() {
         grant(&server, &with(&own)).await;
         let outcome = tokio::time::timeout(Duration::from_secs(10), read_and_write(&server.url())).await;
         assert!(!matches!(outcome, Ok(Ok(()))), "it does without {left_out}");
+        server.raw().await.must(&["FLUSHALL"]).await;
+    }
+}
+
+/// Every script of the plain lock: with a waiter here, to be handed it, and one in the other client.
+async fn plain_work(url: &str) -> Outcome {
+    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
+    let (lock, rival) = (one.plain_lock("acl"), other.plain_lock("acl"));
+    let guard = lock.guard().await?;
+    guard.verify().await?;
+    guard.extend(Duration::from_secs(1)).await?;
+    let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
+        .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert!(guard.is_valid(), "it was not renewed");
+    guard.unlock().await?;
+    for waiter in waiters {
+        waiter.await??;
+    }
+    lock.lock().await?;
+    assert!(rival.force_unlock().await?);
+    rival.lock().await?;
+    other.shutdown(Duration::from_secs(5)).await?;
+    assert!(!lock.is_locked().await?);
+    Ok(one.shutdown(Duration::from_secs(5)).await?)
+}
+
+#[tokio::test]
+async fn a_plain_lock_needs_its_own_rights() {
+    let server = Server::start();
+    let (rule, [needed, optional]) = (rule(), plain());
+    for more in [[&needed[..], &optional[..]].concat(), needed.clone()] {
+        grant(&server, &[&rule[..], &more].concat()).await;
+        plain_work(&server.url()).await.unwrap();
+        assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0);
+    }
+    for left_out in &needed {
+        let own = needed.iter().chain(&optional).filter(|right| *right != left_out);
+        grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
+        let locks = settings().connect(&server.url()).await.unwrap();
+        let outcome = async { Outcome::Ok(locks.plain_lock("acl").guard().await?.unlock().await?) }.await;
+        assert!(outcome.is_err(), "it does without {left_out}");
         server.raw().await.must(&["FLUSHALL"]).await;
     }
 }

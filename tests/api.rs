@@ -24,6 +24,7 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Reply>();
     value::<ReentrantLock>();
     value::<Mutex>();
+    value::<lockson::PlainLock>();
     value::<lockson::ReadWriteLock>();
     value::<lockson::ReadLock>();
     value::<lockson::WriteLock>();
@@ -87,6 +88,10 @@ fn every_future_can_be_spawned() {
         shared.read().holders().await.unwrap();
         let fenced = locks.fenced_lock("z").fenced_guard().await.unwrap();
         fenced.run_if_held("", &["{z}"], &["1"]).await.unwrap();
+        let plain = locks.plain_lock("z");
+        plain.guard().await.unwrap().unlock().await.unwrap();
+        plain.remaining_ttl().await.unwrap();
+        plain.force_unlock().await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         for lock in &any {

@@ -23,6 +23,7 @@ fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
         ("fenced_lock", Arc::new(client.fenced_lock("fenced"))),
         ("fair_lock", Arc::new(client.fair_lock("fair"))),
         ("fair_mutex", Arc::new(client.fair_mutex("fair mutex"))),
+        ("plain_lock", Arc::new(client.plain_lock("plain"))),
         ("read_write_lock, read", Arc::new(read_write.read())),
         ("read_write_lock, write", Arc::new(read_write.write())),
     ]

@@ -18,7 +18,7 @@ const NAME: &str = "x";
 /// A short lease runs out in an outage; nothing that is left behind hides behind a long one.
 const LEASES: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(300)];
 const TIMEOUT: Duration = Duration::from_millis(400);
-const KINDS: [&str; 8] = ["lock", "mutex", "spin", "fenced", "fair", "fair_mutex", "write", "read_write"];
+const KINDS: [&str; 9] = ["lock", "mutex", "spin", "fenced", "plain", "fair", "fair_mutex", "write", "read_write"];
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -32,6 +32,7 @@ fn lock_of(kind: &str, locks: &Locks, rng: &mut Rng) -> (Arc<dyn RLock>, bool) {
         "mutex" => Arc::new(locks.mutex(NAME)),
         "spin" => Arc::new(locks.spin_lock(NAME, Backoff::default())),
         "fenced" => Arc::new(locks.fenced_lock(NAME)),
+        "plain" => Arc::new(locks.plain_lock(NAME)),
         "fair" => Arc::new(locks.fair_lock(NAME)),
         "fair_mutex" => Arc::new(locks.fair_mutex(NAME)),
         "read_write" if rng.chance(0.70) => return (Arc::new(both.read()), true),

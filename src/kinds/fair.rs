@@ -4,7 +4,7 @@
 use crate::backend::Script;
 use crate::error::QueryError;
 use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts};
-use crate::kind::{script, Kind, Sealed, Table};
+use crate::kind::{script, Kind, Owned, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::Lock;
 
@@ -50,6 +50,8 @@ impl Sealed for Fair {
 
 impl Kind for Fair {}
 
+impl Owned for Fair {}
+
 /// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is
 /// an error at once.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,8 @@ impl Sealed for NonReentrantFair {
 }
 
 impl Kind for NonReentrantFair {}
+
+impl Owned for NonReentrantFair {}
 
 /// The kinds that have a queue on the server.
 pub trait Queued: Kind {}

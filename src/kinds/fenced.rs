@@ -7,7 +7,7 @@ use crate::acquire::Request;
 use crate::error::{LockError, RunError, UnlockError};
 use crate::guard::Guard;
 use crate::keys::Key::{Lock as Key, Token};
-use crate::kind::{script, Kind, Sealed, Table};
+use crate::kind::{script, Kind, Owned, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::{Acquire, Lock};
 use crate::reply::Reply;
@@ -29,6 +29,8 @@ impl Sealed for Fenced {
 }
 
 impl Kind for Fenced {}
+
+impl Owned for Fenced {}
 
 impl Lock<Fenced> {
     /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the

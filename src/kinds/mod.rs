@@ -2,6 +2,7 @@
 
 pub(crate) mod fair;
 pub(crate) mod fenced;
+pub(crate) mod plain;
 pub(crate) mod read_write;
 pub(crate) mod reentrant;
 pub(crate) mod spin;

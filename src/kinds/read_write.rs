@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::QueryError;
 use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
 use crate::keys::NameError;
-use crate::kind::{read_write_script, Kind, Role, Sealed, Table};
+use crate::kind::{read_write_script, Kind, Owned, Role, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::line::Line;
 use crate::lock::{Holder, Lock};
@@ -51,6 +51,8 @@ impl Sealed for Read {
 
 impl Kind for Read {}
 
+impl Owned for Read {}
+
 /// The kind of [`ReadWriteLock::write`]: shared with nobody but its own owner's read holds.
 #[derive(Debug, Clone, Copy)]
 pub enum Write {}
@@ -60,6 +62,8 @@ impl Sealed for Write {
 }
 
 impl Kind for Write {}
+
+impl Owned for Write {}
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
 ///

@@ -1,7 +1,7 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::keys::Key::{Channel, Lock};
-use crate::kind::{script, Kind, Role, Sealed, Table};
+use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",
@@ -9,6 +9,7 @@ pub(super) static REENTRANT: Table = Table {
     reentrant: true,
     announces: true,
     fenced: false,
+    anonymous: false,
     refresh: None,
     acquire: script!("reentrant/acquire", [Lock]),
     release: script!("reentrant/release", [Lock, Channel]),
@@ -33,6 +34,8 @@ impl Sealed for Reentrant {
 
 impl Kind for Reentrant {}
 
+impl Owned for Reentrant {}
+
 /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
 #[derive(Debug, Clone, Copy)]
 pub enum NonReentrant {}
@@ -42,3 +45,5 @@ impl Sealed for NonReentrant {
 }
 
 impl Kind for NonReentrant {}
+
+impl Owned for NonReentrant {}

@@ -1,7 +1,7 @@
 //! The spin lock (Redisson's `getSpinLock`): the reentrant lock without subscriptions and messages.
 
 use crate::keys::Key::Lock;
-use crate::kind::{script, Kind, Sealed, Table};
+use crate::kind::{script, Kind, Owned, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 
 static SPIN: Table = Table {
@@ -26,3 +26,5 @@ impl Sealed for Spin {
 }
 
 impl Kind for Spin {}
+
+impl Owned for Spin {}

@@ -9,6 +9,7 @@ mod client;
 mod every;
 mod fair;
 mod fenced;
+mod plain;
 mod read_write;
 mod read_write_waits;
 mod reentry;
@@ -19,7 +20,7 @@ mod world;
 use world::{Case, Factory};
 
 /// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 8] = [
+const FACTORIES: [(&str, Factory); 9] = [
     ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
     ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
     ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
@@ -28,6 +29,7 @@ const FACTORIES: [(&str, Factory); 8] = [
     ("write", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).write())),
     ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
     ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
+    ("plain_lock", |locks, name| std::sync::Arc::new(locks.plain_lock(name))),
 ];
 
 macro_rules! cases {
@@ -76,7 +78,7 @@ macro_rules! every {
             a_bad_lease_is_refused,
             a_wait_beyond_the_clock_is_refused,
             a_key_of_another_type_is_refused,
-            a_tampered_count_is_refused,
+            a_tampered_hold_is_refused,
             an_owner_is_read_at_the_first_poll,
             is_held_is_about_this_owner,
             a_key_without_ttl_is_asked_again,
@@ -267,6 +269,36 @@ mod fair_mutex {
     exclusive!(crate::FACTORIES[7].1);
     plain_hash!(crate::FACTORIES[7].1);
     cases!(crate::FACTORIES[7].1, fair: a_fair_mutex_is_not_entered_again);
+}
+
+mod plain_lock {
+    every!(crate::FACTORIES[8].1);
+    exclusive!(crate::FACTORIES[8].1);
+    cases!(crate::FACTORIES[8].1, plain:
+        the_layout_is_the_common_one,
+        every_hold_has_a_token_of_its_own,
+        a_hand_over_is_one_write,
+        what_another_library_took_is_left_alone,
+        a_hold_that_expired_and_went_to_another_is_not_held,
+        an_expired_hold_is_not_handed_over,
+        it_is_renewed_and_keeps_others_out,
+        questions_and_force,
+        it_is_not_entered_again,
+        a_value_that_is_no_text,
+        a_lock_of_another_kind_is_another_type,
+        the_same_owner_of_another_process_is_another,
+        shutdown_gives_it_back,
+        late_copies_write_nothing,
+        copies_of_an_acquire,
+        copies_of_a_release_and_a_settle,
+        copies_of_a_hand_over,
+        a_renewal_renews_only_its_own,
+    );
+    cases!(crate::FACTORIES[8].1, client:
+        an_unlock_of_an_expired_hold_is_heard,
+        shutdown_ends_waits,
+        prefixes_part_names,
+    );
 }
 
 /// A factory that is added to `Locks` without a place in this suite fails here.

@@ -63,7 +63,21 @@ impl Case {
         format!("{}:{owner}{role}", locks.client_id())
     }
 
-    fn is_kind(&self, locks: &Locks, kind: &str) -> bool {
+    /// What the server has: all of it, in words.
+    pub async fn stored(&self, locks: &Locks) -> String {
+        let command = if self.is_kind(locks, "plain") { "GET" } else { "HGETALL" };
+        self.ask(&[command, &self.name]).await
+    }
+
+    /// Makes it held by somebody who left no lease.
+    pub async fn take_without_lease(&self, locks: &Locks) {
+        match self.is_kind(locks, "plain") {
+            true => self.ask(&["SET", &self.name, "somebody's"]).await,
+            false => self.ask(&["HSET", &self.name, "java:1", "1"]).await,
+        };
+    }
+
+    pub fn is_kind(&self, locks: &Locks, kind: &str) -> bool {
         format!("{:?}", self.lock(locks)).contains(&format!("kind: \"{kind}\""))
     }
 

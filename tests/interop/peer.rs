@@ -128,7 +128,7 @@ pub trait Handle: Send + Sync {
 }
 
 #[async_trait]
-impl<K: lockson::Kind> Handle for Lock<K> {
+impl<K: lockson::Owned> Handle for Lock<K> {
     async fn take(&self, request: Request) -> Result<bool, String> {
         lockson::RLock::acquire_with(self, request).await.map_err(|error| error.to_string())
     }

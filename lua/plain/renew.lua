@@ -1,0 +1,16 @@
+-- plain/renew.lua: lengthen the leases of many holds. Creates nothing.
+-- KEYS[i] lock  string  the token of hold i
+-- ARGV[2i + 1] token of hold i  ARGV[2i + 2] lease_ms of hold i
+-- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held.
+-- Redisson: has none.
+local reply = {1, nonce, now}
+for i, lock in ipairs(KEYS) do
+  local token, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
+  local renewed = 0
+  if redis.pcall('GET', lock) == token then
+    renewed = 1
+    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[2 * i + 2]) end
+  end
+  reply[i + 3] = renewed
+end
+return reply
