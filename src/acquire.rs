@@ -14,9 +14,10 @@ use crate::ear::Tally;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::kind::Table;
+use crate::lease::Lease;
 use crate::line::Line;
 use crate::queue::Queuer;
-use crate::session::Core;
+use crate::session::{Core, LeaseRange};
 use crate::wait::{wait, Contest, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
@@ -101,8 +102,8 @@ fn record(span: &Span, outcome: &Result<Option<Ticket>, LockError>) {
 
 async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Result<Option<Ticket>, LockError> {
     let core = want.core;
-    let lease = core.lease(request.lease, request.max_hold)?;
-    let deadline = request.deadline()?;
+    let lease = request.leases(core)?;
+    let deadline = request.deadline().map_err(LockError::Wait)?;
     let wish = Wish {
         core: core.clone(),
         kind: want.kind,
@@ -139,13 +140,23 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
 }
 
 impl Request {
-    fn deadline(&self) -> Result<Option<Instant>, LockError> {
-        self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(LockError::Wait(limit))).transpose()
+    /// When the wait ends; the limit itself if that is beyond the clock.
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, Duration> {
+        self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.once
+    }
+
+    /// The lease asked for, or the watchdog's.
+    pub(crate) fn leases(&self, core: &Core) -> Result<Lease, LeaseRange> {
+        core.lease(self.lease, self.max_hold)
     }
 }
 
-/// Waits by a contest of either kind. `None`: the deadline came first.
-async fn waited<C: Contest>(
+/// Waits by a contest of any kind. `None`: the deadline came first.
+pub(crate) async fn waited<C: Contest>(
     mut contest: C,
     deadline: Option<Instant>,
     tally: impl Fn(&C) -> Tally,

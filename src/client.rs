@@ -10,7 +10,6 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
 use crate::error::Refused;
-use crate::hold::State;
 use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
@@ -19,9 +18,15 @@ use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
+use crate::latch::{Gate, Latch};
+use crate::lease::State;
+use crate::line::Line;
 use crate::lock::Lock;
 use crate::owner::Owner;
+use crate::permit_semaphore::{PermitSemaphore, LEASED};
+use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
+use crate::semaphore::{Semaphore, COUNTED};
 use crate::session::{Core, Session};
 
 static PREFLIGHT: Script =
@@ -118,7 +123,7 @@ impl Locks {
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.core().lines.of(keys.of_read_write(), Line::new));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -135,12 +140,34 @@ impl Locks {
 
     /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.core().registry.line(keys.of_plain()));
+        let line = self.keys(name).map(|keys| self.core().lines.of(keys.of_plain(), Line::new));
         Lock::new(self.session.clone(), name, line)
     }
 
+    /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
+    /// lost: see [`Semaphore`].
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        let make = |keys| Pool::new(keys, &COUNTED);
+        let pool = self.keys(name).map(|keys| self.core().semaphores.of(keys.of_semaphore(), make));
+        Semaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
+    /// which come back when their process dies: see [`PermitSemaphore`].
+    pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
+        let make = |keys| Pool::new(keys, &LEASED);
+        let pool = self.keys(name).map(|keys| self.core().permit_semaphores.of(keys.of_semaphore(), make));
+        PermitSemaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
+    pub fn latch(&self, name: &str) -> Latch {
+        let gate = self.keys(name).map(|keys| self.core().latches.of(keys.of_latch(), Gate::new));
+        Latch::new(self.session.clone(), name, gate)
+    }
+
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.core().registry.line(keys));
+        let line = self.keys(name).map(|keys| self.core().lines.of(keys, Line::new));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -159,9 +186,9 @@ impl Locks {
         let core = self.core();
         let now = core.now();
         let holds = core.watchdog.holds();
-        let left = |hold: &Arc<crate::hold::Hold>| hold.valid_until().since(now);
-        let renewed_ago = |hold: &Arc<crate::hold::Hold>| {
-            hold.renewable(now).map(|lease| (lease - crate::hold::margin(lease)).saturating_sub(left(hold)))
+        let left = |hold: &Arc<crate::lease::Leased>| hold.valid_until().since(now);
+        let renewed_ago = |hold: &Arc<crate::lease::Leased>| {
+            hold.renewable(now).map(|lease| (lease - crate::lease::margin(lease)).saturating_sub(left(hold)))
         };
         Health {
             reachable: !core.wire.is_silent(),

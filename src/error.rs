@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::keys::NameError;
 use crate::owner::Owner;
+use crate::session::LeaseRange;
 
 /// Why the server did not do what it was asked. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,6 +119,12 @@ pub enum LockError {
     /// The client was shut down.
     #[error("the client is shut down")]
     Closed,
+}
+
+impl From<LeaseRange> for LockError {
+    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
+        Self::Lease { lease, min, max }
+    }
 }
 
 impl LockError {
@@ -286,6 +293,83 @@ pub enum RunError {
     /// key of the lock is not a lock.
     #[error(transparent)]
     Query(#[from] QueryError),
+}
+
+impl From<LeaseRange> for HoldError {
+    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
+        Self::Lease { lease, min, max }
+    }
+}
+
+/// What went wrong with a semaphore or a latch. `false` and `None` mean that there are too few permits; an error never
+/// means that.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// The name can't be used. Nothing was sent.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// No permits, or too many at once. Nothing was sent.
+    #[error("{asked} is outside 1 to {max}")]
+    Count {
+        /// What was asked for.
+        asked: u64,
+        /// The most that can be asked for.
+        max: u32,
+    },
+    /// The lease is too short or too long. Nothing was sent.
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    Lease {
+        /// What was asked for.
+        lease: Duration,
+        /// The shortest lease.
+        min: Duration,
+        /// The longest lease, see `Builder::max_lease`.
+        max: Duration,
+    },
+    /// The wait limit ends beyond the clock: leave it out to wait without limit. Nothing was sent.
+    #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
+    Wait(Duration),
+    /// Not all of the permits are held: they expired or were given back. Nothing was changed.
+    #[error("not all of these permits of {name:?} are held: they expired, or were given back")]
+    NotHeld {
+        /// The semaphore.
+        name: String,
+    },
+    /// The key is something else. Nothing was written.
+    #[error("key {name:?} is no semaphore or latch: {detail}")]
+    WrongType {
+        /// The key.
+        name: String,
+        /// What it is, mostly in the server's words.
+        detail: String,
+    },
+    /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again, so it may
+    /// be asked for once more; but a release by a guard or by ids is not, and may have been done.
+    #[error("no answer from the server for {name:?}: {detail}")]
+    Unreachable {
+        /// The semaphore or latch.
+        name: String,
+        /// What was seen last.
+        detail: String,
+    },
+    /// The server refused. Nothing was written.
+    #[error("{name:?}: {why}")]
+    Refused {
+        /// The semaphore or latch.
+        name: String,
+        /// Why.
+        why: Refused,
+    },
+    /// The client was shut down.
+    #[error("the client is shut down")]
+    Closed,
+}
+
+impl From<LeaseRange> for SyncError {
+    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
+        Self::Lease { lease, min, max }
+    }
 }
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.

@@ -1,8 +1,7 @@
 //! What the holder of a lock holds.
 
 use std::fmt;
-use std::future::{poll_fn, Future};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,8 +10,9 @@ use futures::future::{ready, FutureExt};
 
 use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
-use crate::hold::{Hold, Lease, Share, Slot, State};
+use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
+use crate::lease::{Lease, State};
 use crate::owner::Owner;
 use crate::release::release;
 use crate::script::{Answer, Status};
@@ -37,12 +37,12 @@ impl Ticket {
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(mark, kind, core.renewal(kind), answer.sent, lease);
+        let hold = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease);
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
         }
-        core.watchdog.watch(&hold, answer.sent);
+        core.watchdog.watch(&hold.leased, answer.sent);
         let watched = matches!(lease, Lease::Watched { .. });
         Self { core: core.clone(), slot: slot.clone(), hold, watched, armed: true }
     }
@@ -161,20 +161,7 @@ impl Guard {
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        let (hold, clock) = (self.ticket.hold.clone(), self.ticket.core.wire.clock);
-        async move {
-            loop {
-                let mut changed = pin!(hold.changed.notified());
-                changed.as_mut().enable();
-                if let Some(why) = hold.lost(clock.now()) {
-                    return Lost { why };
-                }
-                tokio::select! {
-                    () = changed => {}
-                    () = clock.sleep_until(hold.valid_until()) => {}
-                }
-            }
-        }
+        self.ticket.hold.leased.clone().until_lost(self.ticket.core.wire.clock)
     }
 
     /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
@@ -186,23 +173,7 @@ impl Guard {
     /// # Cancel safety
     /// As the work's. The lock stays held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        let (hold, clock) = (&self.ticket.hold, self.ticket.core.wire.clock);
-        let mut lost = pin!(self.lost());
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(lost));
-            }
-            if let Some(why) = hold.lost(clock.now()) {
-                return Poll::Ready(Err(Lost { why }));
-            }
-            let output = std::task::ready!(work.as_mut().poll(context));
-            match hold.lost(clock.now()) {
-                None => Poll::Ready(Ok(output)),
-                Some(why) => Poll::Ready(Err(Lost { why })),
-            }
-        })
-        .await
+        self.ticket.hold.leased.run(self.ticket.core.wire.clock, work).await
     }
 
     /// Asks the server whether the hold is still there. One script, which writes nothing.
@@ -226,11 +197,7 @@ impl Guard {
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
-        let core = &self.ticket.core;
-        let (min, max) = (crate::config::SHORTEST_LEASE, core.settings.max_lease);
-        if lease < min || lease > max {
-            return Err(HoldError::Lease { lease, min, max });
-        }
+        let lease = self.ticket.core.check_lease(lease)?;
         self.extend_by(Some(lease)).await
     }
 
@@ -246,11 +213,11 @@ impl Guard {
         }
         let ms = lease.map_or(0, millis).to_string();
         let name = slot.line.keys.name.to_string();
-        let (to, of, script) = (core.clone(), hold.clone(), hold.kind.extend);
+        let (to, of, mark, script) = (core.clone(), slot.clone(), hold.mark.clone(), hold.kind.extend);
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
             let patience = to.patience().unless(abandoned);
-            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&of.mark, &ms], &patience).await;
+            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&mark, &ms], &patience).await;
             (settled, gate)
         });
         let (settled, _gate) = work.await;
@@ -258,7 +225,7 @@ impl Guard {
         match (&answer.status, lease) {
             (Status::Done, Some(lease)) => {
                 hold.set_lease(answer.sent, lease, core.now());
-                core.watchdog.watch(hold, answer.sent);
+                core.watchdog.watch(&hold.leased, answer.sent);
             }
             (Status::Done, None) => {}
             _ => self.ticket.refused(),

@@ -50,6 +50,10 @@ pub(crate) enum Key {
     Seen,
     /// What is known of the queue's head.
     Front,
+    /// When each permit expires.
+    Expiries,
+    /// How a latch that is gone ended.
+    Ended,
 }
 
 /// The names of a queue on the server: few locks have one.
@@ -75,6 +79,10 @@ pub(crate) struct Keys {
     /// The writers that readers let go first, and what lets readers pass them.
     pub(crate) writers: Arc<str>,
     pub(crate) turn: Arc<str>,
+    /// When each permit of an expirable semaphore expires.
+    expiries: Arc<str>,
+    /// How the last latch of this name ended.
+    ended: Arc<str>,
     queue: OnceLock<QueueKeys>,
 }
 
@@ -104,7 +112,17 @@ impl Keys {
         let token = tagged("redisson_lock_token", &lock);
         let none: Arc<str> = Arc::default();
         let (lock, channel, token) = (lock.into(), channel.into(), token.into());
-        Ok(Self { name: name.into(), lock, channel, token, writers: none.clone(), turn: none, queue: OnceLock::new() })
+        Ok(Self {
+            name: name.into(),
+            lock,
+            channel,
+            token,
+            writers: none.clone(),
+            turn: none.clone(),
+            expiries: none.clone(),
+            ended: none,
+            queue: OnceLock::new(),
+        })
     }
 
     /// Those of the read/write lock of this name.
@@ -120,6 +138,30 @@ impl Keys {
     /// Those of the plain lock of this name.
     pub(crate) fn of_plain(self) -> Self {
         Self { channel: tagged("lockson:plain", &self.lock).into(), ..self }
+    }
+
+    /// Those of the semaphore of this name, expirable or not.
+    pub(crate) fn of_semaphore(self) -> Self {
+        let expiries = if self.lock.contains('{') {
+            format!("{}:timeout", self.lock)
+        } else {
+            format!("{{{}}}:timeout", self.lock)
+        };
+        Self { channel: tagged("redisson_sc", &self.lock).into(), expiries: expiries.into(), ..self }
+    }
+
+    /// Those of the latch of this name. Redisson puts braces round every name here, one with a tag too.
+    pub(crate) fn of_latch(self) -> Self {
+        Self {
+            channel: format!("redisson_countdownlatch__channel__{{{}}}", self.lock).into(),
+            ended: tagged("lockson:latch_ended", &self.lock).into(),
+            ..self
+        }
+    }
+
+    /// The key of a receipt: what the last call of a lane did. Rule 22 of docs/PROTOCOL.md.
+    pub(crate) fn receipt(&self, client_id: &str, lane: &str) -> String {
+        format!("{}:{client_id}:{lane}", tagged("lockson:receipt", &self.lock))
     }
 
     fn queue(&self) -> &QueueKeys {
@@ -143,6 +185,8 @@ impl Keys {
             Key::Timeouts => &*self.queue().timeouts,
             Key::Seen => &*self.queue().seen,
             Key::Front => &*self.queue().front,
+            Key::Expiries => &*self.expiries,
+            Key::Ended => &*self.ended,
         };
         keys.iter().map(name).collect()
     }
@@ -207,6 +251,20 @@ mod tests {
     fn a_plain_lock_has_its_own_channel() {
         let plain = keys("x").unwrap().of_plain();
         assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["x", "lockson:plain:{x}"]);
+    }
+
+    #[test]
+    fn semaphores_and_latches_have_their_own() {
+        let of = |name: &str| {
+            let names = |keys: Keys, of: &[Key]| keys.of(of).into_iter().map(str::to_owned).collect::<Vec<_>>();
+            let semaphore = names(keys(name).unwrap().of_semaphore(), &[Key::Lock, Key::Channel, Key::Expiries]);
+            [semaphore, names(keys(name).unwrap().of_latch(), &[Key::Channel, Key::Ended])].concat()
+        };
+        let plain = ["x", "redisson_sc:{x}", "{x}:timeout", "redisson_countdownlatch__channel__{x}"];
+        assert_eq!(of("x"), [&plain[..], &["lockson:latch_ended:{x}"]].concat());
+        let tagged = ["{eu}:x", "redisson_sc:{eu}:x", "{eu}:x:timeout", "redisson_countdownlatch__channel__{{eu}:x}"];
+        assert_eq!(of("{eu}:x"), [&tagged[..], &["lockson:latch_ended:{eu}:x"]].concat());
+        assert_eq!(keys("x").unwrap().receipt("id", "7"), "lockson:receipt:{x}:id:7");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use crate::backend::Script;
 
 /// A script of `lua/`, with its KEYS. What several share stands before it.
 macro_rules! script {
-    ($file:literal $(after $shared:literal)?, [$($key:ident),*]) => {{
+    ($file:literal $(after $shared:literal)*, [$($key:ident),*]) => {{
         static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
             $file,
             concat!(
-                include_str!("../../lua/begin.lua"),
-                $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
-                include_str!(concat!("../../lua/", $file, ".lua"))
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/begin.lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $shared, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
             ),
             &[$($key),*],
         );

@@ -11,9 +11,10 @@ use tokio::sync::Notify;
 use crate::clock::Moment;
 use crate::crowd::Crowd;
 use crate::guard::Ticket;
-use crate::hold::{Lease, Slot};
+use crate::hold::Slot;
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
+use crate::lease::Lease;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -365,38 +366,42 @@ impl State {
     }
 }
 
-#[derive(Default)]
-struct Lines {
-    by_channel: HashMap<Arc<str>, Weak<Line>>,
+/// What handles of one name share, by channel: it lives as long as anybody has it.
+pub(crate) struct Registry<T> {
+    known: Mutex<Known<T>>,
+}
+
+struct Known<T> {
+    by_channel: HashMap<Arc<str>, Weak<T>>,
     purge_at: usize,
 }
 
-/// Lines by channel: the read/write lock of a name is another than its exclusive ones.
-#[derive(Default)]
-pub(crate) struct Registry {
-    lines: Mutex<Lines>,
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self { known: Mutex::new(Known { by_channel: HashMap::new(), purge_at: 0 }) }
+    }
 }
 
-impl Registry {
-    /// The line for these keys: one a channel, however many handles there are.
-    pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
-        let mut guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let Lines { by_channel, purge_at } = &mut *guard;
-        if let Some(line) = by_channel.get(&keys.channel).and_then(Weak::upgrade) {
-            return line;
+impl<T> Registry<T> {
+    /// The one for these keys: one a channel, however many handles there are.
+    pub(crate) fn of(&self, keys: Keys, make: impl FnOnce(Keys) -> T) -> Arc<T> {
+        let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { by_channel, purge_at } = &mut *guard;
+        if let Some(found) = by_channel.get(&keys.channel).and_then(Weak::upgrade) {
+            return found;
         }
         if by_channel.len() >= *purge_at {
-            by_channel.retain(|_, line| line.strong_count() > 0);
+            by_channel.retain(|_, found| found.strong_count() > 0);
             *purge_at = (by_channel.len() * 2).max(64);
         }
         let key = keys.channel.clone();
-        let line = Arc::new(Line::new(keys));
-        by_channel.insert(key, Arc::downgrade(&line));
-        line
+        let made = Arc::new(make(keys));
+        by_channel.insert(key, Arc::downgrade(&made));
+        made
     }
 
-    pub(crate) fn lines(&self) -> Vec<Arc<Line>> {
-        let guard = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         guard.by_channel.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -76,11 +76,12 @@ pub(crate) struct Patience {
     outage: Duration,
     abandoned: Option<Arc<AtomicBool>>,
     once: bool,
+    end: Option<Moment>,
 }
 
 impl Patience {
     pub(crate) fn new(started: Moment, outage: Duration) -> Self {
-        Self { started, outage, abandoned: None, once: false }
+        Self { started, outage, abandoned: None, once: false, end: None }
     }
 
     /// Ends as soon as the flag is set: the caller went away.
@@ -95,8 +96,16 @@ impl Patience {
         self
     }
 
+    /// Ends at this moment, whoever else is answered.
+    pub(crate) fn until(mut self, end: Moment) -> Self {
+        self.end = Some(end);
+        self
+    }
+
     fn is_over(&self, now: Moment, silent_since: Option<Moment>) -> bool {
-        if self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire)) {
+        if self.end.is_some_and(|end| now >= end)
+            || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
+        {
             return true;
         }
         let outage_began = silent_since.map_or(self.started, |since| since.max(self.started));

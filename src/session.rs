@@ -1,23 +1,31 @@
 //! What the handles of one client share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{join_all, BoxFuture, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::backend::{Backend, Signal};
+use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
-use crate::error::{LockError, LostBy};
-use crate::hold::{Hold, Lease};
+use crate::error::LostBy;
 use crate::janitor::Janitor;
-use crate::kind::Table;
-use crate::line::Registry;
+use crate::latch::Gate;
+use crate::lease::{Lease, Leased};
+use crate::line::{Line, Registry};
 use crate::notify::Channels;
+use crate::permits::Pool;
 use crate::script::{Fate, Patience, Wire};
 use crate::watchdog::{Renew, Verdict, Watchdog};
+
+/// A lease that is too short or too long.
+pub(crate) struct LeaseRange {
+    pub(crate) lease: Duration,
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
 
 /// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
 pub(crate) struct Core {
@@ -26,10 +34,15 @@ pub(crate) struct Core {
     pub(crate) client_id: String,
     pub(crate) wire: Wire,
     pub(crate) channels: Arc<Channels>,
-    pub(crate) registry: Registry,
+    /// The read/write lock of a name is another than its exclusive ones, by its channel.
+    pub(crate) lines: Registry<Line>,
+    pub(crate) semaphores: Registry<Pool>,
+    pub(crate) permit_semaphores: Registry<Pool>,
+    pub(crate) latches: Registry<Gate>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
+    numbers: AtomicU64,
     renewals: Mutex<Vec<(usize, Arc<dyn Renew>)>>,
 }
 
@@ -59,10 +72,14 @@ impl Session {
             settings,
             client_id,
             channels,
-            registry: Registry::default(),
+            lines: Registry::default(),
+            semaphores: Registry::default(),
+            permit_semaphores: Registry::default(),
+            latches: Registry::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
             renewals: Mutex::default(),
         });
         tokio::spawn(pump.run());
@@ -92,17 +109,29 @@ impl Core {
         self.closing.load(Ordering::Acquire)
     }
 
+    /// A number that this client has not used before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// A call is sent again until the outage limit.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.now(), self.settings.outage_limit)
     }
 
-    /// The lease of a request: its own, or the watchdog's.
-    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LockError> {
+    /// A lease that somebody asks for.
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
         let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);
+        if lease < min || lease > max {
+            return Err(LeaseRange { lease, min, max });
+        }
+        Ok(lease)
+    }
+
+    /// The lease of a request: its own, or the watchdog's.
+    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LeaseRange> {
         match own {
-            Some(lease) if lease < min || lease > max => Err(LockError::Lease { lease, min, max }),
-            Some(lease) => Ok(Lease::Fixed(lease)),
+            Some(lease) => self.check_lease(lease).map(Lease::Fixed),
             None => {
                 let lease = self.settings.watchdog_lease;
                 Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
@@ -110,14 +139,14 @@ impl Core {
         }
     }
 
-    /// What renews the holds of a kind: one object a kind, so that they share batches.
-    pub(crate) fn renewal(self: &Arc<Self>, table: &'static Table) -> Arc<dyn Renew> {
-        let lane = std::ptr::from_ref(table.renew).addr();
+    /// What renews by a script: one object a script, so that what it renews shares batches.
+    pub(crate) fn renewal(self: &Arc<Self>, script: &'static Script) -> Arc<dyn Renew> {
+        let lane = std::ptr::from_ref(script).addr();
         let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, renewal)) = renewals.iter().find(|(other, _)| *other == lane) {
             return renewal.clone();
         }
-        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), table, lane });
+        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), script, lane });
         renewals.push((lane, renewal.clone()));
         renewal
     }
@@ -127,7 +156,7 @@ impl Core {
         self.closing.store(true, Ordering::Release);
         let mut slots = Vec::new();
         let mut waiters = Vec::new();
-        for line in self.registry.lines() {
+        for line in self.lines.all() {
             waiters.extend(line.crowd.close());
             line.close();
             slots.extend(line.slots());
@@ -147,7 +176,18 @@ impl Core {
         let leaves = waiters.iter().map(|waiter| {
             tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
         });
-        tokio::join!(join_all(releases), join_all(leaves));
+        for latch in self.latches.all() {
+            latch.close();
+        }
+        let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all()).map(|pool| {
+            let left = &left;
+            async move {
+                if !tokio::time::timeout(limit, pool.shutdown(self)).await.unwrap_or(false) {
+                    left.lock().unwrap_or_else(PoisonError::into_inner).push(pool.ledger.name());
+                }
+            }
+        });
+        tokio::join!(join_all(releases), join_all(leaves), join_all(pools));
         self.janitor.close();
         left.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +196,7 @@ impl Core {
     async fn end(&self) {
         self.watchdog.close();
         self.channels.close().await;
-        for line in self.registry.lines() {
+        for line in self.lines.all() {
             line.close();
             for slot in line.slots() {
                 if let Some(hold) = slot.hold() {
@@ -169,10 +209,10 @@ impl Core {
     }
 }
 
-/// Renews batches of one kind's holds with its script.
+/// Renews batches of leases with one script.
 struct Renewal {
     core: Arc<Core>,
-    table: &'static Table,
+    script: &'static Script,
     lane: usize,
 }
 
@@ -181,15 +221,15 @@ impl Renew for Renewal {
         self.lane
     }
 
-    fn renew(&self, holds: Vec<(Arc<Hold>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
-        let (core, table) = (self.core.clone(), self.table);
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+        let (core, script) = (self.core.clone(), self.script);
         async move {
-            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.line.keys.of(table.renew.keys)).collect();
+            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
             let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
             let args: Vec<&str> =
                 holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
             // One copy: the watchdog itself tries again.
-            let Fate::Answered(answer) = core.wire.copy(table.renew, &keys, &args).await.fate else {
+            let Fate::Answered(answer) = core.wire.copy(script, &keys, &args).await.fate else {
                 return vec![Verdict::Unknown; holds.len()];
             };
             (0..holds.len())

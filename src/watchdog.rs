@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
 use crate::error::LostBy;
-use crate::hold::{Hold, State};
+use crate::lease::{Leased, State};
 
 /// Holds in one batch.
 const BATCH: usize = 100;
@@ -38,20 +38,20 @@ pub(crate) trait Renew: Send + Sync + 'static {
     fn lane(&self) -> usize;
 
     /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
-    fn renew(&self, holds: Vec<(Arc<Hold>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
 }
 
 /// The queue of holds by the moment when each wants attention.
 pub(crate) struct Watchdog {
     clock: Clock,
-    queue: Mutex<BTreeMap<(Moment, u64), Arc<Hold>>>,
+    queue: Mutex<BTreeMap<(Moment, u64), Arc<Leased>>>,
     /// When the loop looks next; later entries need not wake it.
     alarm: AtomicU64,
     bell: Notify,
     closed: AtomicBool,
 }
 
-type Batch = Vec<(Arc<Hold>, Duration)>;
+type Batch = Vec<(Arc<Leased>, Duration)>;
 
 impl Watchdog {
     pub(crate) fn new(clock: Clock) -> Self {
@@ -64,12 +64,12 @@ impl Watchdog {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, BTreeMap<(Moment, u64), Arc<Hold>>> {
+    fn queue(&self) -> MutexGuard<'_, BTreeMap<(Moment, u64), Arc<Leased>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
-    pub(crate) fn watch(&self, hold: &Arc<Hold>, sent: Moment) {
+    pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let due = match hold.renewable(sent) {
             Some(lease) => sent.after(lease / 3).min(hold.valid_until()),
             None => hold.valid_until(),
@@ -77,7 +77,7 @@ impl Watchdog {
         self.put(hold, due);
     }
 
-    fn put(&self, hold: &Arc<Hold>, due: Moment) {
+    fn put(&self, hold: &Arc<Leased>, due: Moment) {
         let mut queue = self.queue();
         if let Some(old) = hold.reschedule(Some(due)) {
             queue.remove(&(old, hold.id));
@@ -90,7 +90,7 @@ impl Watchdog {
     }
 
     /// Stops looking after it: before its release is sent.
-    pub(crate) fn forget(&self, hold: &Hold) {
+    pub(crate) fn forget(&self, hold: &Leased) {
         let mut queue = self.queue();
         if let Some(due) = hold.reschedule(None) {
             queue.remove(&(due, hold.id));
@@ -98,7 +98,7 @@ impl Watchdog {
     }
 
     /// Every hold that is looked after.
-    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+    pub(crate) fn holds(&self) -> Vec<Arc<Leased>> {
         self.queue().values().cloned().collect()
     }
 
@@ -144,7 +144,7 @@ impl Watchdog {
         lanes.into_values().flat_map(|lane| lane.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>()).collect()
     }
 
-    fn due_holds(&self, now: Moment) -> Vec<Arc<Hold>> {
+    fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
         let queue = self.queue();
         queue
             .iter()
@@ -157,11 +157,11 @@ impl Watchdog {
     }
 
     /// What a due hold needs: the lease to renew it by, or nothing more.
-    fn attend(&self, hold: &Arc<Hold>, now: Moment) -> Option<Duration> {
+    fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
         if let Some(why) = hold.lost(now) {
             self.forget(hold);
             report_lost(hold, why);
-            hold.line.ended(hold.id);
+            hold.of.ended(hold.id);
             return None;
         }
         self.report_long_bare_hold(hold, now);
@@ -171,12 +171,12 @@ impl Watchdog {
         lease
     }
 
-    fn report_long_bare_hold(&self, hold: &Hold, now: Moment) {
+    fn report_long_bare_hold(&self, hold: &Leased, now: Moment) {
         if hold.is_bare() && now.since(hold.since) >= LONG_BARE_HOLD && !hold.reported.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: "lockson",
-                name = &*hold.line.keys.name,
-                owner = &*hold.field,
+                name = hold.of.name(),
+                owner = hold.of.holder(),
                 "held for ten minutes without a guard: has the task that locked it ended? (see max_hold)"
             );
         }
@@ -202,7 +202,7 @@ impl Watchdog {
                     if hold.end(LostBy::Server) {
                         report_lost(hold, LostBy::Server);
                     }
-                    hold.line.ended(hold.id);
+                    hold.of.ended(hold.id);
                 }
                 Verdict::Unknown => {
                     failed += 1;
@@ -215,13 +215,13 @@ impl Watchdog {
         }
     }
 
-    fn doubt(&self, hold: &Arc<Hold>, lease: Duration, now: Moment) {
+    fn doubt(&self, hold: &Arc<Leased>, lease: Duration, now: Moment) {
         if hold.doubted() && hold.state(now) == State::Uncertain {
             let left = hold.valid_until().since(now);
             tracing::warn!(
                 target: "lockson",
-                name = &*hold.line.keys.name,
-                owner = &*hold.field,
+                name = hold.of.name(),
+                owner = hold.of.holder(),
                 ?left,
                 "uncertain: a renewal failed, the hold is lost if none succeeds in time"
             );
@@ -231,12 +231,12 @@ impl Watchdog {
     }
 }
 
-pub(crate) fn report_lost(hold: &Hold, why: LostBy) {
+pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
     hold.changed.notify_waiters();
     tracing::warn!(
         target: "lockson",
-        name = &*hold.line.keys.name,
-        owner = &*hold.field,
+        name = hold.of.name(),
+        owner = hold.of.holder(),
         %why,
         "lost: somebody else may have this lock now"
     );

@@ -35,6 +35,15 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Holder>();
     value::<Health>();
     value::<State>();
+    value::<lockson::Semaphore>();
+    value::<lockson::SemaphoreGuard>();
+    value::<lockson::Take<'static>>();
+    value::<lockson::PermitSemaphore>();
+    value::<lockson::PermitGuard>();
+    value::<lockson::PermitId>();
+    value::<lockson::TakeLeased<'static>>();
+    value::<lockson::Latch>();
+    value::<lockson::Waited>();
     #[cfg(feature = "embedded")]
     value::<lockson::EmbeddedServer>();
 }
@@ -47,6 +56,8 @@ fn plain_values_compare() {
     plain::<Health>();
     plain::<State>();
     plain::<LostBy>();
+    plain::<lockson::PermitId>();
+    plain::<lockson::Waited>();
     fn parses<T: FromStr<Err = InvalidOwner>>() {}
     parses::<Owner>();
 }
@@ -64,6 +75,8 @@ fn errors_are_errors() {
     error::<Refused>();
     error::<Leftover>();
     error::<InvalidOwner>();
+    error::<lockson::SyncError>();
+    error::<lockson::InvalidPermitId>();
 }
 
 #[test]
@@ -92,6 +105,19 @@ fn every_future_can_be_spawned() {
         plain.guard().await.unwrap().unlock().await.unwrap();
         plain.remaining_ttl().await.unwrap();
         plain.force_unlock().await.unwrap();
+        let semaphore = locks.semaphore("s");
+        semaphore.acquire(1).wait(std::time::Duration::ZERO).await.unwrap();
+        semaphore.guard(1).await.unwrap().release().await.unwrap();
+        semaphore.drain_permits().await.unwrap();
+        let permits = locks.permit_semaphore("p");
+        let guard = permits.acquire(1).guard().await.unwrap().unwrap();
+        guard.run(async {}).await.unwrap();
+        guard.extend(std::time::Duration::ZERO).await.unwrap();
+        permits.release(&guard.ids()).await.unwrap();
+        guard.release().await.unwrap();
+        let latch = locks.latch("l");
+        latch.count_down().await.unwrap();
+        latch.wait().await.unwrap();
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         for lock in &any {

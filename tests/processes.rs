@@ -3,21 +3,15 @@
 
 mod support;
 
-use std::future::Future;
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::pin::Pin;
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{mpsc, Arc};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lockson::{Builder, Locks, LostBy, UnlockError};
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::Signal;
+use support::process::{self, epoch, Process, Test};
 use support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
-
-type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 macro_rules! tests {
     ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
@@ -33,94 +27,17 @@ const TESTS: [(&str, Test); 7] = tests!(
     a_lone_task_is_served,
 );
 
-/// Runs what fits the filter, as the test harness does; or plays a part in one of the tests.
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, part, rest @ ..] = &args[..] {
-        if flag == "--part" {
-            return play(part, rest);
-        }
-    }
-    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    let (mut passed, mut failed) = (0, Vec::new());
-    let begin = Instant::now();
-    for (name, test) in TESTS {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
-            continue;
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test())));
-        runtime.shutdown_timeout(ms(1000));
-        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
-        match outcome {
-            Ok(()) => passed += 1,
-            Err(_) => failed.push(name),
-        }
-    }
-    let result = if failed.is_empty() { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {} failed; {:.2?}", failed.len(), begin.elapsed());
-    if !failed.is_empty() {
-        println!("failures: {failed:?}");
-        std::process::exit(1);
-    }
+    process::main(&TESTS, play);
 }
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Milliseconds of the clock that all processes share.
-fn epoch() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64
-}
-
 /// The shortest watchdog lease.
 fn short() -> Builder {
     Locks::builder().watchdog_lease(ms(1000)).command_timeout(ms(300))
-}
-
-/// This program as another process; killed when it is dropped.
-struct Process {
-    child: Child,
-    stdin: ChildStdin,
-    lines: mpsc::Receiver<String>,
-}
-
-impl Process {
-    fn start(part: &str, args: &[&str]) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--part", part]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Self { child, stdin, lines }
-    }
-
-    /// The next line that it prints.
-    fn line(&self) -> String {
-        self.lines.recv_timeout(ms(60_000)).expect("a line of another process")
-    }
-
-    #[track_caller]
-    fn expect(&self, line: &str) {
-        assert_eq!(self.line(), line);
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// What the other processes do. They end with their task, or when nobody holds their stdin any more.
@@ -414,7 +331,7 @@ async fn four_processes_share_fairly() {
     processes.iter().for_each(|process| process.expect("ready"));
     let from = epoch() + 500;
     let to = from + soak(30_000) as u64;
-    processes.iter_mut().for_each(|process| writeln!(process.stdin, "{from} {to}").unwrap());
+    processes.iter_mut().for_each(|process| process.tell(&format!("{from} {to}")));
     let (mut all, mut counted) = (0, Vec::new());
     for process in &processes {
         let line = process.line();
@@ -439,7 +356,7 @@ async fn a_lone_task_is_served() {
     let mut process = Process::start("crowd", &[&server.port().to_string(), &name, "64", "incr"]);
     process.expect("ready");
     // It goes on until it is killed.
-    writeln!(process.stdin, "0 {}", u64::MAX).unwrap();
+    process.tell(&format!("0 {}", u64::MAX));
     let counter = format!("{name}-counter");
     let mut raw = server.raw().await;
     eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;

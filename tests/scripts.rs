@@ -83,8 +83,8 @@ fn without_comment(line: &str) -> &str {
     line.split_once("--").map_or(line, |(code, _)| code)
 }
 
-/// What is no script, but stands before each, or before those of a kind.
-const PRELUDES: [&str; 2] = ["begin.lua", "read_write.lua"];
+/// Functions that stand before those scripts that use them.
+const FUNCTIONS: [&str; 3] = ["read_write.lua", "once.lua", "ids.lua"];
 
 /// Every script.
 fn scripts() -> Vec<Script> {
@@ -101,7 +101,7 @@ fn scripts() -> Vec<Script> {
     }
     files.sort();
     assert!(files.iter().all(|path| path.extension().is_some_and(|end| end == "lua")), "{files:?}");
-    let is_script = |path: &&PathBuf| PRELUDES.iter().all(|prelude| !path.ends_with(prelude));
+    let is_script = |path: &&PathBuf| ["begin.lua"].iter().chain(&FUNCTIONS).all(|other| !path.ends_with(other));
     let scripts: Vec<_> = files.iter().filter(is_script).map(|path| Script::read(path)).collect();
     assert!(scripts.len() >= 9, "where are the scripts?");
     scripts
@@ -184,12 +184,16 @@ fn what_derives_keys_says_so() {
 
 #[test]
 fn functions_before_scripts_take_no_keys_and_answer_nothing() {
-    let functions = Script::read(&root().join("read_write.lua"));
-    for table in ["KEYS", "ARGV"] {
-        assert_eq!(indices(&functions.body, table), BTreeSet::new());
+    for file in FUNCTIONS {
+        let functions = Script::read(&root().join(file));
+        for table in ["KEYS", "ARGV"] {
+            assert_eq!(indices(&functions.body, table), BTreeSet::new(), "{file}");
+        }
+        assert_eq!(statuses(&functions.body), BTreeSet::new(), "{file}");
+        let derives = usize::from(file == "read_write.lua");
+        let places = functions.body.matches("rwlock_timeout").count();
+        assert_eq!(places, derives, "{file}: the name of a derived key stands in one place");
     }
-    assert_eq!(statuses(&functions.body), BTreeSet::new());
-    assert_eq!(functions.body.matches("rwlock_timeout").count(), 1, "the name of a derived key stands in one place");
 }
 
 #[test]

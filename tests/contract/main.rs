@@ -9,10 +9,13 @@ mod client;
 mod every;
 mod fair;
 mod fenced;
+mod latch;
+mod permit_semaphore;
 mod plain;
 mod read_write;
 mod read_write_waits;
 mod reentry;
+mod semaphore;
 mod spin;
 mod verbs;
 mod world;
@@ -31,6 +34,9 @@ const FACTORIES: [(&str, Factory); 9] = [
     ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
     ("plain_lock", |locks, name| std::sync::Arc::new(locks.plain_lock(name))),
 ];
+
+/// What `Locks` makes besides.
+const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
 
 macro_rules! cases {
     ($factory:expr, $module:ident: $($case:ident),* $(,)?) => {
@@ -301,6 +307,48 @@ mod plain_lock {
     );
 }
 
+/// What is no lock: the factory of the case is not used.
+mod synchronizers {
+    cases!(crate::FACTORIES[0].1, semaphore:
+        permits_are_counted,
+        handles_come_and_go,
+        a_guard_gives_back_when_dropped,
+        a_release_serves_as_many_as_fit,
+        a_large_request_is_not_starved,
+        a_wait_limit_ends_as_busy,
+        a_dropped_wait_leaves_nothing,
+        shutdown_gives_back_and_ends_waits,
+        bad_input_is_refused,
+        copies_of_a_call_do_it_once,
+        receipts_are_few_and_end,
+    );
+    cases!(crate::FACTORIES[0].1, permit_semaphore:
+        permits_have_ids,
+        the_layout_of_permits_is_redissons,
+        javas_permits_are_known,
+        a_guard_is_renewed_and_gives_back,
+        expired_permits_return,
+        leases_are_set_exactly,
+        losing_permits_is_told,
+        max_hold_ends_the_renewal_of_permits,
+        takers_of_permits_stand_in_line,
+        a_dropped_wait_for_permits_leaves_nothing,
+        shutdown_gives_permits_back,
+        bad_input_about_permits_is_refused,
+        copies_about_permits_do_it_once,
+    );
+    cases!(crate::FACTORIES[0].1, latch:
+        a_latch_counts_down,
+        all_waiters_are_let_go,
+        deletion_ends_waits,
+        a_latch_that_vanishes_is_open,
+        a_dropped_waiter_passes_on_its_part,
+        shutdown_ends_latch_waits,
+        bad_input_for_a_latch_is_refused,
+        copies_count_once,
+    );
+}
+
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]
 fn every_factory_is_in_the_list() {
@@ -313,8 +361,15 @@ fn every_factory_is_in_the_list() {
         .filter_map(|line| line.split('(').next())
         .flat_map(sides)
         .collect();
+    let (synchronizers, made): (Vec<&str>, Vec<&str>) = made.into_iter().partition(|name| SYNCHRONIZERS.contains(name));
     let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(made, listed);
+    assert_eq!((&synchronizers[..], made), (&SYNCHRONIZERS[..], listed));
+    for name in SYNCHRONIZERS {
+        assert!(
+            include_str!("main.rs").contains(&format!("cases!(crate::FACTORIES[0].1, {name}:\n")),
+            "{name} is not run"
+        );
+    }
     for (name, _) in FACTORIES {
         assert!(include_str!("main.rs").contains(&format!("\nmod {name} {{\n    every!")), "{name} is not run");
     }

@@ -1,9 +1,11 @@
 //! Where a case runs: a real server or the embedded one, seen through the same few questions.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockson::{Builder, EmbeddedServer, Locks, RLock};
+use tokio::task::JoinHandle;
 
 use crate::support::{self, Raw, Reply, Server};
 
@@ -139,6 +141,16 @@ impl Case {
         let (secs, micros) = reply.split_once(' ').unwrap();
         secs.parse::<i64>().unwrap() * 1000 + micros.parse::<i64>().unwrap() / 1000
     }
+}
+
+/// Spawns a future that has begun: it stands in its line, and its first call is on its way.
+pub async fn begun<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let mut future = Box::pin(future);
+    assert!(futures::poll!(&mut future).is_pending());
+    tokio::spawn(future)
 }
 
 fn real_text(reply: &Reply) -> String {

@@ -8,6 +8,8 @@ pub mod fault;
 mod hub;
 mod link;
 pub mod logs;
+pub mod permits;
+pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod reply;

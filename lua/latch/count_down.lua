@@ -1,0 +1,29 @@
+-- latch/count_down.lua: one less to wait for; the last one opens the latch.
+-- KEYS[1] latch  string  the count
+-- KEYS[2] channel
+-- KEYS[3] ended  string  when and how the last latch of this name ended
+-- KEYS[4] receipt  string  of this call's lane
+-- ARGV[3] call  ARGV[4] receipt_ms
+-- Returns {1, nonce, now, left} counted; {0, nonce, now} there is no latch; {4, nonce, now, error} another type;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonCountDownLatch.countDownAsync. Differs: once however often it is sent; says that it was opened, for a day.
+local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local found = redis.pcall('GET', latch)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
+local before = done_before(receipt, ARGV[3])
+if before then return {1, nonce, now, before} end
+if not found then return {0, nonce, now} end
+local left = math.max(tonumber(found) - 1, 0)
+-- First a write that no memory limit refuses: then the others are let through too.
+redis.call('DEL', receipt)
+local refused = write_receipt(receipt, ARGV[3], left, 1, ARGV[4])
+if refused then return {6, nonce, now, refused} end
+if left > 0 then
+  redis.call('DECRBY', latch, 1)
+  return {1, nonce, now, left}
+end
+redis.call('DEL', latch)
+redis.call('SET', ended, time[1] .. '.' .. time[2] .. ' opened', 'PX', 86400000)
+redis.pcall('PUBLISH', channel, '0')
+return {1, nonce, now, 0}

@@ -1,0 +1,23 @@
+-- latch/delete.lua: end a latch before its count is zero.
+-- KEYS[1] latch  string  the count
+-- KEYS[2] channel
+-- KEYS[3] ended  string  when and how the last latch of this name ended
+-- KEYS[4] receipt  string  of this call's lane
+-- ARGV[3] call  ARGV[4] receipt_ms
+-- Returns {1, nonce, now} deleted; {0, nonce, now} there is no latch; {4, nonce, now, error} another type;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonCountDownLatch.deleteAsync. Differs: sends `0`, so that who waits looks again (Redisson's `1` leaves its waiters
+--   asleep); says that it was deleted, for a day.
+local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local found = redis.pcall('GET', latch)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
+if not found then return {0, nonce, now} end
+-- First a write that no memory limit refuses: then the others are let through too.
+redis.call('DEL', receipt)
+local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])
+if refused then return {6, nonce, now, refused} end
+redis.call('DEL', latch)
+redis.call('SET', ended, time[1] .. '.' .. time[2] .. ' deleted', 'PX', 86400000)
+redis.pcall('PUBLISH', channel, '0')
+return {1, nonce, now}

@@ -1,0 +1,55 @@
+-- permit_semaphore/acquire.lua: take permits for those who wait together, in their order: the first, and as many more as
+--   fit. What has expired is free again first.
+-- KEYS[1] permits  string  how many are free
+-- KEYS[2] expiries  zset  permit -> epoch milliseconds
+-- KEYS[3] channel
+-- KEYS[4] receipt  string  of this call's lane
+-- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each wants: `lease_ms ids`
+-- Returns {1, nonce, now, served} how many of them; {0, nonce, now, ms} not even the first (until the next permit expires, -1
+--   for none); {4, nonce, now, error} another type; {6, nonce, now, error} refused.
+-- Redisson: RedissonPermitExpirableSemaphore.tryAcquireAsync. Differs: many in one script, each once however often it is sent; the
+--   server's clock; all that has expired is freed.
+local permits, expiries, channel, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local found = redis.pcall('GET', permits)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
+local expired = redis.pcall('ZCOUNT', expiries, '-inf', string.format('%.0f', now))
+if type(expired) == 'table' then return {4, nonce, now, expired.err} end
+local before = done_before(receipt, ARGV[3])
+if before and before > 0 then return {1, nonce, now, before} end
+if before or not found then return {0, nonce, now, -1} end
+local free, served, taken, entries = tonumber(found), 0, {}, {}
+if expired > 0 then
+  redis.call('ZREMRANGEBYSCORE', expiries, '-inf', string.format('%.0f', now))
+  free = redis.call('INCRBY', permits, expired)
+end
+for i = 5, #ARGV do
+  local lease, digits = string.match(ARGV[i], '^(%d+) (%x+)$')
+  local ids = raw_ids(digits)
+  if #taken + #ids > free then break end
+  served = served + 1
+  for _, id in ipairs(ids) do
+    taken[#taken + 1] = id
+    entries[#entries + 1] = string.format('%.0f', now + lease)
+    entries[#entries + 1] = id
+  end
+end
+if expired > 0 and free > #taken then redis.pcall('PUBLISH', channel, string.format('%.0f', free - #taken)) end
+if served == 0 then
+  local first = redis.call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2]
+  -- Redisson writes this for a permit that never expires.
+  if not first or tonumber(first) >= 922337203685477 then return {0, nonce, now, -1} end
+  return {0, nonce, now, tonumber(first) - now}
+end
+local refused = write_receipt(receipt, ARGV[3], served, 0, ARGV[4])
+if refused then return {6, nonce, now, refused} end
+local added = redis.pcall('ZADD', expiries, unpack(entries))
+local left = type(added) == 'table' and added or redis.pcall('DECRBY', permits, #taken)
+if type(left) == 'table' then
+  redis.call('DEL', receipt)
+  if type(added) == 'number' then redis.call('ZREM', expiries, unpack(taken)) end
+  return {6, nonce, now, left.err}
+end
+local ttl = redis.call('PTTL', permits)
+if ttl > 0 then redis.call('PEXPIRE', expiries, ttl) end
+return {1, nonce, now, served}

@@ -1,0 +1,20 @@
+-- permit_semaphore/renew.lua: lengthen the leases of many guards' permits. Creates nothing.
+-- KEYS[i] expiries  zset  permit -> epoch milliseconds
+-- ARGV[2i + 1] ids of guard i  ARGV[2i + 2] lease_ms of guard i
+-- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not all of them are there any more.
+-- Redisson: has none; a lease there is renewed by hand.
+local reply = {1, nonce, now}
+for i, expiries in ipairs(KEYS) do
+  local ids, expiry = raw_ids(ARGV[2 * i + 1]), now + ARGV[2 * i + 2]
+  local renewed = 0
+  if type(redis.pcall('ZCARD', expiries)) == 'number' and live(expiries, ids) then
+    renewed = 1
+    for _, id in ipairs(ids) do
+      if tonumber(redis.call('ZSCORE', expiries, id)) < expiry then
+        redis.call('ZADD', expiries, string.format('%.0f', expiry), id)
+      end
+    end
+  end
+  reply[i + 3] = renewed
+end
+return reply

@@ -1,0 +1,27 @@
+-- semaphore/change.lua: add permits, or take some away whether they are free or not.
+-- KEYS[1] permits  string  how many are free
+-- KEYS[2] channel
+-- KEYS[3] receipt  string  of this call's lane
+-- ARGV[3] call  ARGV[4] receipt_ms  ARGV[5] how many, below zero to take away
+-- ARGV[6] `always`, `exists` or `absent`: only if there is such a semaphore, or none
+-- Returns {1, nonce, now} changed; {0, nonce, now} there is none, or there is one; {4, nonce, now, error} another type;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonSemaphore.releaseAsync, releaseIfExistsAsync, addPermitsAsync, trySetPermitsAsync. Differs: once however often
+--   it is sent, keeps the TTL, sends no number below 1 (Java's listener throws on it).
+local permits, channel, receipt = KEYS[1], KEYS[2], KEYS[3]
+local found = redis.pcall('GET', permits)
+if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
+if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
+if ARGV[6] == 'exists' and not found or ARGV[6] == 'absent' and found then return {0, nonce, now} end
+-- First a write that no memory limit refuses: then the others are let through too.
+redis.call('DEL', receipt)
+local value = redis.pcall('INCRBY', permits, ARGV[5])
+if type(value) == 'table' then return {6, nonce, now, value.err} end
+local refused = write_receipt(receipt, ARGV[3], 1, -tonumber(ARGV[5]), ARGV[4])
+if refused then
+  redis.call('INCRBY', permits, string.format('%.0f', -tonumber(ARGV[5])))
+  return {6, nonce, now, refused}
+end
+if value > 0 and tonumber(ARGV[5]) > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
+return {1, nonce, now}

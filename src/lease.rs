@@ -1,0 +1,304 @@
+//! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
+
+use std::future::{poll_fn, Future};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::{millis, Clock, Moment};
+use crate::error::{Lost, LostBy};
+use crate::keys::Key;
+use crate::watchdog::Renew;
+
+/// What is known of a hold at this instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nobody else can have it.
+    Held,
+    /// A renewal failed; its lease has not run out yet, so nobody else can have it.
+    Uncertain,
+    /// Somebody else may have it.
+    Lost,
+}
+
+/// How long a lock is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lease {
+    /// The watchdog's, renewed until given back or for `max_hold`.
+    Watched { lease: Duration, max_hold: Option<Duration> },
+    /// Once.
+    Fixed(Duration),
+}
+
+impl Lease {
+    pub(crate) fn duration(self) -> Duration {
+        match self {
+            Self::Watched { lease, .. } | Self::Fixed(lease) => lease,
+        }
+    }
+}
+
+/// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
+pub(crate) fn margin(lease: Duration) -> Duration {
+    (lease / 100).max(Duration::from_millis(2))
+}
+
+#[derive(Debug)]
+struct Validity {
+    until: Moment,
+    uncertain: bool,
+    lost: Option<LostBy>,
+    /// Leases that want renewal: one for each watched acquisition that is not given back.
+    watched: u32,
+    bare: u32,
+    lease: Duration,
+    renew_until: Option<Moment>,
+    /// Where the watchdog has it in its queue.
+    due: Option<Moment>,
+    renewing: bool,
+}
+
+/// What a lease is of: one owner's lock, or permits.
+pub(crate) trait Leasable: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// Whose it is, for logs.
+    fn holder(&self) -> &str;
+
+    /// Its part of a renewing script's KEYS.
+    fn keys(&self, keys: &[Key]) -> Vec<&str>;
+
+    /// The lease with this id is over.
+    fn ended(&self, id: u64);
+}
+
+/// A lease: what the watchdog looks after, and how long it is valid.
+pub(crate) struct Leased {
+    /// Tells one of a process from every other.
+    pub(crate) id: u64,
+    pub(crate) of: Arc<dyn Leasable>,
+    /// What stands for it on the server.
+    pub(crate) mark: Arc<str>,
+    pub(crate) since: Moment,
+    /// How the watchdog renews it.
+    pub(crate) renewal: Arc<dyn Renew>,
+    validity: Mutex<Validity>,
+    /// Rung when the validity changes.
+    pub(crate) changed: Notify,
+    /// Whether the long bare hold was reported.
+    pub(crate) reported: AtomicBool,
+}
+
+impl Leased {
+    /// Taken by a call that was sent at `sent`.
+    pub(crate) fn new(
+        of: Arc<dyn Leasable>,
+        mark: Arc<str>,
+        renewal: Arc<dyn Renew>,
+        sent: Moment,
+        lease: Lease,
+    ) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let leased = Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            of,
+            mark,
+            since: sent,
+            renewal,
+            validity: Mutex::new(Validity {
+                until: sent,
+                uncertain: false,
+                lost: None,
+                watched: 0,
+                bare: 0,
+                lease: lease.duration(),
+                renew_until: None,
+                due: None,
+                renewing: false,
+            }),
+            changed: Notify::new(),
+            reported: AtomicBool::new(false),
+        };
+        leased.entered(sent, lease);
+        Arc::new(leased)
+    }
+
+    fn validity(&self) -> MutexGuard<'_, Validity> {
+        self.validity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It was taken once more: the lease only grows.
+    pub(crate) fn entered(&self, sent: Moment, lease: Lease) {
+        let mut validity = self.validity();
+        let span = lease.duration();
+        validity.until = validity.until.max(sent.after(span - margin(span)));
+        if let Lease::Watched { lease, max_hold } = lease {
+            validity.watched += 1;
+            validity.lease = lease;
+            validity.renew_until = max_hold.map(|limit| sent.after(limit));
+        }
+        validity.uncertain = false;
+    }
+
+    /// One of its leases was given back.
+    pub(crate) fn left(&self, watched: bool) {
+        if watched {
+            let mut validity = self.validity();
+            validity.watched = validity.watched.saturating_sub(1);
+        }
+    }
+
+    /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
+    pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
+        let mut validity = self.validity();
+        if judge(&mut validity, now) == State::Lost {
+            return;
+        }
+        validity.until = validity.until.max(sent.after(lease - margin(lease)));
+        validity.uncertain = false;
+        drop(validity);
+        self.changed.notify_waiters();
+    }
+
+    /// Its holder is about to set a lease that may be shorter.
+    pub(crate) fn shorten(&self, now: Moment, lease: Duration) {
+        let mut validity = self.validity();
+        validity.until = validity.until.min(now.after(lease - margin(lease)));
+    }
+
+    /// Its holder set the lease anew, exactly.
+    pub(crate) fn set_lease(&self, sent: Moment, lease: Duration, now: Moment) -> State {
+        let mut validity = self.validity();
+        if judge(&mut validity, now) != State::Lost {
+            validity.until = sent.after(lease - margin(lease));
+        }
+        let state = judge(&mut validity, now);
+        drop(validity);
+        self.changed.notify_waiters();
+        state
+    }
+
+    /// A renewal failed. `true`: that is new.
+    pub(crate) fn doubted(&self) -> bool {
+        let mut validity = self.validity();
+        let new = !validity.uncertain && validity.lost.is_none();
+        validity.uncertain = true;
+        drop(validity);
+        self.changed.notify_waiters();
+        new
+    }
+
+    /// It is over. `true`: that is new.
+    pub(crate) fn end(&self, why: LostBy) -> bool {
+        let mut validity = self.validity();
+        let new = validity.lost.is_none();
+        validity.lost.get_or_insert(why);
+        drop(validity);
+        self.changed.notify_waiters();
+        new
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> State {
+        judge(&mut self.validity(), now)
+    }
+
+    /// Why it is lost, if it is.
+    pub(crate) fn lost(&self, now: Moment) -> Option<LostBy> {
+        let mut validity = self.validity();
+        judge(&mut validity, now);
+        validity.lost
+    }
+
+    /// The lease that an inner release refreshes to, in milliseconds.
+    pub(crate) fn lease_millis(&self) -> String {
+        millis(self.validity().lease).to_string()
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.validity().until
+    }
+
+    /// The lease to renew it by, if it wants to be renewed.
+    pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
+        let validity = self.validity();
+        let wanted = validity.watched > 0 && validity.renew_until.is_none_or(|until| now < until);
+        wanted.then_some(validity.lease)
+    }
+
+    pub(crate) fn is_bare(&self) -> bool {
+        self.validity().bare > 0
+    }
+
+    pub(crate) fn set_bare(&self, bare: usize) {
+        self.validity().bare = u32::try_from(bare).unwrap_or(u32::MAX);
+    }
+
+    /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.
+    pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
+        std::mem::replace(&mut self.validity().due, due)
+    }
+
+    pub(crate) fn due(&self) -> Option<Moment> {
+        self.validity().due
+    }
+
+    /// `true` when no renewal of it was under way.
+    pub(crate) fn begin_renewal(&self) -> bool {
+        !std::mem::replace(&mut self.validity().renewing, true)
+    }
+
+    pub(crate) fn end_renewal(&self) {
+        self.validity().renewing = false;
+    }
+
+    /// Resolves when it is lost, and before the server would give it to another.
+    pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(why) = self.lost(clock.now()) {
+                return Lost { why };
+            }
+            tokio::select! {
+                () = changed => {}
+                () = clock.sleep_until(self.valid_until()) => {}
+            }
+        }
+    }
+
+    /// Runs work that must not outlive it. Every poll judges the deadline first.
+    pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
+        let mut lost = pin!(self.clone().until_lost(clock));
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+                return Poll::Ready(Err(lost));
+            }
+            if let Some(why) = self.lost(clock.now()) {
+                return Poll::Ready(Err(Lost { why }));
+            }
+            let output = std::task::ready!(work.as_mut().poll(context));
+            match self.lost(clock.now()) {
+                None => Poll::Ready(Ok(output)),
+                Some(why) => Poll::Ready(Err(Lost { why })),
+            }
+        })
+        .await
+    }
+}
+
+/// Judged on every read: once lost, lost for good.
+fn judge(validity: &mut Validity, now: Moment) -> State {
+    if validity.lost.is_none() && now >= validity.until {
+        validity.lost = Some(LostBy::Deadline);
+    }
+    match (validity.lost, validity.uncertain) {
+        (Some(_), _) => State::Lost,
+        (None, true) => State::Uncertain,
+        (None, false) => State::Held,
+    }
+}

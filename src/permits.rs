@@ -1,0 +1,388 @@
+//! Permits: those of this process who want some of one semaphore, and what they were given. Rules 16 and 22 of
+//! docs/PROTOCOL.md.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::acquire::{waited, Request};
+use crate::backend::Script;
+use crate::clock::{millis, Moment};
+use crate::ear::{Ear, Tally};
+use crate::error::{LostBy, SyncError};
+use crate::keys::{Key, Keys};
+use crate::lease::{Leasable, Lease, Leased};
+use crate::receipt::{Call, Ledger};
+use crate::row::{Row, Seat};
+use crate::script::{Answer, Patience, Status};
+use crate::session::Core;
+use crate::wait::{Contest, Tried, Turn};
+
+/// Wishes in one script.
+const BATCH: usize = 100;
+/// The most permits with ids in one request.
+pub(crate) const MOST_IDS: u32 = 1000;
+
+/// What sets one kind of semaphore apart.
+pub(crate) struct Table {
+    pub(crate) acquire: &'static Script,
+    /// Undoes an acquire.
+    pub(crate) cancel: &'static Script,
+    pub(crate) give_back: &'static Script,
+    /// Lengthens leases, where permits have them.
+    pub(crate) renew: Option<&'static Script>,
+}
+
+/// What one taker wants.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    pub(crate) count: u32,
+    /// The ids of the permits, one behind the other, and their lease: where permits have them.
+    pub(crate) leased: Option<(Arc<str>, Lease)>,
+}
+
+impl Wish {
+    fn ids(&self) -> &str {
+        self.leased.as_ref().map_or("", |(ids, _)| ids)
+    }
+
+    /// As an acquiring script is told.
+    fn arg(&self) -> String {
+        match &self.leased {
+            Some((ids, lease)) => format!("{} {ids}", millis(lease.duration())),
+            None => self.count.to_string(),
+        }
+    }
+}
+
+type Place = Arc<Seat<Wish, Grant>>;
+
+/// One semaphore in this process: who waits for permits, and who has some.
+pub(crate) struct Pool {
+    pub(crate) ledger: Arc<Ledger>,
+    table: &'static Table,
+    row: Row<Wish, Grant>,
+    /// One acquire at a time, for all that wait.
+    gate: Arc<tokio::sync::Mutex<()>>,
+    /// What guards have, or are about to.
+    shares: Mutex<HashMap<u64, Share>>,
+}
+
+/// Permits that were taken together.
+#[derive(Clone)]
+struct Share {
+    wish: Wish,
+    leased: Option<Arc<Leased>>,
+}
+
+/// Permits as the watchdog knows them.
+struct Ids {
+    ledger: Arc<Ledger>,
+    ids: Arc<str>,
+}
+
+impl Leasable for Ids {
+    fn name(&self) -> &str {
+        &self.ledger.keys.name
+    }
+
+    fn holder(&self) -> &str {
+        &self.ids
+    }
+
+    fn keys(&self, keys: &[Key]) -> Vec<&str> {
+        self.ledger.keys.of(keys)
+    }
+
+    fn ended(&self, _: u64) {}
+}
+
+/// Permits that nobody has taken responsibility for yet: dropped, they give themselves back.
+pub(crate) struct Grant {
+    core: Arc<Core>,
+    pool: Arc<Pool>,
+    id: u64,
+    share: Share,
+}
+
+impl Grant {
+    fn new(core: &Arc<Core>, pool: &Arc<Pool>, wish: Wish, sent: Moment) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let leased = wish.leased.as_ref().zip(pool.table.renew).map(|((ids, lease), renew)| {
+            let of = Arc::new(Ids { ledger: pool.ledger.clone(), ids: ids.clone() });
+            let leased = Leased::new(of, ids.clone(), core.renewal(renew), sent, *lease);
+            core.watchdog.watch(&leased, sent);
+            leased
+        });
+        let share = Share { wish, leased };
+        pool.shares().insert(id, share.clone());
+        Self { core: core.clone(), pool: pool.clone(), id, share }
+    }
+
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.pool.ledger
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.share.wish.count
+    }
+
+    pub(crate) fn ids(&self) -> &str {
+        self.share.wish.ids()
+    }
+
+    pub(crate) fn leased(&self) -> Option<&Arc<Leased>> {
+        self.share.leased.as_ref()
+    }
+
+    /// They stay taken.
+    pub(crate) fn keep(self) {
+        self.pool.forget(&self.core, self.id);
+    }
+
+    /// Gives them back, once polled whatever becomes of the caller. `false`: not all were there any more.
+    pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
+        let Some(share) = self.pool.forget(&self.core, self.id) else { return Ok(false) };
+        let (core, pool) = (self.core.clone(), self.pool.clone());
+        core.janitor.clone().carry(|_| async move { pool.give_back(&core, &share.wish).await }).await
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Some(share) = self.pool.forget(&self.core, self.id) else { return };
+        let (core, pool) = (self.core.clone(), self.pool.clone());
+        self.core.janitor.finish(async move {
+            if let Err(error) = pool.give_back(&core, &share.wish).await {
+                tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back");
+            }
+        });
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(keys: Keys, table: &'static Table) -> Self {
+        let ledger = Ledger::new(keys);
+        Self { ledger, table, row: Row::default(), gate: Arc::default(), shares: Mutex::default() }
+    }
+
+    fn shares(&self) -> MutexGuard<'_, HashMap<u64, Share>> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A share is no guard's any more. `None`: it was not.
+    fn forget(&self, core: &Core, id: u64) -> Option<Share> {
+        let share = self.shares().remove(&id)?;
+        if let Some(leased) = &share.leased {
+            core.watchdog.forget(leased);
+            leased.end(LostBy::Released);
+        }
+        Some(share)
+    }
+
+    async fn give_back(&self, core: &Arc<Core>, wish: &Wish) -> Result<bool, SyncError> {
+        let args = match &wish.leased {
+            Some((ids, _)) => vec![ids.to_string(), "0".to_owned()],
+            None => vec![wish.count.to_string(), "exists".to_owned()],
+        };
+        // Not undone if it is in doubt: nobody would do it again.
+        let call = Call { script: self.table.give_back, args, cancel: None };
+        let answer = self.ledger.once(core, call, core.patience()).await?;
+        let given = answer.int(0).unwrap_or_else(|| wish.count.into());
+        Ok(answer.status == Status::Done && given == i64::from(wish.count))
+    }
+
+    /// The call that acquires for these wishes.
+    fn acquire(&self, wishes: &[Wish]) -> Call {
+        let ids: String = wishes.iter().map(Wish::ids).collect();
+        let rest = if ids.is_empty() { Vec::new() } else { vec![ids] };
+        let args = wishes.iter().map(Wish::arg).collect();
+        Call { script: self.table.acquire, args, cancel: Some((self.table.cancel, rest)) }
+    }
+
+    /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
+    /// they get although this caller goes away.
+    async fn attempt(self: &Arc<Self>, core: &Arc<Core>, place: &Place, patience: &Patience) -> Asked {
+        let limit = core.settings.outage_limit;
+        let gate = tokio::time::timeout(limit, self.gate.clone().lock_owned()).await.map_err(|_| {
+            let detail = "an earlier call is not settled yet".to_owned();
+            SyncError::Unreachable { name: self.ledger.name(), detail }
+        })?;
+        if core.is_closing() {
+            return Err(SyncError::Closed);
+        }
+        if let Some(grant) = place.take_prize() {
+            return Ok(Tried::Won(grant));
+        }
+        let (pool, to, patience) = (self.clone(), core.clone(), patience.clone());
+        let asked = core.janitor.carry(move |abandoned| {
+            let patience = patience.unless(abandoned);
+            async move { pool.ask(&to, gate, patience).await }
+        });
+        let left = asked.await;
+        match place.take_prize() {
+            Some(grant) => Ok(Tried::Won(grant)),
+            None => left.map(Tried::Busy),
+        }
+    }
+
+    /// Acquires for the first of the row. How long until more may be free, if that is known.
+    async fn ask(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        _gate: OwnedMutexGuard<()>,
+        patience: Patience,
+    ) -> Result<Option<Duration>, SyncError> {
+        let mut ids = 0;
+        // Not more than one alone may name.
+        let fits = |place: &Place| {
+            ids += place.wish.leased.as_ref().map_or(0, |_| place.wish.count);
+            ids <= MOST_IDS
+        };
+        let places: Vec<Place> = self.row.first(BATCH).into_iter().take_while(fits).collect();
+        let wishes: Vec<Wish> = places.iter().map(|place| place.wish.clone()).collect();
+        if wishes.is_empty() {
+            return Ok(None);
+        }
+        let answer = self.ledger.once(core, self.acquire(&wishes), patience).await?;
+        if answer.status != Status::Done {
+            return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
+        }
+        let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let grants = wishes.into_iter().map(|wish| Grant::new(core, self, wish, answer.sent));
+        // Those that the server did not serve are not made.
+        self.row.serve(places.into_iter().zip(grants).take(served).collect());
+        Ok(None)
+    }
+
+    /// Takes all that are free.
+    pub(crate) async fn drain(self: &Arc<Self>, core: &Arc<Core>) -> Result<u32, SyncError> {
+        if core.is_closing() {
+            return Err(SyncError::Closed);
+        }
+        let (pool, to) = (self.clone(), core.clone());
+        let drained = core.janitor.carry(move |abandoned| {
+            let patience = to.patience().unless(abandoned);
+            async move {
+                let cancel = Some((pool.table.cancel, Vec::new()));
+                let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel };
+                let answer = pool.ledger.once(&to, call, patience).await?;
+                let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+                let wish = Wish { count, leased: None };
+                Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, wish, answer.sent)))
+            }
+        });
+        let Some(grant) = drained.await? else { return Ok(0) };
+        let count = grant.count();
+        grant.keep();
+        Ok(count)
+    }
+
+    /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
+    pub(crate) async fn shutdown(self: &Arc<Self>, core: &Arc<Core>) -> bool {
+        self.row.close();
+        let ids: Vec<u64> = self.shares().keys().copied().collect();
+        let shares = ids.into_iter().filter_map(|id| self.forget(core, id));
+        let given = join_all(shares.map(|share| async move { self.give_back(core, &share.wish).await })).await;
+        given.iter().all(Result::is_ok)
+    }
+}
+
+type Asked = Result<Tried<Grant>, SyncError>;
+
+/// A taker that waits.
+struct Taker {
+    core: Arc<Core>,
+    pool: Arc<Pool>,
+    place: Place,
+    ear: Ear,
+    tally: Tally,
+    patience: Patience,
+}
+
+impl Contest for Taker {
+    type Prize = Grant;
+    type Error = SyncError;
+
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
+        self.pool.row.turn(&self.place, &self.ear, pause).await
+    }
+
+    async fn attempt(&mut self) -> Asked {
+        self.tally.asks();
+        self.ear.drain(&self.core);
+        let tried = self.pool.attempt(&self.core, &self.place, &self.patience).await;
+        self.tally.heard();
+        tried
+    }
+
+    async fn listen(&mut self) -> bool {
+        let limit = self.core.settings.command_timeout;
+        self.pool.row.is_first(&self.place) && self.ear.listen(&self.core, limit).await
+    }
+
+    fn pause(&mut self, left: Option<Duration>) -> Duration {
+        let cap = self.core.wire.jittered(self.core.settings.wait_cap);
+        // A millisecond on top, as the server rounds down.
+        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.pool.row.leave(&self.place);
+    }
+}
+
+/// Takes what is wished: `None` when there was not enough until the limit of the request.
+pub(crate) async fn take(
+    core: &Arc<Core>,
+    pool: &Arc<Pool>,
+    wish: Wish,
+    request: &Request,
+) -> Result<Option<Grant>, SyncError> {
+    let deadline = request.deadline().map_err(SyncError::Wait)?;
+    let (began, ear) = (core.now(), Ear::new(pool.ledger.keys.channel.clone()));
+    let place = pool.row.join(wish);
+    let mut taker = Taker {
+        core: core.clone(),
+        pool: pool.clone(),
+        place,
+        ear,
+        tally: Tally::default(),
+        patience: core.patience(),
+    };
+    let grant = if request.is_once() {
+        match taker.attempt().await? {
+            Tried::Won(grant) => Some(grant),
+            Tried::Busy(_) => None,
+        }
+    } else {
+        let (outcome, tally) = waited(taker, deadline, |taker| taker.tally).await;
+        match outcome {
+            // Few permits and no server are told apart by whether the server answers.
+            None if tally.is_unheard(core, began) || core.wire.is_silent() => {
+                let detail = "the wait limit came before an answer".to_owned();
+                return Err(SyncError::Unreachable { name: pool.ledger.name(), detail });
+            }
+            outcome => outcome.transpose()?,
+        }
+    };
+    match grant {
+        Some(grant) if grant.leased().is_some_and(|leased| leased.lost(core.now()).is_some()) => {
+            let detail = "the answer took longer than the lease".to_owned();
+            Err(SyncError::Unreachable { name: pool.ledger.name(), detail })
+        }
+        grant => Ok(grant),
+    }
+}
+
+/// What an answer says of a change: whether it was made.
+pub(crate) fn is_done(answer: &Answer) -> bool {
+    answer.status == Status::Done
+}

@@ -1,0 +1,142 @@
+//! Calls that have no owner on the server to tell their copies apart: a receipt there says what a call did. Rule 22 of
+//! docs/PROTOCOL.md.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::backend::Script;
+use crate::clock::millis;
+use crate::error::SyncError;
+use crate::keys::Key::{Channel, Lock};
+use crate::keys::Keys;
+use crate::kind::script;
+use crate::script::{Answer, Fault, Patience, Settled, Status};
+use crate::session::Core;
+
+/// Undoes a call that changed a number.
+pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel]);
+
+/// A receipt's key, for one call at a time.
+struct Lane {
+    key: String,
+    /// The number of its last call.
+    call: String,
+}
+
+/// One semaphore or latch, as this client calls it.
+pub(crate) struct Ledger {
+    pub(crate) keys: Keys,
+    /// Lanes whose last call can have no copy on its way.
+    free: Mutex<Vec<Lane>>,
+}
+
+/// A call that is done at most once.
+pub(crate) struct Call {
+    pub(crate) script: &'static Script,
+    pub(crate) args: Vec<String>,
+    /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
+    pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
+}
+
+impl Ledger {
+    pub(crate) fn new(keys: Keys) -> Arc<Self> {
+        Arc::new(Self { keys, free: Mutex::default() })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.keys.name.to_string()
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Lane>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
+    /// this name says nothing to a later one.
+    fn lane(&self, core: &Core) -> Lane {
+        let call = core.next_number().to_string();
+        let free = self.free().pop();
+        let key = free.map_or_else(|| self.keys.receipt(&core.client_id, &call), |lane| lane.key);
+        Lane { key, call }
+    }
+
+    /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
+    /// been or may yet be, is undone in the background.
+    pub(crate) async fn once(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        call: Call,
+        patience: Patience,
+    ) -> Result<Answer, SyncError> {
+        let lane = self.lane(core);
+        // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
+        // receipt has to live.
+        let limit = core.settings.outage_limit;
+        let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
+        let patience = patience.until(core.now().after(limit));
+        let settled = self.send(core, call.script, &lane, &life, &call.args, &patience).await;
+        let is_done = matches!(&settled.result, Ok(answer) if answer.status == Status::Done);
+        match (settled.doubt, call.cancel) {
+            (None, _) => self.free().push(lane),
+            (Some(_), Some((script, args))) if !is_done => {
+                let (ledger, core) = (self.clone(), core.clone());
+                let patience = core.patience().until(core.now().after(limit));
+                core.clone().janitor.finish(async move {
+                    let undone = ledger.send(&core, script, &lane, &life, &args, &patience).await;
+                    if let Err(fault) = undone.result {
+                        let name = &*ledger.keys.name;
+                        tracing::warn!(target: "lockson", name, ?fault, "a call in doubt could not be taken back");
+                    }
+                });
+            }
+            _ => {}
+        }
+        self.read(settled.result)
+    }
+
+    async fn send(
+        &self,
+        core: &Core,
+        script: &'static Script,
+        lane: &Lane,
+        life: &str,
+        args: &[String],
+        patience: &Patience,
+    ) -> Settled {
+        let mut keys = self.keys.of(script.keys);
+        keys.push(&lane.key);
+        let args: Vec<&str> = [lane.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+        core.wire.settle(script, &keys, &args, patience).await
+    }
+
+    /// Asks for something that may be asked for twice.
+    pub(crate) async fn ask(&self, core: &Core, script: &'static Script, args: &[&str]) -> Result<Answer, SyncError> {
+        if core.is_closing() {
+            return Err(SyncError::Closed);
+        }
+        let settled = core.wire.settle(script, &self.keys.of(script.keys), args, &core.patience()).await;
+        self.read(settled.result)
+    }
+
+    /// Changes something, once; goes on if the caller goes away.
+    pub(crate) async fn change(self: &Arc<Self>, core: &Arc<Core>, call: Call) -> Result<Answer, SyncError> {
+        if core.is_closing() {
+            return Err(SyncError::Closed);
+        }
+        let (ledger, to) = (self.clone(), core.clone());
+        core.janitor.carry(|_| async move { ledger.once(&to, call, to.patience()).await }).await
+    }
+
+    /// Done, busy or not held; anything else is an error.
+    fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
+        let name = self.name();
+        let answer = result.map_err(|fault| match fault {
+            Fault::Unreachable(detail) => SyncError::Unreachable { name: name.clone(), detail },
+            Fault::Refused(why) => SyncError::Refused { name: name.clone(), why },
+        })?;
+        match answer.status {
+            Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
+            Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),
+            Status::Refused(why) => Err(SyncError::Refused { name, why }),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The semaphore (Redisson's `getSemaphore`): permits that are counted. Rule 22 of docs/PROTOCOL.md.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::acquire::Request;
+use crate::backend::Script;
+use crate::error::SyncError;
+use crate::keys::Key::{Channel, Lock as Free};
+use crate::keys::NameError;
+use crate::kind::script;
+use crate::permits::{is_done, take, Grant, Pool, Table, Wish};
+use crate::receipt::{Call, CANCEL};
+use crate::session::{Core, Session};
+
+/// The most permits in one call, as Java's are.
+pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
+
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel]);
+static INSPECT: &Script = script!("semaphore/inspect" after "once", [Free]);
+
+pub(crate) static COUNTED: Table = Table {
+    acquire: script!("semaphore/acquire" after "once", [Free]),
+    cancel: CANCEL,
+    give_back: CHANGE,
+    renew: None,
+};
+
+/// A semaphore, of [`Locks::semaphore`](crate::Locks::semaphore): a number of permits, over all processes.
+///
+/// Permits have no owner: anybody may give some back. So **those of a process that is killed are lost**, until somebody
+/// adds as many; a [`PermitSemaphore`](crate::PermitSemaphore)'s come back. A task that panics or is aborted loses
+/// nothing if it has a [`guard`](Semaphore::guard).
+///
+/// One that nobody has set has no permits: [`try_set_permits`](Semaphore::try_set_permits). Within a process takers are
+/// served first come first served, so a large request is not starved by small ones.
+#[derive(Clone)]
+pub struct Semaphore {
+    session: Arc<Session>,
+    name: Arc<str>,
+    pool: Result<Arc<Pool>, NameError>,
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A number of permits that a call can be about.
+pub(crate) fn count(asked: u32, max: u32) -> Result<u32, SyncError> {
+    if asked == 0 || asked > max {
+        return Err(SyncError::Count { asked: asked.into(), max });
+    }
+    Ok(asked)
+}
+
+impl Semaphore {
+    pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
+        Self { session, name: name.into(), pool }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives it this many permits, if nobody has set it yet. `false`: somebody has.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Count`] for none, or more than `i32::MAX`, as in every call here.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
+        self.change(count(permits, MOST)?.into(), "absent").await
+    }
+
+    /// Adds permits, whether anybody has set it or not.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
+        self.change(count(permits, MOST)?.into(), "always").await.map(drop)
+    }
+
+    /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
+    /// given back before anybody gets one.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
+        self.change(-i64::from(count(permits, MOST)?), "always").await.map(drop)
+    }
+
+    /// How many permits are free; below zero after [`reduce_permits`](Semaphore::reduce_permits), 0 when nobody has set
+    /// it. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`SyncError`].
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn available_permits(&self) -> Result<i64, SyncError> {
+        let answer = self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[]).await?;
+        Ok(answer.int(0).unwrap_or_default())
+    }
+
+    /// Takes all permits that are free, and says how many they were. They are not given back by themselves.
+    ///
+    /// # Errors
+    /// [`SyncError`].
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn drain_permits(&self) -> Result<u32, SyncError> {
+        self.pool.clone()?.drain(self.core()).await
+    }
+
+    /// One attempt: `false` when there are not so many, or others of this process wait for theirs. What it takes is not
+    /// given back by itself.
+    ///
+    /// # Errors
+    /// As [`guard`](Semaphore::guard)'s.
+    ///
+    /// # Cancel safety
+    /// As [`guard`](Semaphore::guard)'s.
+    pub async fn try_acquire(&self, permits: u32) -> Result<bool, SyncError> {
+        self.acquire(permits).wait(Duration::ZERO).await
+    }
+
+    /// Begins a request with a wait limit, or a guard at its end. Awaited, it says whether the permits were taken; they
+    /// are then not given back by themselves, but by [`release`](Semaphore::release).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), lockson::SyncError> {
+    /// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
+    ///     // two permits, given back when the guard is dropped
+    /// #   drop(guard);
+    /// }
+    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await? {
+    ///     semaphore.release(2).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self, permits: u32) -> Take<'_> {
+        Take { semaphore: self, permits, request: Request::default() }
+    }
+
+    /// Waits for this many permits, all at once: a guard that gives them back when it is dropped.
+    ///
+    /// # Errors
+    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn guard(&self, permits: u32) -> Result<SemaphoreGuard, SyncError> {
+        // Without a limit the wait ends in permits or an error.
+        self.acquire(permits).guard().await?.ok_or(SyncError::Closed)
+    }
+
+    /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    pub async fn release(&self, permits: u32) -> Result<(), SyncError> {
+        self.add_permits(permits).await
+    }
+
+    /// [`release`](Semaphore::release), unless there is no such semaphore: then it is `false`.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    pub async fn release_if_exists(&self, permits: u32) -> Result<bool, SyncError> {
+        self.change(count(permits, MOST)?.into(), "exists").await
+    }
+
+    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
+        change(self.core(), &self.pool.clone()?, by, when).await
+    }
+}
+
+/// Changes how many are free, of either kind of semaphore.
+pub(crate) async fn change(core: &Arc<Core>, pool: &Arc<Pool>, by: i64, when: &str) -> Result<bool, SyncError> {
+    let args = vec![by.to_string(), when.to_owned()];
+    let call = Call { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())) };
+    Ok(is_done(&pool.ledger.change(core, call).await?))
+}
+
+/// A request for permits under construction; awaiting it says whether they were taken.
+#[must_use = "a request does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Take<'a> {
+    semaphore: &'a Semaphore,
+    permits: u32,
+    request: Request,
+}
+
+impl<'a> Take<'a> {
+    /// Waits for at most this long. Zero is one attempt.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
+    /// Ends the request with a guard; `None` when there were too few permits until the limit.
+    ///
+    /// # Errors
+    /// As [`Semaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
+    ///
+    /// # Cancel safety
+    /// As [`Semaphore::guard`]'s.
+    pub async fn guard(self) -> Result<Option<SemaphoreGuard>, SyncError> {
+        let session = self.semaphore.session.clone();
+        Ok(self.grant().await?.map(|grant| SemaphoreGuard { grant, _session: session }))
+    }
+
+    async fn grant(self) -> Result<Option<Grant>, SyncError> {
+        let pool = self.semaphore.pool.clone()?;
+        let wish = Wish { count: count(self.permits, MOST)?, leased: None };
+        take(self.semaphore.core(), &pool, wish, &self.request).await
+    }
+}
+
+impl<'a> IntoFuture for Take<'a> {
+    type Output = Result<bool, SyncError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { Ok(self.grant().await?.map(Grant::keep).is_some()) }.boxed()
+    }
+}
+
+/// Permits that were taken, until this is dropped.
+///
+/// Drop never blocks: the client's janitor gives them back, within a round trip of a usable connection. If the server
+/// is silent for longer than the outage limit then, they are lost, as those of a killed process are.
+#[must_use = "the permits are given back when the guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct SemaphoreGuard {
+    grant: Grant,
+    /// Keeps the client open.
+    _session: Arc<Session>,
+}
+
+impl SemaphoreGuard {
+    /// How many permits.
+    pub fn count(&self) -> u32 {
+        self.grant.count()
+    }
+
+    /// Gives them back, and says so. Nothing happens if somebody deleted the semaphore.
+    ///
+    /// # Errors
+    /// [`SyncError`]: the permits may not have been given back, and are nobody's now.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn release(self) -> Result<(), SyncError> {
+        self.grant.give_back().await.map(drop)
+    }
+}
+
+impl fmt::Debug for SemaphoreGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SemaphoreGuard").field("count", &self.count()).finish_non_exhaustive()
+    }
+}

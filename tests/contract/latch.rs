@@ -1,0 +1,186 @@
+//! The latch: who waits is let go once, when the count is zero or the latch is deleted.
+
+use futures::future::join_all;
+use lockson::{Latch, Locks, NameError, SyncError, Waited};
+
+use crate::support::patient;
+use crate::world::{begun, ms, secs, Case};
+
+/// A client that no polling saves: its waiters need to be told.
+async fn patient_client(case: &Case) -> Locks {
+    case.client_with(Locks::builder().wait_cap(secs(60))).await
+}
+
+async fn waited(latch: Latch) -> Waited {
+    latch.wait().await.unwrap()
+}
+
+pub async fn a_latch_counts_down(case: Case) {
+    let locks = case.client().await;
+    let latch = locks.latch(&case.name);
+    // One that nobody has set is open, as in Redisson.
+    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, Waited::Opened));
+    assert_eq!(latch.count_down().await.unwrap(), None);
+    assert!(!latch.delete().await.unwrap());
+    assert!(case.is_free().await);
+    assert!(latch.try_set_count(2).await.unwrap());
+    assert!(!latch.try_set_count(3).await.unwrap());
+    assert_eq!(case.ask(&["GET", &case.name]).await, "2");
+    assert_eq!(latch.wait_for(ms(50)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(latch.wait_for(ms(0)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(latch.count_down().await.unwrap(), Some(1));
+    assert_eq!(latch.count_down().await.unwrap(), Some(0));
+    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, Waited::Opened));
+    assert!(case.is_free().await);
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(latch.delete().await.unwrap());
+    assert!(case.is_free().await);
+}
+
+/// All waiters of all clients, by one message, and one look a client.
+pub async fn all_waiters_are_let_go(case: Case) {
+    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let latch = a.latch(&case.name);
+    assert!(latch.try_set_count(2).await.unwrap());
+    let waiters: Vec<_> = (0..40).map(|n| tokio::spawn(waited([&a, &b][n % 2].latch(&case.name)))).collect();
+    case.until_waiting(&a).await;
+    case.until_waiting(&b).await;
+    latch.count_down().await.unwrap();
+    tokio::time::sleep(ms(50)).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    latch.count_down().await.unwrap();
+    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the latch", waiter))).await {
+        assert_eq!(waiter.unwrap(), Waited::Opened);
+    }
+}
+
+pub async fn deletion_ends_waits(case: Case) {
+    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let latch = a.latch(&case.name);
+    assert!(latch.try_set_count(2).await.unwrap());
+    let mut waiters = Vec::new();
+    for _ in 0..10 {
+        waiters.push(begun(waited(b.latch(&case.name))).await);
+    }
+    // Answered behind their looks.
+    assert_eq!(b.latch(&case.name).count().await.unwrap(), 2);
+    case.until_waiting(&b).await;
+    assert!(latch.delete().await.unwrap());
+    // Set again before anybody can look: those who waited for the first are let go all the same.
+    assert!(latch.try_set_count(1).await.unwrap());
+    let later = tokio::spawn(waited(b.latch(&case.name)));
+    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the end", waiter))).await {
+        assert_eq!(waiter.unwrap(), Waited::Deleted);
+    }
+    tokio::time::sleep(ms(50)).await;
+    assert!(!later.is_finished());
+    assert_eq!(latch.count_down().await.unwrap(), Some(0));
+    assert_eq!(patient("the second", later).await.unwrap(), Waited::Opened);
+}
+
+/// Redisson's `delete()`, or an operator's DEL, says nothing: found within the cap, and not told from an open latch.
+pub async fn a_latch_that_vanishes_is_open(case: Case) {
+    let locks = case.client().await;
+    let latch = locks.latch(&case.name);
+    assert!(latch.try_set_count(2).await.unwrap());
+    let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(locks.latch(&case.name)))).collect();
+    case.until_waiting(&locks).await;
+    case.ask(&["DEL", &case.name]).await;
+    for waiter in waiters {
+        assert_eq!(patient("the cap", waiter).await.unwrap(), Waited::Opened);
+    }
+}
+
+/// A waiter that goes away while it looks for all leaves that to the next.
+pub async fn a_dropped_waiter_passes_on_its_part(case: Case) {
+    let (a, b) = (case.client().await, patient_client(&case).await);
+    let latch = a.latch(&case.name);
+    assert!(latch.try_set_count(1).await.unwrap());
+    let mut waiters = Vec::new();
+    for _ in 0..6 {
+        waiters.push(tokio::spawn(waited(b.latch(&case.name))));
+        case.until_waiting(&b).await;
+    }
+    tokio::time::sleep(ms(50)).await;
+    let last = waiters.pop().unwrap();
+    for waiter in &waiters[..3] {
+        waiter.abort();
+    }
+    assert_eq!(latch.count_down().await.unwrap(), Some(0));
+    for waiter in &waiters[3..] {
+        waiter.abort();
+    }
+    assert_eq!(patient("the latch", last).await.unwrap(), Waited::Opened);
+}
+
+pub async fn shutdown_ends_latch_waits(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    assert!(a.latch(&case.name).try_set_count(1).await.unwrap());
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let latch = b.latch(&case.name);
+            tokio::spawn(async move { latch.wait().await })
+        })
+        .collect();
+    case.until_waiting(&b).await;
+    tokio::time::sleep(ms(20)).await;
+    b.shutdown(secs(5)).await.unwrap();
+    for waiter in waiters {
+        assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
+    }
+    assert_eq!(b.latch(&case.name).count_down().await, Err(SyncError::Closed));
+    assert_eq!(a.latch(&case.name).count().await, Ok(1));
+}
+
+pub async fn bad_input_for_a_latch_is_refused(case: Case) {
+    let locks = case.client().await;
+    let latch = locks.latch(&case.name);
+    let max = i32::MAX as u32;
+    for asked in [0, max + 1] {
+        assert_eq!(latch.try_set_count(asked).await, Err(SyncError::Count { asked: asked.into(), max }));
+    }
+    let forever = std::time::Duration::MAX;
+    assert_eq!(latch.wait_for(forever).await, Err(SyncError::Wait(forever)));
+    assert_eq!(locks.latch("").wait().await, Err(SyncError::Name(NameError::Empty)));
+    assert!(case.is_free().await);
+    case.ask(&["HSET", &case.name, "f", "v"]).await;
+    for error in [
+        latch.try_set_count(1).await.map(drop),
+        latch.count_down().await.map(drop),
+        latch.delete().await.map(drop),
+        latch.count().await.map(drop),
+        latch.wait().await.map(drop),
+    ] {
+        assert!(matches!(error, Err(SyncError::WrongType { .. })), "{error:?}");
+    }
+    assert_eq!(case.ask(&["HGET", &case.name, "f"]).await, "v");
+}
+
+/// A script of lua/, as it is sent.
+fn text(body: &str) -> String {
+    let begin = include_str!("../../lua/begin.lua");
+    [begin, include_str!("../../lua/once.lua"), body].concat()
+}
+
+pub async fn copies_count_once(case: Case) {
+    let count_down = text(include_str!("../../lua/latch/count_down.lua"));
+    let set = text(include_str!("../../lua/latch/set.lua"));
+    let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
+    let ended = format!("lockson:latch_ended:{{{name}}}");
+    let not_after = (case.time().await + 60_000).to_string();
+    let ask = async |script: &str, keys: &[&str], args: &[&str]| {
+        let answer = case.eval(script, keys, &[&["nonce", &not_after], args].concat()).await;
+        let words: Vec<&str> = answer.split(' ').collect();
+        assert_eq!(words[1], "nonce", "{answer}");
+        [&words[..1], &words[3..]].concat().join(" ")
+    };
+    for _ in 0..3 {
+        assert_eq!(ask(&set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+    }
+    for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
+        let keys = [name, "test-channel", &ended, &receipt];
+        assert_eq!(ask(&count_down, &keys, &[call, "60000"]).await, left);
+    }
+    let left: i64 = case.ask(&["PTTL", &ended]).await.parse().unwrap();
+    assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));
+}

@@ -1,0 +1,270 @@
+//! Permits and counts under lost answers, late copies, lost messages and cut connections: exactly right (PROTOCOL rules
+//! 15 and 22).
+
+mod support;
+
+use std::time::Duration;
+
+use lockson::{Builder, Locks, SyncError, Waited};
+use support::permits::Kind;
+use support::sha1::sha1;
+use support::{eventually, patient, unique, Filter, Proxy, Reply, Server};
+
+/// Longer than a test takes: `not_after` alone keeps no late copy out.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+macro_rules! text {
+    ($($file:literal),*) => { concat!($(include_str!(concat!("../lua/", $file, ".lua"))),*) };
+}
+
+/// Calls of a script.
+fn script(text: &str) -> Filter {
+    Filter::script(sha1(text.as_bytes()))
+}
+
+/// The scripts of a kind: acquire, give back, cancel.
+fn scripts(kind: &str) -> [&'static str; 3] {
+    match kind {
+        "counted" => [
+            text!("begin", "once", "semaphore/acquire"),
+            text!("begin", "once", "semaphore/change"),
+            text!("begin", "once", "cancel"),
+        ],
+        _ => [
+            text!("begin", "once", "ids", "permit_semaphore/acquire"),
+            text!("begin", "once", "ids", "permit_semaphore/release"),
+            text!("begin", "once", "ids", "permit_semaphore/cancel"),
+        ],
+    }
+}
+
+/// A semaphore with ten permits, by a client behind a proxy of its own and by one that is not.
+struct Site {
+    server: Server,
+    proxy: Proxy,
+    ours: Kind,
+    theirs: Kind,
+    locks: Locks,
+    name: String,
+}
+
+impl Site {
+    async fn start(kind: &str, builder: Builder) -> Self {
+        let server = Server::start();
+        for text in scripts(kind) {
+            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
+        }
+        let (proxy, name) = (Proxy::start(server.port()), unique("permits"));
+        let locks = builder.clone().connect(&proxy.url()).await.unwrap();
+        let other = builder.connect(&server.url()).await.unwrap();
+        let (ours, theirs) = (Kind::of(kind, &locks, &name), Kind::of(kind, &other, &name));
+        assert!(theirs.set(10).await);
+        Self { server, proxy, ours, theirs, locks, name }
+    }
+
+    async fn until_free(&self, permits: i64) {
+        eventually(ms(20_000), "the permits", async || self.theirs.available().await == permits).await;
+    }
+}
+
+async fn cut_calls_are_done_once(kind: &str) {
+    let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
+    let [acquire, give_back, _] = scripts(kind);
+    for cuts in 1..4 {
+        for answers in [false, true] {
+            let cut = |text| match answers {
+                true => site.proxy.cut_after(cuts, script(text)),
+                false => site.proxy.cut_before(cuts, script(text)),
+            };
+            let fault = cut(acquire);
+            let guard = patient("permits", site.ours.guard(3, ms(19_000))).await.unwrap().unwrap();
+            fault.done().await;
+            assert_eq!(site.theirs.available().await, 7, "{cuts} cuts, answers {answers}");
+            let fault = cut(give_back);
+            patient("the release", guard.release()).await.unwrap();
+            fault.done().await;
+            assert_eq!(site.theirs.available().await, 10, "{cuts} cuts, answers {answers}");
+        }
+    }
+}
+
+/// A taker goes away while its calls are kept back: they are cancelled, and take nothing when they come.
+async fn late_copies_take_nothing(kind: &'static str) {
+    let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
+    let [acquire, _, cancel] = scripts(kind);
+    for _ in 0..3 {
+        let held = site.proxy.hold_back(1000, script(acquire));
+        let taker = tokio::spawn({
+            let ours = site.ours.clone();
+            async move { ours.guard(3, ms(60_000)).await.map(drop) }
+        });
+        held.wait_for(1).await;
+        let before = site.proxy.requests(script(cancel));
+        taker.abort();
+        site.proxy.wait_requests(before + 1, script(cancel)).await;
+        // Its answer is there when that of a later call is.
+        site.until_free(10).await;
+        assert_eq!(site.ours.available().await, 10);
+        site.proxy.heal();
+        let answers = held.release().await;
+        assert!(!answers.is_empty());
+        for answer in answers {
+            // Busy: not late, not taken.
+            assert!(matches!(&answer, Reply::List(items) if items[0].int() == 0), "{answer:?}");
+        }
+        assert_eq!(site.theirs.available().await, 10);
+    }
+    let guard = patient("permits", site.ours.guard(10, ms(19_000))).await.unwrap();
+    assert!(guard.is_some());
+}
+
+/// The answer is lost and the taker gives up: what it took is given back, by the cancellation.
+async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
+    let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
+    let [acquire, ..] = scripts(kind);
+    for _ in 0..5 {
+        let fault = site.proxy.cut_after(1, script(acquire));
+        let taker = tokio::spawn({
+            let ours = site.ours.clone();
+            async move { ours.guard(3, ms(60_000)).await.map(drop) }
+        });
+        fault.done().await;
+        taker.abort();
+        site.until_free(10).await;
+    }
+}
+
+/// Nobody hears of the release, or of anything: a waiter looks within the cap.
+async fn lost_messages_cost_the_cap(kind: &str) {
+    let site = Site::start(kind, Locks::builder()).await;
+    site.proxy.swallow_messages(true);
+    let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
+    let waiting = site.ours.guard(1, ms(60_000));
+    let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
+        site.proxy.wait_requests(1, Filter::Subscribe).await;
+        all.release().await.unwrap();
+    });
+    assert!(guard.unwrap().is_some());
+}
+
+/// The connections are cut while a waiter waits and nothing polls: it looks again when they are back.
+async fn a_gap_makes_waiters_look(kind: &str) {
+    let site = Site::start(kind, Locks::builder().wait_cap(ms(60_000))).await;
+    let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
+    let waiting = site.ours.guard(1, ms(60_000));
+    let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
+        eventually(ms(20_000), "it waits", async || site.locks.health().subscriptions > 0).await;
+        site.proxy.wait_requests(1, Filter::Subscribe).await;
+        site.proxy.refuse(true);
+        all.release().await.unwrap();
+        site.proxy.refuse(false);
+    });
+    assert!(guard.unwrap().is_some());
+}
+
+/// Silent for longer than the outage limit: an error, never "too few"; and nothing stays taken.
+async fn silence_is_an_error(kind: &str) {
+    let site = Site::start(kind, Locks::builder().command_timeout(ms(200)).outage_limit(ms(600))).await;
+    site.proxy.black_hole_requests(true);
+    for wait in [ms(0), ms(300), ms(60_000)] {
+        let error = patient("the error", site.ours.guard(1, wait)).await.map(drop).unwrap_err();
+        assert!(matches!(error, SyncError::Unreachable { .. }), "{error}");
+    }
+    site.proxy.heal();
+    site.until_free(10).await;
+    assert!(site.server.raw().await.exists(&site.name).await);
+}
+
+macro_rules! both {
+    ($($case:ident),*) => { $(mod $case {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn counted() {
+            super::$case("counted").await;
+        }
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn leased() {
+            super::$case("leased").await;
+        }
+    })* };
+}
+
+both!(
+    cut_calls_are_done_once,
+    late_copies_take_nothing,
+    a_taker_that_gives_up_in_doubt,
+    lost_messages_cost_the_cap,
+    a_gap_makes_waiters_look,
+    silence_is_an_error
+);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latch_counts_once_whatever_is_cut() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = Locks::builder().command_timeout(ms(500)).connect(&proxy.url()).await.unwrap();
+    let name = unique("latch");
+    let [set, count_down, delete] = [
+        text!("begin", "once", "latch/set"),
+        text!("begin", "once", "latch/count_down"),
+        text!("begin", "once", "latch/delete"),
+    ];
+    for text in [set, count_down, delete, text!("begin", "once", "latch/inspect")] {
+        server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
+    }
+    let latch = locks.latch(&name);
+    for cuts in 1..4 {
+        let fault = proxy.cut_after(cuts, script(set));
+        assert!(latch.try_set_count(3).await.unwrap());
+        fault.done().await;
+        for left in [2, 1] {
+            let fault = proxy.cut_after(cuts, script(count_down));
+            assert_eq!(latch.count_down().await.unwrap(), Some(left));
+            fault.done().await;
+        }
+        let inspect = || script(text!("begin", "once", "latch/inspect"));
+        let looks = proxy.requests(inspect());
+        let waiter = tokio::spawn({
+            let latch = latch.clone();
+            async move { latch.wait().await.unwrap() }
+        });
+        proxy.wait_requests(looks + 1, inspect()).await;
+        // One way or the other, by a call whose answer is lost, on connections that were cut.
+        let expected = match cuts {
+            2 => {
+                let fault = proxy.cut_after(cuts, script(delete));
+                assert!(latch.delete().await.unwrap());
+                fault.done().await;
+                Waited::Deleted
+            }
+            _ => {
+                let fault = proxy.cut_after(cuts, script(count_down));
+                assert_eq!(latch.count_down().await.unwrap(), Some(0));
+                fault.done().await;
+                Waited::Opened
+            }
+        };
+        assert_eq!(patient("the latch", waiter).await.unwrap(), expected);
+    }
+}
+
+/// Its caller hears that there is no latch: a copy of the call that comes later does not count down the next one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_count_down_is_not_of_the_next_latch() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = Locks::builder().command_timeout(COMMAND_TIMEOUT).connect(&proxy.url()).await.unwrap();
+    let count_down = text!("begin", "once", "latch/count_down");
+    server.raw().await.must(&["SCRIPT", "LOAD", count_down]).await;
+    let cancel = text!("begin", "once", "cancel");
+    let latch = locks.latch(&unique("latch"));
+    let held = proxy.hold_back(1, script(count_down));
+    assert_eq!(latch.count_down().await.unwrap(), None);
+    proxy.wait_requests(1, script(cancel)).await;
+    assert!(latch.try_set_count(2).await.unwrap());
+    assert_eq!(held.release().await.len(), 1);
+    assert_eq!(latch.count().await.unwrap(), 2);
+}
