@@ -13,6 +13,7 @@ mod read_write;
 mod soak;
 #[path = "../support/mod.rs"]
 mod support;
+mod synchronizers;
 mod table;
 mod transactions;
 
@@ -100,6 +101,11 @@ const TOGETHER: &[Case] = &cases!(
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
     transactions::transactions_end,
+    synchronizers::semaphores_count_for_both,
+    synchronizers::permits_are_the_same_for_both,
+    synchronizers::permits_expire_for_both,
+    synchronizers::permits_of_the_dead_come_back,
+    synchronizers::latches_open_for_both,
     fair::acquisitions_of_both_drop_nobody,
     fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
@@ -142,8 +148,10 @@ fn main() {
         failed.extend(local.block_on(&runtime, run(&[case], &world)));
     }
     if filters.is_empty() && failed.is_empty() {
-        let rows: Vec<&str> = locks::PAIRS.iter().map(|pair| pair.row).chain([transactions::ROW]).collect();
-        failed = table::print(&rows, transactions::ABSENT);
+        let locks = locks::PAIRS.iter().map(|pair| pair.row);
+        let rows: Vec<&str> = locks.chain([transactions::ROW]).chain(synchronizers::ROWS).collect();
+        let absent = [transactions::ABSENT, synchronizers::ABSENT];
+        failed = table::print(&rows, &absent.concat());
     }
     runtime.shutdown_timeout(secs(1));
     let verdict = if failed.is_empty() { "ok" } else { "FAILED" };
@@ -219,6 +227,7 @@ async fn play(part: &str, args: &[String]) {
     match part {
         "hold" => crash::hold(&url, &args[1..]).await,
         "queue" => fair::queue(&url, &args[1..]).await,
+        "permit" => synchronizers::permit(&url, &args[1..]).await,
         "soak" => soak::part(&url, &args[1..]).await,
         other => panic!("no part {other}"),
     }

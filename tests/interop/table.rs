@@ -21,7 +21,7 @@ pub fn shown(kind: &str, verb: &str, direction: &str) {
 }
 
 /// Prints the table, and says which cells are empty.
-pub fn print(kinds: &[&str], absent: Absent) -> Vec<String> {
+pub fn print(kinds: &[&str], absent: &[(&str, &str, &str)]) -> Vec<String> {
     let shown = SHOWN.lock().unwrap();
     let mut empty = Vec::new();
     println!(
