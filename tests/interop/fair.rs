@@ -283,8 +283,8 @@ pub async fn scores_do_not_drift(world: Arc<World>) {
         let now: i64 = time[0].parse::<i64>().unwrap() * 1000;
         let scores = raw.must(&["ZRANGE", &timeouts_of(&name), "0", "-1", "WITHSCORES"]).await.texts();
         if let Some(last) = scores.last() {
-            // 300 s for each of eight waiters, as long again that acquisitions have not taken off yet, and the lease. What
-            // is left of the eight keeps its scores for the moment.
+            // 300 s for each of eight waiters, as long again that acquisitions have not taken off yet, and the lease.
+            // What is left of the eight keeps its scores for the moment.
             let ahead = last.parse::<f64>().unwrap() as i64 - now;
             let allowed = 8 * 600_000 + 31_000;
             assert!(ahead <= allowed, "{ahead} ms ahead with {} waiters, seed {seed}", scores.len() / 2);

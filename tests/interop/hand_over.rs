@@ -21,8 +21,8 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
             !raw.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
         })
         .await;
-        // A subscription of an earlier round may linger: now it attempts, now it sleeps. But a waiter of Redisson that is
-        // not parked yet misses the message of a write release (6.A.3a).
+        // A subscription of an earlier round may linger: now it attempts, now it sleeps. But a waiter of Redisson that
+        // is not parked yet misses the message of a write release (6.A.3a).
         let parks = if pair.kind == Kind::Write && to.is_java() { 300_000 } else { 0 };
         tokio::time::sleep(std::time::Duration::from_micros(parks + rng.below(4000))).await;
         let given = giver.unlock().await;
