@@ -19,13 +19,16 @@ use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
 use crate::release::sweep;
-use crate::script::{Fault, Patience, Settled, Status};
+use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
 
 /// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
 const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
 const WRITER_CAP: Duration = Duration::from_secs(1);
+
+/// What an attempt came to, and the entry until somebody has taken it over.
+type Attempted = (Result<Tried<Ticket>, LockError>, Option<OwnedMutexGuard<Debts>>);
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -63,13 +66,13 @@ impl Wish {
         }
         let gate = self.check(gate)?;
         let (wish, waits) = (self.clone(), place.is_some());
-        self.core
-            .janitor
-            .carry(move |abandoned| {
-                let patience = wish.patience.clone().unless(abandoned);
-                async move { wish.settle(gate, waits, patience).await }
-            })
-            .await
+        let work = self.core.janitor.carry(move |abandoned| {
+            let patience = wish.patience.clone().unless(abandoned);
+            async move { wish.settle(gate, waits, patience).await }
+        });
+        // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
+        let (tried, _gate) = work.await;
+        tried
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
@@ -77,7 +80,13 @@ impl Wish {
         if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
             drop(sibling.gate.lock().await);
         }
-        self.slot.gate.clone().lock_owned().await
+        loop {
+            let gate = self.slot.gate.clone().lock_owned().await;
+            // What can't be entered again is taken anew, behind its release.
+            if self.kind.reentrant || !self.slot.is_leaving() {
+                return gate;
+            }
+        }
     }
 
     fn name(&self) -> String {
@@ -122,12 +131,7 @@ impl Wish {
         hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
     }
 
-    async fn settle(
-        self,
-        gate: OwnedMutexGuard<Debts>,
-        waits: bool,
-        patience: Patience,
-    ) -> Result<Tried<Ticket>, LockError> {
+    async fn settle(self, gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
         let mut args = vec![mark.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
         match (self.kind.role, &self.sibling) {
@@ -146,23 +150,28 @@ impl Wish {
         self.read(&mark, gate, settled)
     }
 
-    fn read(
-        &self,
-        mark: &Arc<str>,
-        mut gate: OwnedMutexGuard<Debts>,
-        settled: Settled,
-    ) -> Result<Tried<Ticket>, LockError> {
+    fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
-        let answer = match settled.result {
-            Ok(answer) => answer,
+        match settled.result {
+            Ok(answer) => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
             Err(fault) => {
                 self.take_back(mark, Some(gate), doubt);
-                return Err(match fault {
+                let error = match fault {
                     Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
                     Fault::Refused(why) => LockError::Refused { name: self.name(), why },
-                });
+                };
+                (Err(error), None)
             }
-        };
+        }
+    }
+
+    fn read_answer(
+        &self,
+        mark: &Arc<str>,
+        gate: &mut Debts,
+        answer: Answer,
+        doubt: Option<i64>,
+    ) -> Result<Tried<Ticket>, LockError> {
         if answer.status != Status::Done && doubt.is_some() {
             self.take_back(mark, None, doubt);
         }

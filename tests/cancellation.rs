@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks, Request};
 use sites::{begin, drive, every_kind, exist, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
-use support::{eventually, patient, report, seed, Kind, Raw, Rng, Server};
+use support::{eventually, patient, report, seed, Kind, Proxy, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
 /// What is promised, besides two round trips.
@@ -390,4 +390,27 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
         pairs[0].unsubscribed().await;
     })
     .await;
+}
+
+/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release,
+/// where an owner may not enter twice too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_answer_is_no_hold_of_its_owner() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let owner = lockson::Owner::unique();
+    let limit = Duration::from_millis(10);
+    for round in 0..5 {
+        let (mutex, fair) =
+            (locks.mutex(&fresh_name()).owned_by(&owner), locks.fair_mutex(&fresh_name()).owned_by(&owner));
+        proxy.delay_replies(Duration::from_millis(60));
+        mutex.acquire().wait(limit).await.expect_err("the limit comes first");
+        patient("the next one", mutex.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        mutex.unlock().await.unwrap();
+        fair.acquire().wait(limit).await.expect_err("the limit comes first");
+        patient("the next one", fair.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        fair.unlock().await.unwrap();
+        proxy.heal();
+    }
 }

@@ -222,3 +222,22 @@ fn what_can_fail_says_how() {
     }
     none("a public function that returns a Result has a section `# Errors`", found);
 }
+
+/// tests/redisson/README.md says which case covers which of Redisson's: each of them exists.
+#[test]
+fn the_map_of_redissons_tests_names_real_cases() {
+    let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redisson/README.md")).unwrap();
+    let sources = read("tests");
+    let (mut named, mut found) = (0, vec![]);
+    for case in map.split('`').skip(1).step_by(2) {
+        let Some((file, name)) = case.split_once("::") else { continue };
+        named += 1;
+        let (one, folder) = (format!("tests/{file}.rs"), format!("tests/{file}/"));
+        let is_there = sources.iter().any(|source| {
+            (source.path == one || source.path.starts_with(&folder)) && source.code.contains(&format!("fn {name}("))
+        });
+        found.extend((!is_there).then(|| case.to_owned()));
+    }
+    assert!(named > 50, "the map was not read: {named}");
+    none("a case that is named in tests/redisson/README.md exists", found);
+}

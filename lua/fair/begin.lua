@@ -8,7 +8,7 @@
 --   (since when nobody listens on its channel, or 0)
 -- KEYS[6] channel   where an owner is told that it is its turn: <channel>:<owner>
 local lock, queue, timeouts, seen, state, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local WAIT, KEPT = 300000, 86400000
+local WAIT, KEPT, OWN = 300000, 86400000, 60000
 -- A head of the free lock is dropped when a lockson client is unseen for UNSEEN; when a foreign one leaves it for IGNORED, or
 -- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
 local UNSEEN, IGNORED, DEAF, AGAIN = 3000, 5000, 1000, 400
@@ -44,16 +44,18 @@ local function wake(free)
   local deaf = 0
   if receivers == 0 then deaf = now end
   redis.pcall('HSET', state, 'head', head, 'since', now, 'look', now, 'free', free or now, 'deaf', deaf)
-  if redis.pcall('PTTL', state) == -1 then redis.pcall('PEXPIRE', state, KEPT) end
+  if redis.pcall('PTTL', state) == -1 then redis.pcall('PEXPIRE', state, OWN) end
   return receivers
 end
 
--- Queue, scores and what lockson keeps beside them end a day after the last waiter can be there.
+-- Queue and scores end a day after the last waiter can be there; what lockson keeps beside them soon after its last waiter,
+-- as a Java client that empties the queue leaves it behind.
 local function keep()
   local tail = redis.call('LINDEX', queue, -1)
   local score = tail and tonumber(redis.call('ZSCORE', timeouts, tail)) or now
   local ms = string.format('%.0f', math.max(score - now, 0) + KEPT)
-  for _, key in ipairs({queue, timeouts, seen, state}) do redis.pcall('PEXPIRE', key, ms) end
+  for _, key in ipairs({queue, timeouts}) do redis.pcall('PEXPIRE', key, ms) end
+  for _, key in ipairs({seen, state}) do redis.pcall('PEXPIRE', key, OWN) end
 end
 
 -- Takes an owner out of the queue. Whether it was there, and was its head.

@@ -1,0 +1,55 @@
+//! Wake-ups cross both ways: leases and caps are a minute, each hand-over is a message.
+
+use std::sync::Arc;
+
+use crate::locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
+use crate::peer::{Kind, Peer};
+use crate::support::{eventually, seed, soak, unique, Rng};
+use crate::World;
+
+/// Microseconds from the begin of the unlock to the end of the lock, in one direction.
+async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize, rng: &mut Rng) -> Vec<u64> {
+    let name = unique("hand-over");
+    let (giver, taker) = (from.lock(pair.kind, &name, "giver"), to.lock(pair.rival, &name, "taker"));
+    let pattern = format!("*{name}*");
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        giver.must_lock(Some(LONG)).await;
+        let waiter = taker.lock(Some(LONG));
+        eventually(SOON, "the waiter subscribes", async || {
+            let mut raw = world.server.raw().await;
+            !raw.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
+        })
+        .await;
+        // A subscription of an earlier round may linger: now it attempts, now it sleeps. But a waiter of Redisson that
+        // is not parked yet misses the message of a write release (6.A.3a).
+        let parks = if pair.kind == Kind::Write && to.is_java() { 300_000 } else { 0 };
+        tokio::time::sleep(std::time::Duration::from_micros(parks + rng.below(4000))).await;
+        let given = giver.unlock().await;
+        given.result.unwrap();
+        let taken = waiter.await.unwrap();
+        taken.result.unwrap();
+        times.push(taken.end - given.begin.max(taken.begin));
+        taker.unlock().await.result.unwrap();
+    }
+    leaves_nothing(world, &name).await;
+    times.sort_unstable();
+    times
+}
+
+/// 200 in each direction for the plain lock, as many of the other kinds in a full run.
+pub async fn messages_come_both_ways(world: Arc<World>) {
+    let (seed, [java, rust]) = (seed(), world.both().await);
+    let mut rng = Rng::new(seed);
+    println!("hand-overs, seed {seed}: microseconds from unlock to lock");
+    for pair in PAIRS.iter().filter(|pair| pair.kind != Kind::Spin) {
+        let rounds = if pair.kind == Kind::Lock { 200 } else { soak(200) };
+        for (from, to) in [(&java, &rust), (&rust, &java)] {
+            let times = times(&world, pair, from, to, rounds, &mut rng).await;
+            let at = |percent: usize| times[times.len() * percent / 100];
+            let (direction, worst) = (from.towards(to), times[times.len() - 1]);
+            println!("  {:12} {direction} {rounds:4}: p50 {:6} p99 {:6} worst {worst:6}", pair.row, at(50), at(99));
+            assert!(u128::from(worst) < SOON.as_micros(), "{} {direction}: by the TTL", pair.row);
+        }
+    }
+}

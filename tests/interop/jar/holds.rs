@@ -1,0 +1,161 @@
+//! 6.B and 6.E.3: holds that nobody owns, that are not renewed, or that end too early.
+
+use std::time::Instant;
+
+use super::{Jar, WATCHED};
+use crate::support::{Filter, Proxy, Server};
+use crate::{ms, secs};
+
+/// What names the lock: all calls about it, scripts or not.
+fn about(name: &str) -> Filter {
+    Filter::Script.with(name)
+}
+
+/// Calls about the lock have their answers late from now on.
+async fn slow(jar: &Jar) -> (Proxy, Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let slow = jar.at(proxy.port(), WATCHED).await;
+    // Scripts are loaded, and connections there.
+    slow.java.must(&slow.thread("warm"), "lock", &format!("{}-warm", jar.name), "lock").await;
+    slow.java.must(&slow.thread("warm"), "lock", &format!("{}-warm", jar.name), "unlock").await;
+    proxy.delay_replies(ms(1500));
+    (proxy, slow)
+}
+
+/// A lost answer is an exception, and the server has the lock.
+pub async fn id_6_b_1s(jar: Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let other = jar.at(proxy.port(), "timeout=1000 attempts=1").await;
+    let name = format!("{}-warm", jar.name);
+    other.java.must(&other.thread("a"), "lock", &name, "lock").await;
+    let fault = proxy.cut_after(1, about(&jar.name));
+    let began = Instant::now();
+    other.call("a", "lock", "lock").await.expect_err("the answer is lost");
+    // 3.5b: it waits for the whole time-out, though it sees the cut.
+    assert!(began.elapsed() >= ms(900), "{:?}", began.elapsed());
+    assert_eq!(fault.hits(), 1);
+    assert!(jar.raw().await.pttl(&jar.name).await > 0, "the server has it");
+}
+
+/// An interrupted `lock()` leaves a hold behind that is renewed.
+pub async fn id_6_b_2a(jar: Jar) {
+    let (proxy, slow) = slow(&jar).await;
+    let lock = slow.begin("a", "lock", "lock");
+    tokio::time::sleep(ms(500)).await;
+    slow.must("a", "lock", "interrupt").await;
+    lock.await.unwrap().expect_err("interrupted");
+    proxy.heal();
+    jar.still_held().await;
+}
+
+/// So does a cancelled `tryLockAsync()`.
+pub async fn id_6_b_2b(jar: Jar) {
+    let (proxy, slow) = slow(&jar).await;
+    slow.must("a", "lock", "try_lock_async one").await;
+    slow.must("a", "lock", "cancel one").await;
+    tokio::time::sleep(secs(2)).await;
+    proxy.heal();
+    jar.still_held().await;
+}
+
+/// A nested read unlock ends the renewal of the write hold.
+pub async fn id_6_b_3a(jar: Jar) {
+    let jar = jar.with(WATCHED).await;
+    jar.must("a", "write", "lock").await;
+    jar.must("a", "read", "lock").await;
+    jar.must("a", "read", "unlock").await;
+    jar.until_gone().await;
+    jar.call("a", "write", "unlock").await.expect_err("it was lost");
+}
+
+/// So does `readLock().forceUnlock()`, which says false.
+pub async fn id_6_b_3b(jar: Jar) {
+    let jar = jar.with(WATCHED).await;
+    jar.must("a", "write", "lock").await;
+    assert_eq!(jar.must("b", "read", "force_unlock").await, "false");
+    jar.until_gone().await;
+}
+
+/// Stale holds of one thread keep the next one's hold from being renewed.
+pub async fn id_6_b_5(jar: Jar) {
+    let jar = jar.with(WATCHED).await;
+    for _ in 0..4 {
+        jar.must("a", "lock", "lock").await;
+    }
+    jar.raw().await.must(&["DEL", &jar.name]).await;
+    jar.must("b", "lock", "lock").await;
+    jar.until_gone().await;
+    jar.call("b", "lock", "unlock").await.expect_err("it was lost");
+}
+
+/// Short locks of the past multiply the renewals of the one that is held.
+pub async fn id_6_b_6(jar: Jar) {
+    let server = Server::start();
+    let jar = jar.at(server.port(), "watchdog=6000").await;
+    for at in 0..100 {
+        let name = format!("short-{at}");
+        jar.java.must(&jar.thread("a"), "lock", &name, "lock").await;
+        jar.java.must(&jar.thread("a"), "lock", &name, "unlock").await;
+    }
+    jar.must("a", "lock", "lock").await;
+    tokio::time::sleep(secs(5)).await;
+    server.reset_stats();
+    tokio::time::sleep(secs(4)).await;
+    let renewals = server.calls("evalsha");
+    // Two would do.
+    assert!(renewals >= 20, "{renewals} scripts in 4 s for one lock");
+}
+
+/// One key of another type, and the holds behind it in the batch are not renewed.
+pub async fn id_6_b_7(jar: Jar) {
+    let jar = jar.with("watchdog=3000 batch=2").await;
+    let names: Vec<String> = (0..10).map(|at| format!("{}-{at}", jar.name)).collect();
+    for name in &names {
+        jar.java.must(&jar.thread("a"), "lock", name, "lock").await;
+    }
+    let mut raw = jar.raw().await;
+    raw.must(&["DEL", &names[4]]).await;
+    raw.must(&["SET", &names[4], "a string"]).await;
+    tokio::time::sleep(secs(7)).await;
+    let mut lost = 0;
+    for name in names.iter().filter(|name| **name != names[4]) {
+        lost += usize::from(!raw.exists(name).await);
+    }
+    assert!(lost > 0, "all nine were renewed");
+}
+
+/// 600 s and a re-entrant 5 s leave 5 s.
+pub async fn id_6_b_10a(jar: Jar) {
+    jar.must("a", "lock", "lock 600000").await;
+    jar.must("a", "lock", "lock 5000").await;
+    assert!(jar.raw().await.pttl(&jar.name).await <= 5000);
+}
+
+/// One caller's lease is the next one's.
+pub async fn id_6_b_10b(jar: Jar) {
+    jar.must("a", "lock", "lock 2000").await;
+    jar.until_gone().await;
+    jar.must("b", "lock", "lock").await;
+    assert!(jar.raw().await.pttl(&jar.name).await <= 2000, "the watchdog's lease is 30 s");
+}
+
+/// `forceUnlock` ends the renewal before it knows its outcome.
+pub async fn id_6_b_11(jar: Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let other = jar.at(proxy.port(), "watchdog=3000 timeout=500 attempts=0").await;
+    other.must("a", "lock", "lock").await;
+    let fault = proxy.cut_before(1, about("redisson_lock__channel").with(&jar.name));
+    other.call("b", "lock", "force_unlock").await.expect_err("the request is lost");
+    assert_eq!(fault.hits(), 1);
+    assert!(jar.raw().await.exists(&jar.name).await, "still held");
+    jar.until_gone().await;
+}
+
+/// A nested read unlock cuts a write lease of 600 s to 30 s.
+pub async fn id_6_e_3(jar: Jar) {
+    jar.must("a", "write", "lock 600000").await;
+    jar.must("a", "read", "lock").await;
+    jar.must("a", "read", "lock").await;
+    jar.must("a", "read", "unlock").await;
+    assert!(jar.raw().await.pttl(&jar.name).await <= 30_000);
+}

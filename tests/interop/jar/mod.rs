@@ -1,0 +1,161 @@
+//! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
+//! shown and not only said. A case that fails here means that Redisson has become better: say so there.
+
+mod fair;
+mod holds;
+mod rights;
+mod wakeups;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{spawn_local, JoinHandle, JoinSet};
+
+use crate::java::Java;
+use crate::support::{eventually, unique, Raw, Server};
+use crate::{ms, secs, World};
+
+/// The watchdog's lease where holds are to end, or not to.
+const WATCHED: &str = "watchdog=3000";
+
+/// One weakness on the jar: its names, and a client with its defaults.
+struct Jar {
+    world: Arc<World>,
+    java: Java,
+    name: String,
+}
+
+impl Jar {
+    fn call(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = Result<String, String>> + 'static {
+        self.java.call(&self.thread(who), object, &self.name, verb)
+    }
+
+    #[track_caller]
+    fn must(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = String> + 'static {
+        self.java.must(&self.thread(who), object, &self.name, verb)
+    }
+
+    /// Begins what will take a while.
+    fn begin(&self, who: &str, object: &str, verb: &str) -> JoinHandle<Result<String, String>> {
+        spawn_local(self.call(who, object, verb))
+    }
+
+    /// A thread of this case alone.
+    fn thread(&self, who: &str) -> String {
+        format!("{who}-{}", self.name)
+    }
+
+    async fn with(&self, settings: &str) -> Jar {
+        Jar { world: self.world.clone(), java: self.world.java(settings).await, name: self.name.clone() }
+    }
+
+    /// The same JVM with a server of its own, for what counts its calls.
+    async fn at(&self, port: u16, settings: &str) -> Jar {
+        let java = self.world.jvms[1].client(port, settings).await;
+        Jar { world: self.world.clone(), java, name: self.name.clone() }
+    }
+
+    async fn raw(&self) -> Raw {
+        self.world.server.raw().await
+    }
+
+    /// Some waiter of the name has subscribed, and has asked once more, as Redisson's do.
+    async fn until_waiting(&self, server: &Server) {
+        let pattern = format!("*{}*", self.name);
+        eventually(secs(20), "a waiter subscribes", async || {
+            !server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
+        })
+        .await;
+        tokio::time::sleep(secs(1)).await;
+    }
+
+    async fn until_gone(&self) {
+        let what = format!("{} ends", self.name);
+        eventually(secs(30), &what, async || !self.raw().await.exists(&self.name).await).await;
+    }
+
+    /// Still held after more than two leases of a watchdog.
+    async fn still_held(&self) {
+        tokio::time::sleep(secs(7)).await;
+        assert!(self.raw().await.exists(&self.name).await, "{} was not renewed", self.name);
+    }
+}
+
+/// It sleeps on, though nothing keeps it out.
+async fn asleep<T>(waiter: &JoinHandle<T>, long: Duration) {
+    tokio::time::sleep(long).await;
+    assert!(!waiter.is_finished(), "it was woken");
+}
+
+fn queue(name: &str) -> String {
+    format!("redisson_lock_queue:{{{name}}}")
+}
+
+fn timeouts(name: &str) -> String {
+    format!("redisson_lock_timeout:{{{name}}}")
+}
+
+type Case = (&'static str, fn(Jar) -> Pin<Box<dyn Future<Output = ()>>>);
+
+macro_rules! cases {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        [$((stringify!($name), |jar| Box::pin($module::$name(jar)))),*]
+    };
+}
+
+const CASES: &[Case] = &cases!(
+    wakeups::id_6_a_1,
+    wakeups::id_6_a_2a,
+    wakeups::id_6_a_6,
+    wakeups::id_6_a_7a,
+    wakeups::id_6_a_8,
+    wakeups::id_6_c_8,
+    wakeups::id_6_e_1,
+    wakeups::id_6_e_2,
+    holds::id_6_b_1s,
+    holds::id_6_b_2a,
+    holds::id_6_b_2b,
+    holds::id_6_b_3a,
+    holds::id_6_b_3b,
+    holds::id_6_b_5,
+    holds::id_6_b_6,
+    holds::id_6_b_7,
+    holds::id_6_b_10a,
+    holds::id_6_b_10b,
+    holds::id_6_b_11,
+    holds::id_6_e_3,
+    rights::id_6_c_6,
+    rights::id_6_c_6u,
+    rights::id_6_c_9,
+    fair::id_6_d_1,
+    fair::id_6_d_3,
+    fair::id_6_d_5,
+    fair::id_6_d_8,
+    fair::id_3_4_c,
+    fair::id_6_c_7,
+);
+
+/// All of them at the same time: they wait for leases more than they work.
+pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
+    let mut running = JoinSet::new();
+    for (id, case) in CASES {
+        let world = world.clone();
+        running.spawn_local(async move {
+            // A busy machine may undo the order that a weakness needs.
+            for _ in 0..3 {
+                let jar = Jar { world: world.clone(), java: world.java("").await, name: unique(id) };
+                if spawn_local(case(jar)).await.is_ok() {
+                    return None;
+                }
+            }
+            Some(id)
+        });
+        // So many clients at once would be a test of the machine.
+        tokio::time::sleep(ms(50)).await;
+    }
+    let failed: Vec<_> = running.join_all().await.into_iter().flatten().collect();
+    println!("the jar: {} of {} weaknesses seen", CASES.len() - failed.len(), CASES.len());
+    assert!(failed.is_empty(), "not seen: {failed:?}");
+}

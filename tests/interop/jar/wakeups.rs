@@ -1,0 +1,122 @@
+//! 6.A, 6.C.8 and 6.E: who sleeps though the lock is free, and who is woken in vain.
+
+use futures::future::join_all;
+
+use super::{asleep, Jar};
+use crate::secs;
+use crate::support::{Proxy, Server};
+
+/// A downgrade wakes no reader.
+pub async fn id_6_a_1(jar: Jar) {
+    jar.must("a", "write", "lock 20000").await;
+    jar.must("a", "read", "lock 20000").await;
+    let reader = jar.begin("b", "read", "lock");
+    jar.until_waiting(&jar.world.server).await;
+    jar.must("a", "write", "unlock").await;
+    asleep(&reader, secs(2)).await;
+    assert_eq!(jar.raw().await.hget(&jar.name, "mode").await.as_deref(), Some("read"));
+    jar.must("a", "read", "unlock").await;
+}
+
+/// A cancelled waiter swallows the message.
+pub async fn id_6_a_2a(jar: Jar) {
+    jar.must("a", "lock", "lock 20000").await;
+    jar.must("b", "lock", "try_lock_async first 20000 -1").await;
+    jar.until_waiting(&jar.world.server).await;
+    jar.must("b", "lock", "try_lock_async second 20000 -1").await;
+    tokio::time::sleep(secs(1)).await;
+    jar.must("b", "lock", "cancel first").await;
+    jar.must("a", "lock", "unlock").await;
+    jar.call("b", "lock", "await second 2000").await.expect_err("woken");
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+}
+
+/// A key without a TTL is waited for without end.
+pub async fn id_6_a_6(jar: Jar) {
+    let mut raw = jar.raw().await;
+    raw.must(&["HSET", &jar.name, "somebody:1", "1"]).await;
+    let waiter = jar.begin("a", "lock", "lock");
+    jar.until_waiting(&jar.world.server).await;
+    raw.must(&["DEL", &jar.name]).await;
+    asleep(&waiter, secs(3)).await;
+    raw.must(&["PUBLISH", &format!("redisson_lock__channel:{{{}}}", jar.name), "0"]).await;
+    waiter.await.unwrap().unwrap();
+}
+
+/// What is published while it connects again is lost.
+pub async fn id_6_a_7a(jar: Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let cut = jar.at(proxy.port(), "").await;
+    jar.must("a", "lock", "lock 20000").await;
+    let waiter = cut.begin("b", "lock", "lock");
+    jar.until_waiting(&jar.world.server).await;
+    proxy.refuse(true);
+    jar.must("a", "lock", "unlock").await;
+    proxy.refuse(false);
+    jar.until_waiting(&jar.world.server).await;
+    asleep(&waiter, secs(2)).await;
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+}
+
+/// A spin lock's unlock wakes nobody.
+pub async fn id_6_a_8(jar: Jar) {
+    jar.must("a", "spin_lock", "lock 20000").await;
+    let waiter = jar.begin("b", "lock", "lock");
+    jar.until_waiting(&jar.world.server).await;
+    jar.must("a", "spin_lock", "unlock").await;
+    asleep(&waiter, secs(2)).await;
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+}
+
+/// 250 names can be waited for, and no more.
+pub async fn id_6_c_8(jar: Jar) {
+    let names: Vec<String> = (0..260).map(|at| format!("{}-{at}", jar.name)).collect();
+    let server = Server::start();
+    let mut raw = server.raw().await;
+    for name in &names {
+        raw.must(&["HSET", name, "somebody:1", "1"]).await;
+        raw.must(&["PEXPIRE", name, "60000"]).await;
+    }
+    let other = jar.at(server.port(), "").await;
+    let waiters = names.iter().map(|name| other.java.call(name, "lock", name, "try_lock 25000 -1"));
+    let waiters: Vec<_> = waiters.map(tokio::task::spawn_local).collect();
+    tokio::time::sleep(secs(15)).await;
+    let listened = raw.must(&["PUBSUB", "CHANNELS", &format!("*{}*", jar.name)]).await.list().len();
+    assert_eq!(listened, 250);
+    raw.must(&["FLUSHALL"]).await;
+    for waiter in waiters {
+        waiter.abort();
+    }
+}
+
+/// Two readers that overlap keep a writer out for as long as they like.
+pub async fn id_6_e_1(jar: Jar) {
+    jar.must("a", "read", "lock").await;
+    let writer = jar.begin("w", "write", "try_lock 3000 -1");
+    let mut turns = 0;
+    while !writer.is_finished() {
+        let [next, last] = if turns % 2 == 0 { ["b", "a"] } else { ["a", "b"] };
+        jar.must(next, "read", "lock").await;
+        jar.must(last, "read", "unlock").await;
+        turns += 1;
+    }
+    assert_eq!(writer.await.unwrap().unwrap(), "false");
+    assert!(turns > 2, "{turns}");
+}
+
+/// A write release wakes all who wait: each asks, one gets it.
+pub async fn id_6_e_2(jar: Jar) {
+    let server = Server::start();
+    let jar = jar.at(server.port(), "").await;
+    jar.must("a", "write", "lock 60000").await;
+    let waiters: Vec<_> = (0..20).map(|at| jar.begin(&format!("w{at}"), "write", "lock 60000")).collect();
+    jar.until_waiting(&server).await;
+    tokio::time::sleep(secs(2)).await;
+    server.reset_stats();
+    jar.must("a", "write", "unlock").await;
+    tokio::time::sleep(secs(1)).await;
+    let scripts = server.calls("evalsha") + server.calls("eval");
+    assert!(scripts >= 15, "{scripts} scripts for one release");
+    let done = join_all(waiters.iter().map(async |waiter| waiter.is_finished())).await;
+    assert_eq!(done.iter().filter(|done| **done).count(), 1);
+}

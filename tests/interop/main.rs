@@ -1,0 +1,234 @@
+//! Redisson 4.7.0 and lockson on one server. Needs a JDK and Maven: without them it says so and passes, but fails where
+//! CI is set. This program runs its cases, and runs itself again as the Rust processes in them.
+
+mod crash;
+mod fair;
+mod hand_over;
+mod jar;
+mod java;
+mod locks;
+mod names;
+mod peer;
+mod read_write;
+mod soak;
+#[path = "../support/mod.rs"]
+mod support;
+mod synchronizers;
+mod table;
+mod transactions;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use java::{Java, Jvm};
+use lockson::{Builder, Locks};
+use peer::Peer;
+use support::{patient, Server};
+use tokio::sync::mpsc;
+use tokio::task::{spawn_local, LocalSet};
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// What the cases share. Names are from `support::unique`.
+pub struct World {
+    pub server: Server,
+    pub class_path: String,
+    pub jvms: [Arc<Jvm>; 2],
+    /// The watchdog's lease of those who are to be seen renewing or dying.
+    pub short: Duration,
+}
+
+impl World {
+    fn start() -> Self {
+        let began = Instant::now();
+        let class_path = java::build();
+        println!("Maven: {:.1?}", began.elapsed());
+        let jvms = [0, 1].map(|_| Jvm::start(&class_path));
+        Self { server: Server::start(), class_path, jvms, short: secs(4) }
+    }
+
+    /// A client of Redisson, with its defaults but for what the settings say.
+    pub async fn java(&self, settings: &str) -> Java {
+        self.jvms[0].client(self.server.port(), settings).await
+    }
+
+    pub async fn rust(&self, builder: Builder) -> Locks {
+        builder.connect(&self.server.url()).await.unwrap()
+    }
+
+    /// Both, so that only messages come in time.
+    pub async fn both(&self) -> [Peer; 2] {
+        let rust = self.rust(Locks::builder().wait_cap(secs(60))).await;
+        [Peer::Java(self.java("").await), Peer::Rust(rust)]
+    }
+
+    /// Both with short leases of their watchdogs.
+    pub async fn both_short(&self) -> [Peer; 2] {
+        let java = self.java(&format!("watchdog={}", self.short.as_millis())).await;
+        [Peer::Java(java), Peer::Rust(self.rust(brief(self.short)).await)]
+    }
+}
+
+/// A client of lockson whose watchdog has a short lease.
+pub fn brief(lease: Duration) -> Builder {
+    Locks::builder().watchdog_lease(lease).command_timeout(lease / 3)
+}
+
+type Case = (&'static str, fn(Arc<World>) -> Pin<Box<dyn Future<Output = ()>>>);
+
+macro_rules! cases {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        [$((concat!(stringify!($module), "::", stringify!($name)), |world| Box::pin($module::$name(world)))),*]
+    };
+}
+
+/// Run side by side: they wait for leases more than they work.
+const TOGETHER: &[Case] = &cases!(
+    locks::all_verbs,
+    locks::all_renew,
+    crash::a_killed_jvm_frees_what_it_held,
+    crash::a_killed_rust_process_frees_what_it_held,
+    names::prefixes_braces_and_tokens,
+    names::hold_counts_of_many_owners,
+    transactions::transactions_exclude,
+    transactions::transactions_end,
+    synchronizers::semaphores_count_for_both,
+    synchronizers::permits_are_the_same_for_both,
+    synchronizers::permits_expire_for_both,
+    synchronizers::permits_of_the_dead_come_back,
+    synchronizers::latches_open_for_both,
+    fair::acquisitions_of_both_drop_nobody,
+    fair::leases_end_in_the_order_of_the_queue,
+    jar::the_weaknesses_are_the_jars,
+);
+
+/// Run one by one: they measure, or fill the machine.
+const ALONE: &[Case] = &cases!(
+    hand_over::messages_come_both_ways,
+    fair::waiters_of_both_are_served_in_the_order_of_the_queue,
+    fair::scores_do_not_drift,
+    read_write::readers_of_both_keep_each_other,
+    soak::counters_are_exact_and_nothing_is_left,
+);
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if let [flag, part, rest @ ..] = &args[..] {
+        if flag == "--part" {
+            return runtime.block_on(play(part, rest));
+        }
+    }
+    if let Some(what) = java::missing() {
+        println!("interop is left out: {what}");
+        let ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");
+        std::process::exit(i32::from(ci));
+    }
+    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let wanted = |case: &&Case| filters.is_empty() || filters.iter().any(|filter| case.0.contains(filter.as_str()));
+    let (together, alone): (Vec<&Case>, Vec<&Case>) =
+        (TOGETHER.iter().filter(wanted).collect(), ALONE.iter().filter(wanted).collect());
+    if together.is_empty() && alone.is_empty() {
+        return;
+    }
+    let began = Instant::now();
+    let world = Arc::new(World::start());
+    let local = LocalSet::new();
+    let mut failed = local.block_on(&runtime, run(&together, &world));
+    for case in alone {
+        failed.extend(local.block_on(&runtime, run(&[case], &world)));
+    }
+    if filters.is_empty() && failed.is_empty() {
+        let locks = locks::PAIRS.iter().map(|pair| pair.row);
+        let rows: Vec<&str> = locks.chain([transactions::ROW]).chain(synchronizers::ROWS).collect();
+        let absent = [transactions::ABSENT, synchronizers::ABSENT];
+        failed = table::print(&rows, &absent.concat());
+    }
+    runtime.shutdown_timeout(secs(1));
+    let verdict = if failed.is_empty() { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {:.1?}. {failed:?}", began.elapsed());
+    std::process::exit(i32::from(!failed.is_empty()));
+}
+
+/// Runs cases side by side; the names of those that failed.
+async fn run(cases: &[&Case], world: &Arc<World>) -> Vec<String> {
+    let start = |(name, case): &Case| {
+        let (name, began, future) = (*name, Instant::now(), case(world.clone()));
+        spawn_local(async move {
+            let outcome = spawn_local(future).await;
+            println!("test {name} ... {} ({:.1?})", if outcome.is_ok() { "ok" } else { "FAILED" }, began.elapsed());
+            (name.to_owned(), outcome.is_ok())
+        })
+    };
+    let running: Vec<_> = cases.iter().map(|case| start(case)).collect();
+    let mut failed = Vec::new();
+    for case in running {
+        let (name, passed) = case.await.unwrap();
+        failed.extend((!passed).then_some(name));
+    }
+    failed
+}
+
+/// This program as another process; killed when it is dropped.
+pub struct Process {
+    child: Child,
+    _stdin: ChildStdin,
+    pub lines: mpsc::UnboundedReceiver<String>,
+}
+
+impl Process {
+    pub fn start(part: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--part", part]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)).map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, _stdin: stdin, lines }
+    }
+
+    /// The next line that it prints.
+    pub async fn line(&mut self) -> String {
+        patient("a line of another process", self.lines.recv()).await.expect("it lives")
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What the other processes do. They end when nobody holds their stdin any more.
+async fn play(part: &str, args: &[String]) {
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+    let url = format!("redis://127.0.0.1:{}", args[0]);
+    match part {
+        "hold" => crash::hold(&url, &args[1..]).await,
+        "queue" => fair::queue(&url, &args[1..]).await,
+        "permit" => synchronizers::permit(&url, &args[1..]).await,
+        "soak" => soak::part(&url, &args[1..]).await,
+        other => panic!("no part {other}"),
+    }
+}

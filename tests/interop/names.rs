@@ -1,0 +1,103 @@
+//! Names, prefixes, tokens and hold counts: both read the same.
+
+use std::sync::Arc;
+
+use lockson::{Locks, Owner};
+
+use crate::locks::leaves_nothing;
+use crate::peer::{Kind, Peer};
+use crate::support::unique;
+use crate::{ms, World};
+
+/// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
+pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
+    let java = world.java("prefix=app:").await;
+    let rust = world.rust(Locks::builder().key_prefix("app:")).await;
+    let [j, r] = [Peer::Java(java.clone()), Peer::Rust(rust.clone())];
+    for name in [unique("plain"), format!("{{{}}}:tagged", unique("tag")), unique("with:colons:and-dashes")] {
+        for kind in Kind::ALL {
+            for (holder, other) in [(&j, &r), (&r, &j)] {
+                let (mine, theirs) = (holder.lock(kind, &name, "mine"), other.lock(rival(kind), &name, "theirs"));
+                mine.must_lock(None).await;
+                assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{kind:?} {name}");
+                mine.unlock().await.result.unwrap();
+            }
+        }
+        let mut raw = world.server.raw().await;
+        let keys = raw.keys(&format!("*{name}*")).await;
+        assert!(keys.iter().all(|key| key.contains("app:")), "{keys:?}");
+    }
+    let (name, owner) = (unique("identity"), Owner::named("request-17").unwrap());
+    let id = java.must("t", "client", "-", "id").await;
+    let thread = java.must("t", "client", "-", "thread").await;
+    java.must("t", "lock", &name, "lock").await;
+    let holder = rust.lock(&name).holder().await.unwrap().unwrap();
+    assert_eq!((holder.client.clone(), holder.field()), (id.clone(), format!("{id}:{thread}")));
+    assert!(rust.lock(&name).force_unlock_if(&holder.field()).await.unwrap());
+    rust.lock(&name).owned_by(&owner).lock().await.unwrap();
+    let fields = world.server.raw().await.hgetall(&format!("app:{name}")).await;
+    assert_eq!(fields, [(format!("{}:named-request-17", rust.client_id()), "1".to_owned())]);
+    rust.lock(&name).owned_by(&owner).unlock().await.unwrap();
+    tokens(&world).await;
+}
+
+fn rival(kind: Kind) -> Kind {
+    if kind == Kind::Read {
+        Kind::Write
+    } else {
+        kind
+    }
+}
+
+/// Tokens rise over both sides, and both read the last one.
+async fn tokens(world: &World) {
+    let (java, rust, name) = (world.java("").await, world.rust(Locks::builder()).await, unique("tokens"));
+    let lock = rust.fenced_lock(&name).owned_by(&Owner::unique());
+    let mut last = 0;
+    for round in 0..10 {
+        let token = if round % 2 == 0 {
+            let token = java.get::<u64>("t", "fenced_lock", &name, "lock_and_get_token").await;
+            java.must("t", "fenced_lock", &name, "unlock").await;
+            token
+        } else {
+            let token = lock.lock_and_get_token().await.unwrap();
+            lock.unlock().await.unwrap();
+            token
+        };
+        assert!(token > last, "{token} after {last}");
+        assert_eq!(java.get::<u64>("t", "fenced_lock", &name, "token").await, token);
+        last = token;
+    }
+    let guard = lock.fenced_guard().await.unwrap();
+    assert_eq!(java.must("t", "fenced_lock", &name, "try_lock_and_get_token 50 1000").await, "null");
+    guard.unlock().await.unwrap();
+}
+
+/// Readers of both with several holds each: counts, holders and what is left agree at each step.
+pub async fn hold_counts_of_many_owners(world: Arc<World>) {
+    let (java, rust, name) = (world.java("").await, world.rust(Locks::builder()).await, unique("counts"));
+    let side = rust.read_write_lock(&name);
+    let owners: Vec<Owner> = (0..3).map(|at| Owner::named(format!("reader-{at}")).unwrap()).collect();
+    for (at, owner) in owners.iter().enumerate() {
+        for _ in 0..=at {
+            side.read().owned_by(owner).lock().await.unwrap();
+            java.must(&format!("t{at}"), "read", &name, "lock").await;
+        }
+    }
+    for (at, owner) in owners.iter().enumerate() {
+        assert_eq!(side.read().owned_by(owner).hold_count().await.unwrap(), at as u64 + 1);
+        let state = java.must(&format!("t{at}"), "read", &name, "state").await;
+        assert!(state.starts_with(&format!("true true {} ", at + 1)), "{state}");
+    }
+    let holders = side.read().holders().await.unwrap();
+    let counts: u64 = holders.iter().map(|holder| holder.count).sum();
+    assert_eq!((holders.len(), counts), (6, 12));
+    for (at, owner) in owners.iter().enumerate() {
+        for _ in 0..=at {
+            assert!(!side.write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+            java.must(&format!("t{at}"), "read", &name, "unlock").await;
+            side.read().owned_by(owner).unlock().await.unwrap();
+        }
+    }
+    leaves_nothing(&world, &name).await;
+}

@@ -1,0 +1,102 @@
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.redisson.api.RFencedLock;
+import org.redisson.api.RFuture;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** The verbs of locks. Times are milliseconds; a lease of -1 is the watchdog's. */
+final class Locks {
+    private static final TimeUnit MS = TimeUnit.MILLISECONDS;
+
+    private final Peer peer;
+    private final Map<String, RLock> made = new ConcurrentHashMap<>();
+    private final Map<String, RFuture<?>> futures = new ConcurrentHashMap<>();
+
+    Locks(Peer peer) {
+        this.peer = peer;
+    }
+
+    /** One object for a client and a name, as a service keeps it in a field. */
+    RLock of(String client, String object, String name) {
+        String key = client + " " + object + " " + name;
+        if (!made.containsKey(key)) {
+            made.putIfAbsent(key, make(client, object, name));
+        }
+        return made.get(key);
+    }
+
+    private RLock make(String client, String object, String name) {
+        RedissonClient redisson = peer.client(client);
+        return switch (object) {
+            case "lock" -> redisson.getLock(name);
+            case "mutex" -> redisson.getNonReentrantLock(name);
+            case "fair_lock" -> redisson.getFairLock(name);
+            case "fair_mutex" -> redisson.getNonReentrantFairLock(name);
+            case "spin_lock" -> redisson.getSpinLock(name);
+            case "fenced_lock" -> redisson.getFencedLock(name);
+            case "read" -> redisson.getReadWriteLock(name).readLock();
+            case "write" -> redisson.getReadWriteLock(name).writeLock();
+            case "multi" -> redisson.getMultiLock(members(name));
+            case "red" -> redisson.getRedLock(members(name));
+            default -> throw new IllegalArgumentException(object);
+        };
+    }
+
+    /** "client/object/name,client/object/name". */
+    private RLock[] members(String names) {
+        return Arrays.stream(names.split(",")).map(member -> member.split("/", 3))
+            .map(parts -> of(parts[0], parts[1], parts[2])).toArray(RLock[]::new);
+    }
+
+    Object obey(Peer.Command command) throws Exception {
+        RLock lock = of(command.client(), command.object(), command.name());
+        switch (command.verb()) {
+            case "lock" -> {
+                if (command.has(0)) {
+                    lock.lock(command.number(0), MS);
+                } else {
+                    lock.lock();
+                }
+            }
+            case "lock_interruptibly" -> lock.lockInterruptibly();
+            case "try_lock" -> {
+                return command.has(0) ? lock.tryLock(command.number(0), command.number(1), MS) : lock.tryLock();
+            }
+            case "unlock" -> lock.unlock();
+            case "force_unlock" -> {
+                return lock.forceUnlock();
+            }
+            case "state" -> {
+                return lock.isLocked() + " " + lock.isHeldByCurrentThread() + " " + lock.getHoldCount() + " "
+                    + lock.remainTimeToLive();
+            }
+            case "held" -> {
+                return lock.isHeldByCurrentThread();
+            }
+            case "lock_async" -> futures.put(command.args()[0], lock.lockAsync());
+            case "try_lock_async" -> futures.put(command.args()[0], command.has(1)
+                ? lock.tryLockAsync(command.number(1), command.number(2), MS) : lock.tryLockAsync());
+            case "cancel" -> {
+                return futures.get(command.args()[0]).cancel(true);
+            }
+            case "await" -> futures.get(command.args()[0]).get(command.number(1), MS);
+            default -> {
+                return token((RFencedLock) lock, command);
+            }
+        }
+        return "done";
+    }
+
+    private static Object token(RFencedLock lock, Peer.Command command) throws Exception {
+        return switch (command.verb()) {
+            case "token" -> lock.getToken();
+            case "lock_and_get_token" ->
+                command.has(0) ? lock.lockAndGetToken(command.number(0), MS) : lock.lockAndGetToken();
+            case "try_lock_and_get_token" -> lock.tryLockAndGetToken(command.number(0), command.number(1), MS);
+            default -> throw new IllegalArgumentException(command.verb());
+        };
+    }
+}

@@ -1,0 +1,159 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.time.Instant;
+import java.time.temporal.ChronoUnit;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.redisson.Redisson;
+import org.redisson.config.NameMapper;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * Obeys commands on standard input, one a line: "id client thread object name verb arguments..". Each named thread does
+ * its commands in their order. Answers, when they come: "id begin end ok|err text"; the times are microseconds of the
+ * epoch.
+ */
+public final class Peer {
+    private final Map<String, RedissonClient> clients = new ConcurrentHashMap<>();
+    private final Map<String, Worker> workers = new ConcurrentHashMap<>();
+    private final Locks locks = new Locks(this);
+    private final Synchronizers synchronizers = new Synchronizers(this);
+    private final Transactions transactions = new Transactions(this);
+
+    /** One command. */
+    record Command(String client, String object, String name, String verb, String[] args) {
+        long number(int at) {
+            return Long.parseLong(args[at]);
+        }
+
+        boolean has(int at) {
+            return args.length > at;
+        }
+    }
+
+    private static final class Worker {
+        private volatile Thread thread;
+        private final ExecutorService executor = Executors.newSingleThreadExecutor(work -> {
+            thread = new Thread(work);
+            thread.setDaemon(true);
+            return thread;
+        });
+    }
+
+    public static void main(String[] args) throws IOException {
+        Peer peer = new Peer();
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            peer.take(line.split(" "));
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private void take(String[] words) {
+        String[] arguments = Arrays.copyOfRange(words, 6, words.length);
+        Command command = new Command(words[1], words[3], words[4], words[5], arguments);
+        if (command.verb.equals("interrupt")) {
+            workers.get(words[2]).thread.interrupt();
+            answer(words[0], now(), "ok done");
+            return;
+        }
+        Worker worker = workers.computeIfAbsent(words[2], name -> new Worker());
+        worker.executor.execute(() -> {
+            long begin = now();
+            try {
+                answer(words[0], begin, "ok " + obey(command));
+            } catch (Throwable error) {
+                answer(words[0], begin, "err " + error);
+            }
+        });
+    }
+
+    private static void answer(String id, long begin, String text) {
+        String line = id + " " + begin + " " + now() + " " + text.replaceAll("\\s+", " ");
+        synchronized (System.out) {
+            System.out.println(line);
+        }
+    }
+
+    private static long now() {
+        return ChronoUnit.MICROS.between(Instant.EPOCH, Instant.now());
+    }
+
+    private Object obey(Command command) throws Exception {
+        return switch (command.object) {
+            case "client" -> client(command);
+            case "semaphore", "permits", "latch" -> synchronizers.obey(command);
+            case "transaction" -> transactions.obey(command);
+            case "soak" -> Soak.run(this, command);
+            default -> locks.obey(command);
+        };
+    }
+
+    RedissonClient client(String name) {
+        return clients.get(name);
+    }
+
+    Locks locks() {
+        return locks;
+    }
+
+    private Object client(Command command) throws Exception {
+        switch (command.verb) {
+            case "open" -> clients.put(command.client, open(command.args));
+            case "shutdown" -> clients.remove(command.client).shutdown();
+            case "id" -> {
+                return client(command.client).getId();
+            }
+            case "thread" -> {
+                return Thread.currentThread().getId();
+            }
+            case "pause" -> Thread.sleep(command.number(0));
+            case "crash" -> Runtime.getRuntime().halt(9);
+            default -> throw new IllegalArgumentException(command.verb);
+        }
+        return "done";
+    }
+
+    /** Settings are "name=value"; the port is one of them. */
+    private static RedissonClient open(String[] settings) {
+        Config config = new Config();
+        config.setThreads(8).setNettyThreads(4);
+        var server = config.useSingleServer();
+        server.setConnectionMinimumIdleSize(4).setSubscriptionConnectionMinimumIdleSize(1);
+        for (String setting : settings) {
+            String[] pair = setting.split("=", 2);
+            switch (pair[0]) {
+                case "port" -> server.setAddress("redis://127.0.0.1:" + pair[1]);
+                case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(pair[1]));
+                case "batch" -> config.setLockWatchdogBatchSize(Integer.parseInt(pair[1]));
+                case "fair_wait" -> config.setFairLockWaitTimeout(Long.parseLong(pair[1]));
+                case "timeout" -> server.setTimeout(Integer.parseInt(pair[1]));
+                case "attempts" -> server.setRetryAttempts(Integer.parseInt(pair[1]));
+                case "user" -> server.setUsername(pair[1]);
+                case "password" -> server.setPassword(pair[1]);
+                case "prefix" -> config.setNameMapper(prefixed(pair[1]));
+                default -> throw new IllegalArgumentException(setting);
+            }
+        }
+        return Redisson.create(config);
+    }
+
+    private static NameMapper prefixed(String prefix) {
+        return new NameMapper() {
+            @Override
+            public String map(String name) {
+                return prefix + name;
+            }
+
+            @Override
+            public String unmap(String name) {
+                return name.substring(prefix.length());
+            }
+        };
+    }
+}

@@ -1,0 +1,277 @@
+//! Semaphores, expirable semaphores and latches: permits, counts and leases read the same from both sides.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockson::{Latch, Locks, PermitId, PermitSemaphore, Semaphore, SyncError, Waited};
+use tokio::task::spawn_local;
+
+use crate::java::{Java, Jvm};
+use crate::locks::SOON;
+use crate::support::{eventually, patient, unique};
+use crate::table::{shown, Absent};
+use crate::{brief, ms, secs, Process, World};
+
+pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
+
+pub const ABSENT: Absent = &[
+    ("semaphore", "re-enters", "permits have no owner"),
+    ("semaphore", "renews", "permits have no lease"),
+    ("semaphore", "expires", "permits have no lease"),
+    ("semaphore", "forces", "permits have no owner"),
+    ("semaphore", "crash", "the permits of a process that dies are lost, on both sides"),
+    ("permits", "re-enters", "each acquisition has ids of its own"),
+    ("permits", "renews", "Redisson renews no permits; lockson's guards are renewed, and Java is kept out: R>J is run"),
+    ("permits", "forces", "permits have no owner"),
+    ("latch", "re-enters", "a latch has no owner"),
+    ("latch", "renews", "a latch has no lease"),
+    ("latch", "expires", "a latch has no lease"),
+    ("latch", "forces", "a delete wakes lockson's waiters; Redisson's sleep on (6.A.5a): J>R is run"),
+    ("latch", "crash", "a latch has no owner"),
+];
+
+/// Somebody listens for the name.
+async fn until_waiting(world: &World, name: &str) {
+    let pattern = format!("*{name}*");
+    eventually(SOON, "the waiter subscribes", async || {
+        !world.server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
+    })
+    .await;
+    tokio::time::sleep(ms(300)).await;
+}
+
+async fn semaphore(world: &World) -> (Java, Semaphore, String) {
+    let (java, name) = (world.java("").await, unique("semaphore"));
+    let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.semaphore(&name);
+    assert!(java.get::<bool>("t", "semaphore", &name, "try_set_permits 3").await);
+    assert!(!rust.try_set_permits(5).await.unwrap(), "Java has set it");
+    (java, rust, name)
+}
+
+pub async fn semaphores_count_for_both(world: Arc<World>) {
+    let (java, rust, name) = semaphore(&world).await;
+    let free = async |expected: i64| {
+        assert_eq!(rust.available_permits().await.unwrap(), expected);
+        assert_eq!(java.get::<i64>("t", "semaphore", &name, "available").await, expected);
+    };
+    free(3).await;
+    // Java has two of three.
+    java.must("t", "semaphore", &name, "acquire 2").await;
+    assert!(!rust.try_acquire(2).await.unwrap());
+    free(1).await;
+    shown("semaphore", "state", "J>R");
+    shown("semaphore", "excludes", "J>R");
+    assert!(!rust.acquire(2).wait(secs(1)).await.unwrap());
+    free(1).await;
+    shown("semaphore", "times out", "J>R");
+    let waiter = spawn_local({
+        let rust = rust.clone();
+        async move { rust.acquire(3).await }
+    });
+    until_waiting(&world, &name).await;
+    java.must("t", "semaphore", &name, "release 2").await;
+    assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap());
+    shown("semaphore", "wakes", "J>R");
+    // Rust has all three.
+    free(0).await;
+    shown("semaphore", "state", "R>J");
+    assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 0").await);
+    shown("semaphore", "excludes", "R>J");
+    let began = Instant::now();
+    assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 1000").await);
+    assert!(began.elapsed() >= ms(999));
+    shown("semaphore", "times out", "R>J");
+    let waiter = spawn_local(java.must("t", "semaphore", &name, "acquire 2"));
+    until_waiting(&world, &name).await;
+    rust.release(3).await.unwrap();
+    patient("our release wakes", waiter).await.unwrap();
+    shown("semaphore", "wakes", "R>J");
+    free(1).await;
+    // What is taken away and added counts for both.
+    rust.reduce_permits(2).await.unwrap();
+    free(-1).await;
+    java.must("t", "semaphore", &name, "add 4").await;
+    free(3).await;
+    assert_eq!(rust.drain_permits().await.unwrap(), 3);
+    free(0).await;
+}
+
+struct Permits {
+    java: Java,
+    rust: PermitSemaphore,
+    name: String,
+}
+
+impl Permits {
+    async fn of(world: &World, count: u32) -> Permits {
+        let (java, name) = (world.java("").await, unique("permits"));
+        let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.permit_semaphore(&name);
+        assert!(rust.try_set_permits(count).await.unwrap());
+        assert!(!java.get::<bool>("t", "permits", &name, "try_set_permits 9").await);
+        Permits { java, rust, name }
+    }
+
+    async fn java<T: std::str::FromStr>(&self, verb: &str) -> T {
+        self.java.get("t", "permits", &self.name, verb).await
+    }
+
+    async fn counts(&self, free: i64, taken: u64) {
+        assert_eq!(self.rust.available_permits().await.unwrap(), free);
+        assert_eq!(self.rust.acquired_permits().await.unwrap(), taken);
+        assert_eq!((self.java::<i64>("available").await, self.java::<u64>("acquired").await), (free, taken));
+    }
+
+    async fn take(&self, verb: &str) -> Vec<PermitId> {
+        let ids: String = self.java(verb).await;
+        ids.split(',').filter(|id| !id.is_empty()).map(|id| id.parse().unwrap()).collect()
+    }
+}
+
+/// One side takes, the other sees it, gives it back, sets its lease.
+pub async fn permits_are_the_same_for_both(world: Arc<World>) {
+    let both = Permits::of(&world, 3).await;
+    let (rust, name) = (&both.rust, &both.name);
+    let ids = both.take("try_acquire 2 0 60000").await;
+    both.counts(1, 2).await;
+    let left = rust.remaining_lease(&ids[0]).await.unwrap().unwrap();
+    assert!(left <= secs(60) && left > secs(60) - SOON, "{left:?}");
+    shown("permits", "state", "J>R");
+    assert!(rust.acquire(2).wait(ms(0)).ids(secs(60)).await.unwrap().is_none());
+    shown("permits", "excludes", "J>R");
+    assert!(rust.acquire(2).wait(secs(1)).ids(secs(60)).await.unwrap().is_none());
+    shown("permits", "times out", "J>R");
+    let waiter = spawn_local({
+        let rust = rust.clone();
+        async move { rust.acquire(3).ids(secs(60)).await }
+    });
+    until_waiting(&world, name).await;
+    let released: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    both.java::<String>(&format!("release {}", released.join(","))).await;
+    let ids = patient("Java's release wakes", waiter).await.unwrap().unwrap().unwrap();
+    shown("permits", "wakes", "J>R");
+    both.counts(0, 3).await;
+    let left: u64 = both.java(&format!("lease_time {}", ids[0])).await;
+    assert!(left <= 60_000 && left > 40_000, "{left}");
+    assert!(both.java::<bool>(&format!("update_lease_time {} 90000", ids[0])).await);
+    assert!(rust.remaining_lease(&ids[0]).await.unwrap().unwrap() > secs(65));
+    shown("permits", "state", "R>J");
+    assert!(both.take("try_acquire 1 0 60000").await.is_empty());
+    shown("permits", "excludes", "R>J");
+    assert!(both.take("try_acquire 1 1000 60000").await.is_empty());
+    shown("permits", "times out", "R>J");
+    let waiter = spawn_local(both.java.must("w", "permits", name, "try_acquire 2 60000 60000"));
+    until_waiting(&world, name).await;
+    rust.release(&ids[1..]).await.unwrap();
+    assert!(patient("our release wakes", waiter).await.unwrap().contains(','));
+    shown("permits", "wakes", "R>J");
+    // Java gives back what Rust took.
+    assert!(both.java::<bool>(&format!("try_release {}", ids[0])).await);
+    assert!(matches!(rust.release(&ids[..1]).await, Err(SyncError::NotHeld { .. })));
+    both.counts(1, 2).await;
+}
+
+/// A lease that ends gives its permits to the other side; one that is renewed does not.
+pub async fn permits_expire_for_both(world: Arc<World>) {
+    let both = Permits::of(&world, 1).await;
+    let ids = both.take("try_acquire 1 0 1500").await;
+    let waiter = both.rust.acquire(1).ids(ms(1500));
+    let mine = patient("Java's lease ends", waiter).await.unwrap().unwrap();
+    assert!(matches!(both.rust.release(&ids).await, Err(SyncError::NotHeld { .. })));
+    shown("permits", "expires", "J>R");
+    let waiter = both.java.must("w", "permits", &both.name, "try_acquire 1 60000 1000");
+    assert!(!patient("our lease ends", waiter).await.is_empty());
+    assert!(matches!(both.rust.release(&mine).await, Err(SyncError::NotHeld { .. })));
+    shown("permits", "expires", "R>J");
+    // Renewed for more than two leases.
+    let renewed = world.rust(brief(world.short)).await.permit_semaphore(&both.name);
+    let guard = patient("a permit", renewed.guard(1)).await.unwrap();
+    let until = Instant::now() + world.short * 3;
+    while Instant::now() < until {
+        assert!(both.take("try_acquire 1 0 60000").await.is_empty(), "Java has what is renewed");
+        tokio::time::sleep(ms(200)).await;
+    }
+    guard.release().await.unwrap();
+    both.counts(1, 0).await;
+}
+
+/// The permits of a process that is killed are the other side's when their leases end.
+pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
+    let both = Permits::of(&world, 1).await;
+    let jvm = Jvm::start(&world.class_path);
+    let victim = jvm.client(world.server.port(), "").await;
+    victim.must("t", "permits", &both.name, "acquire 3000").await;
+    jvm.kill();
+    let ids = patient("Java's permit", both.rust.acquire(1).ids(secs(60))).await.unwrap().unwrap();
+    both.rust.release(&ids).await.unwrap();
+    shown("permits", "crash", "J>R");
+    let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
+    let mut process = Process::start("permit", &[&port, &short, &both.name]);
+    assert_eq!(process.line().await, "held");
+    let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
+    tokio::time::sleep(world.short + secs(1)).await;
+    assert!(!waiter.is_finished(), "it is renewed while its process lives");
+    process.kill();
+    assert!(!patient("our permit", waiter).await.unwrap().is_empty());
+    shown("permits", "crash", "R>J");
+}
+
+/// The process that is killed.
+pub async fn permit(url: &str, args: &[String]) {
+    let short = ms(args[0].parse().unwrap());
+    let _guard = brief(short).connect(url).await.unwrap().permit_semaphore(&args[1]).guard(1).await.unwrap();
+    println!("held");
+    std::future::pending().await
+}
+
+async fn latch(world: &World, count: u32) -> (Java, Latch, String) {
+    let (java, name) = (world.java("").await, unique("latch"));
+    let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.latch(&name);
+    assert!(rust.try_set_count(count).await.unwrap());
+    assert!(!java.get::<bool>("t", "latch", &name, "try_set_count 9").await);
+    assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, u64::from(count));
+    (java, rust, name)
+}
+
+pub async fn latches_open_for_both(world: Arc<World>) {
+    let (java, rust, name) = latch(&world, 2).await;
+    assert_eq!(rust.wait_for(secs(1)).await.unwrap(), Waited::TimedOut);
+    assert!(!java.get::<bool>("w", "latch", &name, "await 300").await);
+    for direction in ["J>R", "R>J"] {
+        shown("latch", "excludes", direction);
+        shown("latch", "times out", direction);
+    }
+    let ours = spawn_local({
+        let rust = rust.clone();
+        async move { rust.wait().await }
+    });
+    let theirs = spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
+    until_waiting(&world, &name).await;
+    java.must("t", "latch", &name, "count_down").await;
+    assert_eq!(rust.count().await.unwrap(), 1);
+    shown("latch", "state", "J>R");
+    tokio::time::sleep(ms(300)).await;
+    assert!(!ours.is_finished() && !theirs.is_finished(), "one is left");
+    assert_eq!(rust.count_down().await.unwrap(), Some(0));
+    assert!(patient("our count wakes Java", theirs).await.unwrap());
+    shown("latch", "wakes", "R>J");
+    assert_eq!(patient("and us", ours).await.unwrap().unwrap(), Waited::Opened);
+    assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, 0);
+    shown("latch", "state", "R>J");
+    // Java's last count wakes a Rust waiter; so does Java's delete.
+    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
+    let waiter = spawn_local({
+        let rust = rust.clone();
+        async move { rust.wait().await }
+    });
+    tokio::time::sleep(ms(500)).await;
+    assert!(!waiter.is_finished());
+    java.must("t", "latch", &name, "count_down").await;
+    assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), Waited::Opened);
+    shown("latch", "wakes", "J>R");
+    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
+    let waiter = spawn_local(async move { rust.wait().await });
+    tokio::time::sleep(ms(500)).await;
+    assert!(java.get::<bool>("t", "latch", &name, "delete").await);
+    let waited = patient("Java's delete wakes us", waiter).await.unwrap().unwrap();
+    println!("a latch that Java deletes is {waited:?} to a waiter of lockson");
+}

@@ -1,0 +1,115 @@
+//! A Java transaction locks its buckets under `<bucket>:transaction_lock`; lockson's `in_transaction` is the same lock.
+
+use std::sync::Arc;
+
+use lockson::{Locks, Owner, RLock, ReentrantLock, Request};
+use tokio::task::spawn_local;
+
+use crate::java::Java;
+use crate::support::{patient, unique};
+use crate::table::{shown, Absent};
+use crate::{ms, secs, World};
+
+pub const ROW: &str = "transaction";
+
+pub const ABSENT: Absent = &[
+    (
+        ROW,
+        "times out",
+        "Java waits for a bucket without a limit, whatever its time-out; lockson's limit is kept: J>R is run",
+    ),
+    (ROW, "re-enters", "Java locks a bucket once in a transaction"),
+    (ROW, "renews", "Java's have the transaction's time-out for a lease, and are not renewed"),
+    (ROW, "crash", "as no watchdog renews Java's, a crash ends as `expires`; lockson's is the lock's"),
+];
+
+struct Bucket {
+    java: Java,
+    rust: Locks,
+    name: String,
+}
+
+impl Bucket {
+    async fn new(world: &World) -> Bucket {
+        let rust = world.rust(Locks::builder().wait_cap(secs(60))).await;
+        Bucket { java: world.java("").await, rust, name: unique("bucket") }
+    }
+
+    fn lock(&self, owner: &Owner, id: &str) -> ReentrantLock {
+        let name = format!("{}:transaction_lock", self.name);
+        self.rust.lock(&name).owned_by(owner).in_transaction(id).unwrap()
+    }
+
+    async fn java(&self, verb: &str) -> Result<String, String> {
+        self.java.call(&format!("t-{}", self.name), "transaction", &self.name, verb).await
+    }
+}
+
+pub async fn transactions_exclude(world: Arc<World>) {
+    let bucket = Bucket::new(&world).await;
+    let (owner, shows) = (Owner::unique(), |verb: &str, direction: &str| shown(ROW, verb, direction));
+    let lock = bucket.lock(&owner, "t-1");
+    bucket.java("begin 60000").await.unwrap();
+    bucket.java("set from-java").await.unwrap();
+    assert!(!lock.try_lock().await.unwrap(), "a transaction of Java holds the bucket");
+    shows("excludes", "J>R");
+    assert!(!lock.acquire().wait(secs(1)).await.unwrap());
+    let holder = lock.holder().await.unwrap().unwrap();
+    let thread = bucket.java.must(&format!("t-{}", bucket.name), "client", "-", "thread").await;
+    assert!(holder.field().contains(&format!(":{thread}:")) && holder.count == 1, "{holder:?}");
+    assert!(holder.ttl.unwrap() > secs(30) && holder.ttl.unwrap() <= secs(60), "{holder:?}");
+    shows("state", "J>R");
+    let waiter = spawn_local({
+        let lock = lock.clone();
+        async move { lock.acquire().lease(secs(60)).await }
+    });
+    tokio::time::sleep(ms(500)).await;
+    assert!(!waiter.is_finished());
+    bucket.java("commit").await.unwrap();
+    assert!(patient("the commit wakes", waiter).await.unwrap().unwrap());
+    shows("wakes", "J>R");
+    // lockson holds it: Java's transaction waits at its first write.
+    let name = format!("{}:transaction_lock", bucket.name);
+    let state = bucket.java.must("seer", "lock", &name, "state").await;
+    assert!(state.starts_with("true false 0 "), "{state}");
+    shows("state", "R>J");
+    // Its time-out is the lease of what it locks, and no limit of its waits.
+    bucket.java("begin 1000").await.unwrap();
+    let write = bucket.java.call(&format!("t-{}", bucket.name), "transaction", &bucket.name, "set again");
+    let write = spawn_local(write);
+    tokio::time::sleep(secs(3)).await;
+    assert!(!write.is_finished(), "Java wrote what lockson had locked");
+    shows("excludes", "R>J");
+    lock.unlock().await.unwrap();
+    patient("woken", write).await.unwrap().unwrap();
+    shows("wakes", "R>J");
+    let _ = bucket.java("rollback").await;
+    assert_eq!(world.server.raw().await.get(&bucket.name).await.as_deref(), Some("from-java"));
+    assert!(lock.try_lock().await.unwrap());
+    assert!(!bucket.lock(&owner, "t-2").try_lock().await.unwrap(), "two transactions of one owner");
+    lock.unlock().await.unwrap();
+}
+
+/// Leases that end, and holds that are ended by force.
+pub async fn transactions_end(world: Arc<World>) {
+    let (bucket, owner) = (Bucket::new(&world).await, Owner::unique());
+    let lock = bucket.lock(&owner, "t-1");
+    bucket.java("begin 2000").await.unwrap();
+    bucket.java("set forgotten").await.unwrap();
+    let request = Request::default().lease(ms(2000));
+    assert!(patient("the transaction's lease ends", RLock::acquire_with(&lock, request)).await.unwrap());
+    shown(ROW, "expires", "J>R");
+    let _ = bucket.java("rollback").await;
+    bucket.java("begin 60000").await.unwrap();
+    patient("our lease ends", bucket.java("set late")).await.unwrap();
+    lock.unlock().await.expect_err("it has ended");
+    shown(ROW, "expires", "R>J");
+    assert!(lock.force_unlock().await.unwrap());
+    shown(ROW, "forces", "J>R");
+    assert!(lock.acquire().lease(secs(60)).await.unwrap());
+    let _ = bucket.java("rollback").await;
+    let name = format!("{}:transaction_lock", bucket.name);
+    assert!(bucket.java.get::<bool>("breaker", "lock", &name, "force_unlock").await);
+    lock.unlock().await.expect_err("it was forced");
+    shown(ROW, "forces", "R>J");
+}
