@@ -56,7 +56,8 @@ fn fair() -> Vec<&'static str> {
 
 /// What a multi-lock over one name of two clients needs besides.
 fn multi() -> Vec<&'static str> {
-    words("+set +get ").into_iter().chain(["+set", "+get"]).collect()
+    assert!(words("+get +set ~lockson:server_id:*").is_empty(), "the line has no more");
+    vec!["+get", "+set", "~lockson:server_id:*"]
 }
 
 /// Gives the user these rights, and only these, on a server that knows no script.
