@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lockson::{Locks, Owner};
 
+use crate::locks::leaves_nothing;
 use crate::peer::{Kind, Peer};
 use crate::support::unique;
 use crate::{ms, World};
@@ -98,6 +99,5 @@ pub async fn hold_counts_of_many_owners(world: Arc<World>) {
             side.read().owned_by(owner).unlock().await.unwrap();
         }
     }
-    let keys = world.server.raw().await.keys(&format!("*{name}*")).await;
-    assert!(keys.is_empty(), "{keys:?}");
+    leaves_nothing(&world, &name).await;
 }
