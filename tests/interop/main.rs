@@ -1,6 +1,7 @@
 //! Redisson 4.7.0 and lockson on one server. Needs a JDK and Maven: without them it says so and passes, but fails where
 //! CI is set. This program runs its cases, and runs itself again as the Rust processes in them.
 
+mod composite;
 mod crash;
 mod fair;
 mod hand_over;
@@ -10,6 +11,7 @@ mod locks;
 mod names;
 mod peer;
 mod read_write;
+mod red;
 mod soak;
 #[path = "../support/mod.rs"]
 mod support;
@@ -101,6 +103,10 @@ const TOGETHER: &[Case] = &cases!(
     names::hold_counts_of_many_owners,
     transactions::transactions_exclude,
     transactions::transactions_end,
+    composite::multi_locks_keep_each_other_out,
+    composite::multi_locks_of_the_dead_are_free,
+    red::red_locks_keep_each_other_out,
+    red::red_locks_of_the_dead_are_free,
     synchronizers::semaphores_count_for_both,
     synchronizers::permits_are_the_same_for_both,
     synchronizers::permits_expire_for_both,
@@ -149,8 +155,9 @@ fn main() {
     }
     if filters.is_empty() && failed.is_empty() {
         let locks = locks::PAIRS.iter().map(|pair| pair.row);
-        let rows: Vec<&str> = locks.chain([transactions::ROW]).chain(synchronizers::ROWS).collect();
-        let absent = [transactions::ABSENT, synchronizers::ABSENT];
+        let rows: Vec<&str> =
+            locks.chain([transactions::ROW, composite::ROW, red::ROW]).chain(synchronizers::ROWS).collect();
+        let absent = [transactions::ABSENT, composite::ABSENT, red::ABSENT, synchronizers::ABSENT];
         failed = table::print(&rows, &absent.concat());
     }
     runtime.shutdown_timeout(secs(1));
@@ -227,6 +234,8 @@ async fn play(part: &str, args: &[String]) {
     match part {
         "hold" => crash::hold(&url, &args[1..]).await,
         "queue" => fair::queue(&url, &args[1..]).await,
+        "multi" => composite::hold(&url, &args[1..]).await,
+        "red" => red::hold(&url, &args[1..]).await,
         "permit" => synchronizers::permit(&url, &args[1..]).await,
         "soak" => soak::part(&url, &args[1..]).await,
         other => panic!("no part {other}"),
