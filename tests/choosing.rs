@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
-use lockson::{Backoff, Locks, RLock};
+use lockson::{Backoff, Locks, MultiLock, RLock, RedLock};
 use support::Server;
 
 const CYCLES: u64 = 10;
@@ -16,6 +16,7 @@ const SENT: [&str; 8] = ["evalsha", "eval", "ping", "hello", "client|setinfo", "
 /// Every lock of a client, as the table names it.
 fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
     let read_write = client.read_write_lock("read_write");
+    let member = |name: &str| -> Arc<dyn RLock> { Arc::new(client.lock(name)) };
     vec![
         ("lock", Arc::new(client.lock("lock"))),
         ("mutex", Arc::new(client.mutex("mutex"))),
@@ -24,6 +25,7 @@ fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
         ("fenced_lock", Arc::new(client.fenced_lock("fenced"))),
         ("fair_lock", Arc::new(client.fair_lock("fair"))),
         ("fair_mutex", Arc::new(client.fair_mutex("fair mutex"))),
+        ("MultiLock, of 3", Arc::new(MultiLock::new(vec![member("one"), member("two"), member("three")]))),
         ("plain_lock", Arc::new(client.plain_lock("plain"))),
         ("read_write_lock, read", Arc::new(read_write.read())),
         ("read_write_lock, write", Arc::new(read_write.write())),
@@ -49,6 +51,21 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
         };
         cycles.push((name, Box::new(cycle)));
     }
+    let others = [Server::start(), Server::start()];
+    let mut members = vec![client.lock("red")];
+    for other in &others {
+        members.push(Locks::connect(&other.url()).await.unwrap().lock("red"));
+    }
+    let (red, others) = (RedLock::new(members).fresh(), Arc::new(others));
+    let cycle = move || {
+        let (red, others) = (red.clone(), others.clone());
+        async move {
+            red.guard().await.unwrap().unlock().await.unwrap();
+            drop(others);
+        }
+        .boxed()
+    };
+    cycles.push(("RedLock, on each server", Box::new(cycle)));
     let (semaphore, leased, latch) =
         (client.semaphore("semaphore"), client.permit_semaphore("permits"), client.latch("latch"));
     semaphore.try_set_permits(2).await.unwrap();

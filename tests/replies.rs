@@ -22,6 +22,11 @@ fn builder() -> Builder {
     Locks::builder().command_timeout(COMMAND_TIMEOUT)
 }
 
+/// A call that a busy machine answers late would leave a doubt of its own, beside those that are made here.
+fn patient_builder() -> Builder {
+    Locks::builder().command_timeout(Duration::from_secs(5))
+}
+
 /// Which half of a round trip the cut connection loses.
 #[derive(Clone, Copy)]
 enum Lost {
@@ -180,7 +185,7 @@ const LOST: [(Lost, &str, usize); 2] = [(Lost::Answer, "answers", 2000), (Lost::
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(8, builder(), async |kind, sites| {
+    every_kinds_sites(8, patient_builder(), async |kind, sites| {
         for (lost, what, full) in LOST {
             let (seed, label) = (seed(), |verb| format!("{}: {verb} with {what} cut", kind.name));
             let case = async |site: &Site, _: usize, rng: &mut Rng| acquire(site, lost, rng, false).await;
@@ -199,7 +204,7 @@ async fn a_verb_counts_once_whatever_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_happens_once_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(4, builder(), async |kind, sites| {
+    every_kinds_sites(4, patient_builder(), async |kind, sites| {
         for (lost, what, full) in LOST {
             let case = async |site: &Site, _: usize, rng: &mut Rng| hand_over(site, lost, rng).await;
             drive(&format!("{}: hand-over with {what} cut", kind.name), kind.soak(full), seed(), sites, case).await;
