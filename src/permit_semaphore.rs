@@ -17,11 +17,12 @@ use crate::keys::NameError;
 use crate::kind::script;
 use crate::lease::{Leased, State};
 use crate::permits::{is_done, take, Grant, Pool, Table, Wish, MOST_IDS};
-use crate::receipt::Call;
+use crate::receipt::{Call, CANCEL};
 use crate::script::{Answer, Status};
 use crate::semaphore::{change, count, MOST};
 use crate::session::{Core, Session};
 
+static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
 static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 static INSPECT: &Script = script!("permit_semaphore/inspect" after "once", [Free, Expiries]);
@@ -109,6 +110,20 @@ impl PermitSemaphore {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
         change(self.core(), &self.pool.clone()?, count(permits, MOST)?.into(), "absent").await
+    }
+
+    /// Makes it have this many permits in all, whether anybody has set it or not. If more are taken than that, what is
+    /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
+        let args = vec![count(permits, MOST)?.to_string()];
+        let call = Call { script: SET, args, cancel: Some((CANCEL, Vec::new())) };
+        self.pool.clone()?.ledger.change(self.core(), call).await.map(drop)
     }
 
     /// Adds permits, whether anybody has set it or not.
