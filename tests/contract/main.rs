@@ -236,6 +236,7 @@ mod read {
         readers_that_wait_together_come_in_together,
         readers_behind_their_own_clients_writer,
         readers_behind_a_downgrade,
+        readers_behind_a_writer_that_goes_first,
         more_readers_than_one_script_takes,
         each_of_them_holds_as_if_it_came_alone,
         those_that_go_away_meanwhile_leave_nothing,

@@ -12,7 +12,7 @@ use crate::support::patient;
 use crate::world::{ms, secs, Case, World};
 
 /// Awaits that a writer of the name waits, and that readers know.
-async fn until_a_writer_waits(case: &Case) {
+pub async fn until_a_writer_waits(case: &Case) {
     let key = format!("lockson:writers:{{{}}}", case.name);
     let waits = async {
         while case.ask(&["ZCARD", &key]).await == "0" {

@@ -7,6 +7,7 @@ use lockson::{Guard, Locks, Owner, RLock, ReadWriteLock, Request};
 use tokio::task::JoinHandle;
 
 use crate::read_write::{named, reader};
+use crate::read_write_waits::until_a_writer_waits;
 use crate::support::kinds::text;
 use crate::support::{patient, Proxy, KINDS};
 use crate::world::{begun, ms, secs, Case, World};
@@ -144,6 +145,28 @@ pub async fn readers_behind_a_downgrade(case: Case) {
         }
         give_back(&case, vec![read]).await;
     }
+}
+
+/// A writer of another process that waits goes before all of them.
+pub async fn readers_behind_a_writer_that_goes_first(case: Case) {
+    let counted = Counted::new(&case).await;
+    let lock = counted.client.read_write_lock(&case.name);
+    let inside = reader(&lock, "inside").guard().await.unwrap();
+    let write = case.client().await.read_write_lock(&case.name).write();
+    let writer = begun(async move { write.guard().await.unwrap() }).await;
+    until_a_writer_waits(&case).await;
+    let tasks = waiting(&lock, READERS).await;
+    case.until_waiting(&counted.client).await;
+    tokio::time::sleep(ms(300)).await;
+    inside.unlock().await.unwrap();
+    let writer = patient("the writer", writer).await.unwrap();
+    assert_eq!(lock.read().holders().await.unwrap().len(), 0);
+    let before = counted.asked(&case);
+    writer.unlock().await.unwrap();
+    let guards = all_in(tasks).await;
+    let asked = counted.asked(&case) - before;
+    assert!(asked <= 4, "{asked} scripts to come in");
+    give_back(&case, guards).await;
 }
 
 pub async fn more_readers_than_one_script_takes(case: Case) {
