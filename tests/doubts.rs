@@ -100,7 +100,7 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
 /// Its answer is lost, and it is an error: who asks again, or waits for permits, finds a semaphore that can be set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_in_doubt_can_be_set_again() {
-    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(600))).await;
+    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
     let semaphore = site.ours.semaphore(&site.name);
     let fault = site.proxy.cut_after(1, script(CHANGE));
     let (set, ()) = tokio::join!(semaphore.try_set_permits(10), async {
@@ -119,8 +119,8 @@ async fn permits_in_doubt_can_be_set_again() {
 /// The count is undone in its own latch; another one of that name, since, is left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undone_count_is_of_its_own_latch() {
-    for is_next in [false, true] {
-        let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(600))).await;
+    join_all([false, true].map(async |is_next| {
+        let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
         let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
         assert!(theirs.try_set_count(2).await.unwrap());
         let fault = site.proxy.cut_after(1, script(COUNT_DOWN));
@@ -135,12 +135,13 @@ async fn an_undone_count_is_of_its_own_latch() {
             assert!(theirs.try_set_count(5).await.unwrap());
             expected = 5;
         }
-        let undone = site.server.calls("set");
+        let receipts = site.server.calls("set");
         site.proxy.refuse(false);
-        // Its receipt is written anew.
-        eventually(ms(20_000), "the cancellation", async || site.server.calls("set") > undone).await;
+        // That of the call is written anew.
+        eventually(ms(20_000), "the cancellation", async || site.server.calls("set") > receipts).await;
         assert_eq!(theirs.count().await.unwrap(), expected, "the next latch: {is_next}");
-    }
+    }))
+    .await;
 }
 
 /// All hear of an outage at its limit, not each a limit after the one before it.
