@@ -65,9 +65,12 @@ pub struct Health {
     pub gaps: u64,
 }
 
-/// What [`Locks::shutdown`] could not give back: these locks end with their leases.
+/// What [`Locks::shutdown`] could not give back: it ends with its lease, but the permits of a
+/// [`Semaphore`](crate::Semaphore) stay taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the release of {} locks was not confirmed in time; they end with their leases: {names:?}", names.len())]
+#[error(
+    "not confirmed in time was the release of {names:?}: leases end by themselves, permits of a plain semaphore don't"
+)]
 pub struct Leftover {
     /// Their names.
     pub names: Vec<String>,
@@ -78,6 +81,9 @@ impl Locks {
     ///
     /// # Errors
     /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
     ///
     /// # Panics
     /// Outside a tokio runtime: the client's tasks live on it.

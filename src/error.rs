@@ -390,7 +390,8 @@ pub enum SyncError {
     /// The wait limit ends beyond the clock: leave it out to wait without limit. Nothing was sent.
     #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
     Wait(Duration),
-    /// Not all of the permits are held: they expired or were given back. Nothing was changed.
+    /// Not all of the permits are held: they expired or were given back. Nothing was changed, but by a guard's release,
+    /// which gives back those that are.
     #[error("not all of these permits of {name:?} are held: they expired, or were given back")]
     NotHeld {
         /// The semaphore.
@@ -405,7 +406,8 @@ pub enum SyncError {
         detail: String,
     },
     /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again, so it may
-    /// be asked for once more; but a release by a guard or by ids is not, and may have been done.
+    /// be asked for once more. Setting a number is not undone, and may be asked for once more too; a release by a guard
+    /// or by ids is not, and may have been done.
     #[error("no answer from the server for {name:?}, try again when it is there: {detail}")]
     Unreachable {
         /// The semaphore or latch.

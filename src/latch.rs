@@ -28,6 +28,7 @@ static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 
 /// How a wait for a latch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waited {
     /// The count is zero, or there was no latch to wait for.
     Opened,

@@ -153,7 +153,12 @@ impl<K: Kind> Lock<K> {
     /// with its scope.
     ///
     /// # Errors
-    /// [`LockError::Unreachable`] when the server was silent for the outage limit; never that it is busy.
+    /// Never that it is busy. Before anything is sent: [`Name`](LockError::Name), [`Closed`](LockError::Closed), and of
+    /// this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
+    /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
+    /// [`Lost`](LockError::Lost). From the server: [`WrongType`](LockError::WrongType),
+    /// [`Tampered`](LockError::Tampered), [`Refused`](LockError::Refused), and [`Unreachable`](LockError::Unreachable)
+    /// when it was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -472,6 +477,12 @@ pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {
 }
 
 /// A request under construction; awaiting it says whether the lock is held.
+///
+/// # Errors
+/// As [`Lock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+///
+/// # Cancel safety
+/// As [`Lock::lock`]'s.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire<'a, K: Kind> {

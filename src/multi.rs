@@ -307,6 +307,12 @@ fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
 }
 
 /// A request for a [`MultiLock`] under construction; awaiting it says whether all are held.
+///
+/// # Errors
+/// As [`MultiLock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+///
+/// # Cancel safety
+/// As [`MultiLock::lock`]'s.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct AcquireAll<'a> {

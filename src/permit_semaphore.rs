@@ -75,7 +75,8 @@ impl fmt::Debug for PermitId {
 ///
 /// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
 /// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
-/// so a large request is not starved by small ones.
+/// so a large request is not starved by small ones; one for more permits than
+/// there are keeps all behind it waiting.
 #[derive(Clone)]
 pub struct PermitSemaphore {
     session: Arc<Session>,
@@ -316,7 +317,8 @@ impl TakeLeased<'_> {
         }))
     }
 
-    /// Ends the request with the ids of permits that have this lease, and that nobody renews or gives back by itself.
+    /// Ends the request with the ids of permits that have this lease, whatever was asked for before, and that nobody
+    /// renews or gives back by itself.
     ///
     /// # Errors
     /// As [`guard`](TakeLeased::guard)'s.

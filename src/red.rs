@@ -276,6 +276,12 @@ impl<K: Votes> RedLock<K> {
 }
 
 /// A request for a [`RedLock`] under construction; awaiting it says whether it is held.
+///
+/// # Errors
+/// As [`RedLock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+///
+/// # Cancel safety
+/// As [`RedLock::lock`]'s.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct AcquireMost<'a, K: Votes> {

@@ -2,6 +2,7 @@
 //! of all.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,11 +62,12 @@ impl<W, P> Seat<W, P> {
 
 pub(crate) struct Row<W, P> {
     seats: Mutex<VecDeque<Arc<Seat<W, P>>>>,
+    closed: AtomicBool,
 }
 
 impl<W, P> Default for Row<W, P> {
     fn default() -> Self {
-        Self { seats: Mutex::default() }
+        Self { seats: Mutex::default(), closed: AtomicBool::new(false) }
     }
 }
 
@@ -89,6 +91,9 @@ impl<W, P> Row<W, P> {
     pub(crate) fn join(&self, wish: W) -> Arc<Seat<W, P>> {
         let seat = Arc::new(Seat { wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() });
         self.change(|seats| seats.push_back(seat.clone()));
+        if self.closed.load(Ordering::Acquire) {
+            self.close();
+        }
         seat
     }
 
@@ -141,8 +146,9 @@ impl<W, P> Row<W, P> {
         }
     }
 
-    /// Ends every wait.
+    /// Ends every wait, those too that begin later.
     pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         for seat in std::mem::take(&mut *self.seats()) {
             seat.post(Mail::Closed);
         }

@@ -37,7 +37,8 @@ pub(crate) static COUNTED: Table = Table {
 /// nothing if it has a [`guard`](Semaphore::guard).
 ///
 /// One that nobody has set has no permits: [`try_set_permits`](Semaphore::try_set_permits). Within a process takers are
-/// served first come first served, so a large request is not starved by small ones.
+/// served first come first served, so a large request is not starved by small ones; one for more permits than
+/// there are keeps all behind it waiting.
 #[derive(Clone)]
 pub struct Semaphore {
     session: Arc<Session>,
@@ -209,6 +210,13 @@ pub(crate) async fn change(core: &Arc<Core>, pool: &Arc<Pool>, by: i64, when: &s
 }
 
 /// A request for permits under construction; awaiting it says whether they were taken.
+///
+/// # Errors
+/// As [`Semaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
+///
+/// # Cancel safety
+/// As [`Semaphore::guard`]'s. Permits that were taken without a guard stay taken until they are given back by
+/// [`release`](Semaphore::release).
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Take<'a> {

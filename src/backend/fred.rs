@@ -39,6 +39,9 @@ impl Builder {
     /// # Errors
     /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
     ///
+    /// # Cancel safety
+    /// As [`connect`](Builder::connect)'s.
+    ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {

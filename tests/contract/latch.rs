@@ -143,7 +143,18 @@ pub async fn bad_input_for_a_latch_is_refused(case: Case) {
     assert_eq!(latch.wait_for(forever).await, Err(SyncError::Wait(forever)));
     assert_eq!(locks.latch("").wait().await, Err(SyncError::Name(NameError::Empty)));
     assert!(case.is_free().await);
-    case.ask(&["HSET", &case.name, "f", "v"]).await;
+    // Another type, and another program's text.
+    for value in [None, Some("text")] {
+        match value {
+            None => case.ask(&["HSET", &case.name, "f", "v"]).await,
+            Some(text) => case.ask(&["SET", &case.name, text]).await,
+        };
+        is_no_latch(&latch).await;
+    }
+    assert_eq!(case.ask(&["GET", &case.name]).await, "text");
+}
+
+async fn is_no_latch(latch: &Latch) {
     for error in [
         latch.try_set_count(1).await.map(drop),
         latch.count_down().await.map(drop),
@@ -153,7 +164,6 @@ pub async fn bad_input_for_a_latch_is_refused(case: Case) {
     ] {
         assert!(matches!(error, Err(SyncError::WrongType { .. })), "{error:?}");
     }
-    assert_eq!(case.ask(&["HGET", &case.name, "f"]).await, "v");
 }
 
 /// A script of lua/, as it is sent.

@@ -59,6 +59,12 @@ pub async fn permits_have_ids(case: Case) {
     other.release(&[ids[2].clone(), ids[2].clone()]).await.unwrap();
     assert_eq!(counts(&semaphore).await, (8, 2));
     guard.release().await.unwrap();
+    // A semaphore that is gone is not made again by what is given back.
+    let ids = semaphore.acquire(1).ids(secs(60)).await.unwrap().unwrap();
+    case.ask(&["DEL", &case.name]).await;
+    semaphore.release(&ids).await.unwrap();
+    assert!(case.is_free().await);
+    assert!(semaphore.try_set_permits(8).await.unwrap());
     semaphore.add_permits(2).await.unwrap();
     semaphore.reduce_permits(7).await.unwrap();
     assert_eq!(counts(&semaphore).await, (5, 0));

@@ -248,6 +248,14 @@ pub async fn bad_input_is_refused(case: Case) {
         assert_eq!(semaphore.release_if_exists(asked).await, Err(error));
     }
     assert!(case.is_free().await);
+    // Java counts no further.
+    assert!(semaphore.try_set_permits(max).await.unwrap());
+    assert!(matches!(semaphore.release(1).await, Err(SyncError::Refused { .. })));
+    assert_eq!(semaphore.available_permits().await.unwrap(), max.into());
+    let guard = semaphore.guard(1).await.unwrap();
+    semaphore.release(1).await.unwrap();
+    guard.release().await.unwrap();
+    case.ask(&["DEL", &case.name]).await;
     let unnamed = locks.semaphore("");
     assert_eq!(unnamed.try_acquire(1).await, Err(SyncError::Name(NameError::Empty)));
     assert_eq!(unnamed.available_permits().await, Err(SyncError::Name(NameError::Empty)));
