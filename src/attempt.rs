@@ -298,6 +298,8 @@ impl Contest for Contender {
             }
             let is_head = slot.line.is_head(&self.place);
             tokio::select! {
+                // Mail first: who was handed the lock holds it, too.
+                biased;
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}

@@ -40,7 +40,7 @@ pub(crate) enum Mail {
     /// The lock was handed over to it.
     Granted(Ticket),
     Closed,
-    /// It went away.
+    /// It went away, or has its ticket.
     Gone,
 }
 
@@ -59,13 +59,15 @@ impl Place {
     }
 
     pub(crate) fn take_mail(&self) -> Mail {
-        std::mem::take(&mut *self.mail())
+        let mut mail = self.mail();
+        let left = if matches!(*mail, Mail::Granted(_)) { Mail::Gone } else { Mail::Nothing };
+        std::mem::replace(&mut *mail, left)
     }
 
     /// The ticket, when it was handed over; other mail stays.
     pub(crate) fn take_ticket(&self) -> Option<Ticket> {
         let mut mail = self.mail();
-        match std::mem::take(&mut *mail) {
+        match std::mem::replace(&mut *mail, Mail::Gone) {
             Mail::Granted(ticket) => Some(ticket),
             other => {
                 *mail = other;
@@ -225,6 +227,10 @@ impl Line {
     /// Leaves the line, with or without the lock. What had been handed over and was not taken goes back.
     pub(crate) fn leave(&self, place: &Arc<Place>) {
         let left = std::mem::replace(&mut *place.mail(), Mail::Gone);
+        if matches!(left, Mail::Granted(_) | Mail::Gone) {
+            // It left the line as the lock was handed over to it.
+            return;
+        }
         let mut state = self.state();
         let was_head = state.queue.front().is_some_and(|head| Arc::ptr_eq(head, place));
         if was_head {
@@ -236,8 +242,6 @@ impl Line {
             // A wake-up that it did not use is passed on.
             state.wake();
         }
-        drop(state);
-        drop(left);
     }
 
     pub(crate) fn token(&self) -> u64 {

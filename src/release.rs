@@ -99,11 +99,11 @@ impl Leaving<'_> {
         };
         let lease = crate::clock::millis(heir.lease.duration()).to_string();
         let keys = self.slot.line.keys.of(script.keys);
-        let seen = self.slot.line.token().to_string();
         let mark = heir.slot.mark(heir.kind);
-        let all = [&*self.hold.mark, &mark, &lease, &seen];
-        let args = if heir.kind.fenced { &all[..] } else { &all[..3] };
-        let settled = self.core.wire.settle(script, &keys, args, &self.core.patience()).await;
+        let seen = heir.kind.fenced.then(|| self.slot.line.token().to_string());
+        let mut args = vec![&*self.hold.mark, &mark, &lease];
+        args.extend(seen.as_deref());
+        let settled = self.core.wire.settle(script, &keys, &args, &self.core.patience()).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {

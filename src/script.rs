@@ -255,15 +255,11 @@ impl Wire {
         let sent = self.clock.now();
         let not_after = self.server.at(sent).saturating_add(millis(self.command_timeout));
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed).to_string();
-        let mut all = Vec::with_capacity(args.len() + 2);
-        all.push(nonce.clone());
-        all.push(not_after.to_string());
-        all.extend(args.iter().map(|arg| (*arg).to_owned()));
-        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        let call =
+            self.backend.call(Call { script, keys, args: &[&[&*nonce, &*not_after.to_string()], args].concat() });
         // Moments are never 0 once a client is connected, but the embedded clock starts there.
         let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
-        let outcome = self.backend.call(Call { script, keys, args: all }).await;
-        let fate = match outcome {
+        let fate = match call.await {
             Outcome::Executed(items) => self.read(script.name, items, &nonce, sent),
             Outcome::NotExecuted(Refusal::NotReady(why)) => Fate::NotSent(why),
             Outcome::NotExecuted(refusal) => {

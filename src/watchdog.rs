@@ -2,7 +2,7 @@
 //! kinds: a hold says what renews it. Rule 11 of docs/PROTOCOL.md.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use crate::lease::{Leased, State};
 const BATCH: usize = 100;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
+/// When nothing is looked after.
+const NEVER: Moment = Moment::from_nanos(u64::MAX);
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
@@ -41,12 +43,17 @@ pub(crate) trait Renew: Send + Sync + 'static {
     fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
 }
 
-/// The queue of holds by the moment when each wants attention.
+/// The holds by the moment when each wants attention.
+struct Queue {
+    holds: BTreeMap<(Moment, u64), Arc<Leased>>,
+    /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
+    /// that come and go don't wake the loop.
+    alarm: Moment,
+}
+
 pub(crate) struct Watchdog {
     clock: Clock,
-    queue: Mutex<BTreeMap<(Moment, u64), Arc<Leased>>>,
-    /// When the loop looks next; later entries need not wake it.
-    alarm: AtomicU64,
+    queue: Mutex<Queue>,
     bell: Notify,
     closed: AtomicBool,
 }
@@ -57,14 +64,13 @@ impl Watchdog {
     pub(crate) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            queue: Mutex::default(),
-            alarm: AtomicU64::new(u64::MAX),
+            queue: Mutex::new(Queue { holds: BTreeMap::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, BTreeMap<(Moment, u64), Arc<Leased>>> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,11 +86,11 @@ impl Watchdog {
     fn put(&self, hold: &Arc<Leased>, due: Moment) {
         let mut queue = self.queue();
         if let Some(old) = hold.reschedule(Some(due)) {
-            queue.remove(&(old, hold.id));
+            queue.holds.remove(&(old, hold.id));
         }
-        queue.insert((due, hold.id), hold.clone());
-        drop(queue);
-        if due.nanos() < self.alarm.load(Ordering::Acquire) {
+        queue.holds.insert((due, hold.id), hold.clone());
+        if due < queue.alarm {
+            queue.alarm = due;
             self.bell.notify_one();
         }
     }
@@ -93,20 +99,20 @@ impl Watchdog {
     pub(crate) fn forget(&self, hold: &Leased) {
         let mut queue = self.queue();
         if let Some(due) = hold.reschedule(None) {
-            queue.remove(&(due, hold.id));
+            queue.holds.remove(&(due, hold.id));
         }
     }
 
     /// Every hold that is looked after.
     pub(crate) fn holds(&self) -> Vec<Arc<Leased>> {
-        self.queue().values().cloned().collect()
+        self.queue().holds.values().cloned().collect()
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.bell.notify_one();
-        let queue = std::mem::take(&mut *self.queue());
-        drop(queue);
+        let holds = std::mem::take(&mut self.queue().holds);
+        drop(holds);
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
@@ -119,21 +125,29 @@ impl Watchdog {
                     under_way.push(async move { (batch, verdicts.await) }.boxed());
                 }
             }
-            let alarm = self.queue().keys().next().map_or(Moment::from_nanos(u64::MAX), |key| key.0);
-            self.alarm.store(alarm.nanos(), Ordering::Release);
+            let alarm = self.alarm();
             tokio::select! {
-                () = self.clock.sleep_until(alarm), if alarm.nanos() != u64::MAX => {}
+                () = self.clock.sleep_until(alarm), if alarm != NEVER => {}
                 () = self.bell.notified() => {}
                 Some((batch, verdicts)) = under_way.next() => self.judge(batch, verdicts),
             }
         }
     }
 
+    /// When to look next.
+    fn alarm(&self) -> Moment {
+        let mut queue = self.queue();
+        if queue.alarm <= self.clock.now() {
+            queue.alarm = queue.holds.keys().next().map_or(NEVER, |key| key.0);
+        }
+        queue.alarm
+    }
+
     /// Takes what is due, and what will be soon: one script renews many.
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
         let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
-        if self.queue().keys().next().is_none_or(|key| key.0 > now) {
+        if self.queue().holds.keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
         for hold in self.due_holds(now) {
@@ -147,6 +161,7 @@ impl Watchdog {
     fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
         let queue = self.queue();
         queue
+            .holds
             .iter()
             .take_while(|((due, _), hold)| {
                 let early = hold.renewable(now).map_or(Duration::ZERO, |lease| lease / 12);
@@ -240,4 +255,107 @@ pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
         %why,
         "lost: somebody else may have this lock now"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::task::{Context, Wake};
+
+    use super::*;
+    use crate::keys::Key;
+    use crate::lease::{Leasable, Lease};
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    /// What is held, and how often it was renewed.
+    #[derive(Default)]
+    struct Thing {
+        renewals: AtomicU32,
+    }
+
+    impl Leasable for Thing {
+        fn name(&self) -> &'static str {
+            "thing"
+        }
+
+        fn holder(&self) -> &'static str {
+            "holder"
+        }
+
+        fn keys(&self, _: &[Key]) -> Vec<&str> {
+            Vec::new()
+        }
+
+        fn ended(&self, _: u64) {}
+    }
+
+    impl Renew for Thing {
+        fn lane(&self) -> usize {
+            0
+        }
+
+        fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
+        }
+    }
+
+    fn hold(thing: &Arc<Thing>, sent: Moment) -> Arc<Leased> {
+        let lease = Lease::Watched { lease: LEASE, max_hold: None };
+        Leased::new(thing.clone(), "mark".into(), thing.clone(), sent, lease)
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Alarm {
+        rung: AtomicU32,
+    }
+
+    impl Wake for Alarm {
+        fn wake(self: Arc<Self>) {
+            self.rung.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_holds_that_come_and_go_wake_the_loop_once() {
+        let clock = Clock::System;
+        let watchdog = Arc::new(Watchdog::new(clock));
+        let (thing, alarm) = (Arc::new(Thing::default()), Arc::new(Alarm::default()));
+        let waker = alarm.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let mut run = watchdog.clone().run().boxed();
+        assert!(run.as_mut().poll(&mut context).is_pending());
+        for _ in 0..100 {
+            let short = hold(&thing, clock.now());
+            watchdog.watch(&short, clock.now());
+            watchdog.forget(&short);
+            assert!(run.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(alarm.rung.load(Ordering::Relaxed), 1);
+    }
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_after_short_ones_is_renewed() {
+        let clock = Clock::Tokio(tokio::time::Instant::now());
+        let watchdog = Arc::new(Watchdog::new(clock));
+        let (short, kept) = (Arc::new(Thing::default()), Arc::new(Thing::default()));
+        let running = tokio::spawn(watchdog.clone().run());
+        for _ in 0..20 {
+            let hold = hold(&short, clock.now());
+            watchdog.watch(&hold, clock.now());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            watchdog.forget(&hold);
+        }
+        watchdog.watch(&hold(&kept, clock.now()), clock.now());
+        tokio::time::sleep(LEASE / 3 - Duration::from_secs(1)).await;
+        assert_eq!(kept.renewals.load(Ordering::Relaxed), 0);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(kept.renewals.load(Ordering::Relaxed) > 0);
+        assert_eq!(short.renewals.load(Ordering::Relaxed), 0);
+        watchdog.close();
+        running.await.unwrap();
+    }
 }

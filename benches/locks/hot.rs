@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::{join_all, FutureExt};
 use rslock::LockManager;
+use rustix::time::ClockId;
 
 use crate::floor::{self, Ready};
 use crate::support::{unique, Server};
-use crate::table::{interleave_rounds, median, Cell, Goal, Ratio, Row};
+use crate::table::{interleave_rounds, median, time, Cell, Goal, Ratio, Row};
 use lockson::{Locks, ReentrantLock};
 
 /// A slice is long enough for each of 1,000 tasks to have several turns.
@@ -102,7 +103,9 @@ impl Counter {
 pub struct Run {
     /// Acquisitions a second within the window.
     pub rate: f64,
-    /// The same by task.
+    /// Microseconds of this process's CPU for each of them.
+    cpu: f64,
+    /// Acquisitions within the window, by task.
     pub turns: Vec<u64>,
     /// All acquisitions, those before and after the window too.
     pub all: u64,
@@ -134,16 +137,17 @@ pub async fn contend(contender: &Contender, tasks: usize, window: Duration, coun
         .collect();
     let seen = || -> Vec<u64> { turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect() };
     tokio::time::sleep(WARM).await;
-    let (began, before) = (Instant::now(), seen());
+    let (began, cpu_before, before) = (Instant::now(), time(ClockId::ProcessCPUTime), seen());
     tokio::time::sleep(window).await;
-    let (lasted, after) = (began.elapsed(), seen());
+    let (lasted, cpu, after) = (began.elapsed(), time(ClockId::ProcessCPUTime) - cpu_before, seen());
     stop.store(true, Ordering::Relaxed);
     for ended in join_all(looping).await {
         ended.expect("no task fails");
     }
     let turns: Vec<u64> = before.iter().zip(&after).map(|(before, after)| after - before).collect();
-    let rate = turns.iter().sum::<u64>() as f64 / lasted.as_secs_f64();
-    Run { rate, turns, all: seen().iter().sum() }
+    let count = turns.iter().sum::<u64>() as f64;
+    let (rate, cpu) = (count / lasted.as_secs_f64(), cpu.as_secs_f64() * 1e6 / count);
+    Run { rate, cpu, turns, all: seen().iter().sum() }
 }
 
 /// A run in this process, whose counter must be exact.
@@ -154,16 +158,19 @@ pub async fn contend_here(contender: &Contender, tasks: usize, window: Duration)
     run
 }
 
-async fn cell(which: &str, server: &Server, tasks: usize) -> Cell {
+/// What of a run a cell is about.
+type Figure = fn(&Run) -> f64;
+
+async fn cell(which: &str, server: &Server, tasks: usize, figure: Figure) -> Cell {
     let contender = Contender::connect(which, &server.url(), &unique(which)).await;
     Box::new(move |slice| {
         let contender = contender.clone();
-        async move { contend_here(&contender, tasks, slice).await.rate }.boxed()
+        async move { figure(&contend_here(&contender, tasks, slice).await) }.boxed()
     })
 }
 
 /// The limit: one task sends the hand-over script, each as soon as the one before is answered.
-pub async fn limit(server: &Server) -> Cell {
+async fn limit(server: &Server, figure: Figure) -> Cell {
     let name = unique("limit");
     let client = floor::client(server).await;
     let owners = [floor::owner(1), floor::owner(2)];
@@ -173,13 +180,15 @@ pub async fn limit(server: &Server) -> Cell {
     Box::new(move |slice| {
         let (client, scripts) = (client.clone(), scripts.clone());
         async move {
-            let (began, mut sent) = (Instant::now(), 0_u32);
+            let (began, cpu_before, mut sent) = (Instant::now(), time(ClockId::ProcessCPUTime), 0_u64);
             while began.elapsed() < slice {
                 scripts.0.send(&client).await;
                 scripts.1.send(&client).await;
                 sent += 2;
             }
-            f64::from(sent) / began.elapsed().as_secs_f64()
+            let (lasted, cpu) = (began.elapsed(), time(ClockId::ProcessCPUTime) - cpu_before);
+            let (rate, cpu) = (sent as f64 / lasted.as_secs_f64(), cpu.as_secs_f64() * 1e6 / sent as f64);
+            figure(&Run { rate, cpu, turns: vec![sent], all: sent })
         }
         .boxed()
     })
@@ -190,7 +199,9 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
     let mut rows = Vec::new();
     for (tasks, goal) in [(8, None), (64, Some(1.2)), (1000, Some(3.0))] {
-        let cells = [cell("lockson", &server, tasks).await, cell("rslock", &server, tasks).await, limit(&server).await];
+        let rate: Figure = |run| run.rate;
+        let ours = cell("lockson", &server, tasks, rate).await;
+        let cells = [ours, cell("rslock", &server, tasks, rate).await, limit(&server, rate).await];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
         let what = format!("hot lock, {tasks} tasks: acquisitions");
@@ -206,11 +217,22 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
                 .ratio(Ratio::of(&figures[0], &figures[2]))
                 .goal(Goal::AtLeast(0.8)),
         );
+        rows.push(cpu(&server, tasks, seconds).await);
         // So long that a turn more or less is little.
         let turns = Duration::from_secs_f64(40.0 * tasks as f64 / median(&figures[0]));
         rows.push(fairness(&server, tasks, seconds.max(turns)).await);
     }
     rows
+}
+
+/// What an acquisition costs this process: of all figures here the one that other jobs move least.
+async fn cpu(server: &Server, tasks: usize, seconds: Duration) -> Row {
+    let cells = [cell("lockson", server, tasks, |run| run.cpu).await, limit(server, |run| run.cpu).await];
+    let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
+    let said = |cell: usize| format!("{:.1} us", median(&figures[cell]));
+    Row::new(format!("CPU of this process per acquisition, {tasks} tasks"), said(0))
+        .beside(format!("hand-over script in a loop: {}", said(1)))
+        .ratio(Ratio::of(&figures[0], &figures[1]))
 }
 
 /// Fewest and most turns, in one window without a break.

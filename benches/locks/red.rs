@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::FutureExt;
 use lockson::{Locks, MultiLock, RLock, RedLock};
+use rustix::time::ClockId;
 
 use crate::support::Server;
 use crate::table::{interleave, median, Cell, Ratio, Row};
@@ -15,7 +16,7 @@ fn cell(lock: Arc<dyn RLock>) -> Cell {
     Box::new(move |slice| {
         let lock = lock.clone();
         async move {
-            pairs(slice, || async {
+            pairs(slice, ClockId::Monotonic, || async {
                 lock.lock().await.expect("held");
                 lock.unlock().await.expect("given back");
             })
@@ -39,7 +40,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let one = &clients[0];
     let members = ["a", "b", "c"].map(|name| Arc::new(one.lock(name)) as Arc<dyn RLock>);
     let multi = Arc::new(MultiLock::new(members.to_vec()));
-    let cells = [lockson(&servers[0], false).await, cell(red(3)), cell(red(5)), cell(multi)];
+    let cells = [lockson(&servers[0], false, ClockId::Monotonic).await, cell(red(3)), cell(red(5)), cell(multi)];
     let figures = interleave(seconds, &cells).await;
     let said = |at: usize| format!("{:.0} us", median(&figures[at]));
     let row = |what: &str, at: usize| {

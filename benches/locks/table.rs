@@ -4,9 +4,17 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use rustix::time::{clock_gettime, ClockId};
 
 /// One contender: each call is one slice of its cell and gives its figure.
 pub type Cell = Box<dyn Fn(Duration) -> BoxFuture<'static, f64> + Send + Sync>;
+
+/// What a clock says: the wall's (`Monotonic`), or the CPU time of this process (`ProcessCPUTime`). Other jobs move the
+/// second less.
+pub fn time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
+}
 
 /// Slices that a cell is cut into.
 const ROUNDS: u32 = 11;

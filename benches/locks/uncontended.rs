@@ -5,39 +5,40 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::FutureExt;
+use rustix::time::ClockId;
 
 use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
 use crate::support::Server;
-use crate::table::{interleave, median, Cell, Goal, Ratio, Row};
+use crate::table::{interleave, median, time, Cell, Goal, Ratio, Row};
 use lockson::Locks;
 
-/// Microseconds per pair while `slice` lasts.
-pub async fn pairs<F: Future<Output = ()>>(slice: Duration, mut pair: impl FnMut() -> F) -> f64 {
-    let began = Instant::now();
+/// Microseconds of a clock per pair while `slice` lasts.
+pub async fn pairs<F: Future<Output = ()>>(slice: Duration, clock: ClockId, mut pair: impl FnMut() -> F) -> f64 {
+    let (began, before) = (Instant::now(), time(clock));
     let mut count = 0_u32;
     while began.elapsed() < slice {
         pair().await;
         count += 1;
     }
-    began.elapsed().as_secs_f64() * 1e6 / f64::from(count)
+    (time(clock) - before).as_secs_f64() * 1e6 / f64::from(count)
 }
 
 /// lockson's pairs: bare holds, or guards.
-pub async fn lockson(server: &Server, guards: bool) -> Cell {
+pub async fn lockson(server: &Server, guards: bool, clock: ClockId) -> Cell {
     let locks = Locks::connect(&server.url()).await.expect("a client");
     Box::new(move |slice| {
         let locks = locks.clone();
         async move {
             let lock = locks.lock("uncontended");
             if guards {
-                pairs(slice, || async {
+                pairs(slice, clock, || async {
                     let guard = lock.guard().await.expect("held");
                     guard.unlock().await.expect("given back");
                 })
                 .await
             } else {
-                pairs(slice, || async {
+                pairs(slice, clock, || async {
                     lock.lock().await.expect("held");
                     lock.unlock().await.expect("given back");
                 })
@@ -48,14 +49,14 @@ pub async fn lockson(server: &Server, guards: bool) -> Cell {
     })
 }
 
-async fn raw(server: &Server) -> Cell {
+async fn raw(server: &Server, clock: ClockId) -> Cell {
     let client = floor::client(server).await;
     let owner = floor::owner(1);
     let scripts = Arc::new((Ready::acquire(server, "raw", &owner), Ready::release(server, "raw", &owner)));
     Box::new(move |slice| {
         let (client, scripts) = (client.clone(), scripts.clone());
         async move {
-            pairs(slice, || async {
+            pairs(slice, clock, || async {
                 scripts.0.send(&client).await;
                 scripts.1.send(&client).await;
             })
@@ -65,12 +66,12 @@ async fn raw(server: &Server) -> Cell {
     })
 }
 
-fn rslock(server: &Server) -> Cell {
+fn rslock(server: &Server, clock: ClockId) -> Cell {
     let manager = rslock_manager(&server.url());
     Box::new(move |slice| {
         let manager = manager.clone();
         async move {
-            pairs(slice, || async {
+            pairs(slice, clock, || async {
                 let lock = manager.lock("rslock", Duration::from_secs(30)).await.expect("held");
                 manager.unlock(&lock).await;
             })
@@ -83,7 +84,15 @@ fn rslock(server: &Server) -> Cell {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let cells = [lockson(&server, false).await, raw(&server).await, lockson(&server, true).await, rslock(&server)];
+    let (wall, cpu) = (ClockId::Monotonic, ClockId::ProcessCPUTime);
+    let cells = [
+        lockson(&server, false, wall).await,
+        raw(&server, wall).await,
+        lockson(&server, true, wall).await,
+        rslock(&server, wall),
+        lockson(&server, false, cpu).await,
+        raw(&server, cpu).await,
+    ];
     let figures = interleave(seconds, &cells).await;
     let said = |cell: usize| format!("{:.0} us", median(&figures[cell]));
     vec![
@@ -97,5 +106,8 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         Row::new("the same", said(0))
             .beside(format!("rslock's lock + unlock: {}", said(3)))
             .ratio(Ratio::of(&figures[0], &figures[3])),
+        Row::new("CPU of this process per lock + unlock", said(4))
+            .beside(format!("the two EVALSHA raw: {}", said(5)))
+            .ratio(Ratio::of(&figures[4], &figures[5])),
     ]
 }

@@ -31,11 +31,11 @@ impl Script {
 }
 
 /// One copy of one script call.
-#[derive(Debug)]
-pub(crate) struct Call {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) args: Vec<String>,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [&'a str],
 }
 
 /// One element of a script's reply, which is always a flat array.
@@ -110,7 +110,7 @@ pub(crate) enum Signal {
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
     /// the future does not take the copy back.
-    fn call(&self, call: Call) -> BoxFuture<'static, Outcome>;
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>>;

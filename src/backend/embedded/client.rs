@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::faults::{Faults, Trip};
-use super::server::Shared;
+use super::server::{Sent, Shared};
 use crate::backend::{Backend, Call, Outcome, Signal};
 
 const STOPPED: &str = "the embedded server is stopped";
@@ -40,7 +40,7 @@ impl Drop for Hop<'_> {
 }
 
 /// A call with faults on its way: it goes on when nobody waits for its answer any more.
-fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Receiver<Outcome> {
+fn travel(shared: Arc<Shared>, id: u64, call: Sent, trip: Trip) -> oneshot::Receiver<Outcome> {
     let (reply, answer) = oneshot::channel();
     tokio::spawn(async move {
         let [there, back] = trip.delays;
@@ -60,8 +60,9 @@ fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Rece
 }
 
 impl Backend for Client {
-    fn call(&self, call: Call) -> BoxFuture<'static, Outcome> {
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.command_timeout);
+        let call = Sent::from(call);
         Box::pin(async move {
             let begun = Instant::now();
             if let Some(trip) = shared.with(|server| server.hub(|hub| hub.faults.as_mut().map(Faults::trip))) {

@@ -11,13 +11,28 @@ use super::lua::Engine;
 use super::reply::{lossy, Value};
 use super::sha1::sha1_hex;
 use super::store::Store;
-use crate::backend::{Call, Item, Outcome, Refusal};
+use crate::backend::{Call, Item, Outcome, Refusal, Script};
+
+/// A call that is under way, with words of its own.
+#[derive(Debug)]
+pub(super) struct Sent {
+    script: &'static Script,
+    keys: Vec<String>,
+    args: Vec<String>,
+}
+
+impl From<Call<'_>> for Sent {
+    fn from(call: Call<'_>) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self { script: call.script, keys: owned(call.keys), args: owned(call.args) }
+    }
+}
 
 /// A call that came in and was not looked at yet.
 #[derive(Debug)]
 struct Pending {
     client: u64,
-    call: Call,
+    call: Sent,
     /// Dropped without an answer when the call is lost.
     reply: oneshot::Sender<Outcome>,
 }
@@ -73,7 +88,7 @@ impl Server {
     }
 
     /// Takes a call in; it is done by the next [`Server::drain`].
-    pub(super) fn accept(&mut self, client: u64, call: Call) -> Result<oneshot::Receiver<Outcome>, Refusal> {
+    pub(super) fn accept(&mut self, client: u64, call: Sent) -> Result<oneshot::Receiver<Outcome>, Refusal> {
         if !self.hub(|hub| hub.is_connected(client)) {
             return Err(Refusal::NotReady("the client is closed".to_owned()));
         }
@@ -81,7 +96,7 @@ impl Server {
     }
 
     /// The same for a call that was on its way, whatever became of its client meanwhile.
-    pub(super) fn arrive(&mut self, client: u64, call: Call) -> oneshot::Receiver<Outcome> {
+    pub(super) fn arrive(&mut self, client: u64, call: Sent) -> oneshot::Receiver<Outcome> {
         let (reply, answer) = oneshot::channel();
         if !self.stopped {
             self.inbox.push_back(Pending { client, call, reply });

@@ -22,8 +22,8 @@ fn client(server: &EmbeddedServer) -> (Arc<dyn Backend>, UnboundedReceiver<Signa
     server.backend(TIMEOUT)
 }
 
-fn call(script: &'static Script, key: &str) -> Call {
-    Call { script, keys: vec![key.to_owned()], args: Vec::new() }
+fn call<'a>(script: &'static Script, key: &'a &'a str) -> Call<'a> {
+    Call { script, keys: std::slice::from_ref(key), args: &[] }
 }
 
 fn int(value: i64) -> Outcome {
@@ -50,7 +50,7 @@ async fn calls_are_done_in_the_order_in_which_they_were_polled() {
     let mut running = Vec::new();
     let mut expected = Vec::new();
     for value in 1..=500 {
-        let mut future = client.call(call(&INCR, "n"));
+        let mut future = client.call(call(&INCR, &"n"));
         assert!(poll!(&mut future).is_pending());
         // From here on each runs on whatever thread comes first.
         running.push(tokio::spawn(future));
@@ -65,9 +65,9 @@ async fn calls_are_done_in_the_order_in_which_they_were_polled() {
 async fn a_call_is_made_by_its_first_poll_and_not_taken_back() {
     let server = EmbeddedServer::new();
     let (client, _signals) = client(&server);
-    drop(client.call(call(&INCR, "n")));
+    drop(client.call(call(&INCR, &"n")));
     assert_eq!(count(&server), Ok(Reply::Nil));
-    let mut future = client.call(call(&INCR, "n"));
+    let mut future = client.call(call(&INCR, &"n"));
     assert!(poll!(&mut future).is_pending());
     assert_eq!(count(&server), Ok(Reply::Nil), "it takes a hop to the server");
     drop(future);
@@ -79,20 +79,20 @@ async fn a_stopped_server_does_nothing_and_answers_late() {
     let server = EmbeddedServer::new();
     let (client, mut signals) = client(&server);
     assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
-    let mut under_way = client.call(call(&INCR, "n"));
+    let mut under_way = client.call(call(&INCR, &"n"));
     assert!(poll!(&mut under_way).is_pending());
     server.stop();
 
     let begun = Instant::now();
     assert!(matches!(under_way.await, Outcome::Unknown(_)));
     assert_eq!(begun.elapsed(), TIMEOUT);
-    assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::Unknown(_)));
+    assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::Unknown(_)));
     assert_eq!(begun.elapsed(), TIMEOUT * 2);
     assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
     assert_eq!(begun.elapsed(), TIMEOUT * 3);
 
     // Made while it was stopped, and lost although it is back before the timeout.
-    let mut made_while_stopped = client.call(call(&INCR, "n"));
+    let mut made_while_stopped = client.call(call(&INCR, &"n"));
     assert!(poll!(&mut made_while_stopped).is_pending());
     assert_eq!(drained(&mut signals), []);
     server.start();
@@ -101,7 +101,7 @@ async fn a_stopped_server_does_nothing_and_answers_late() {
     assert_eq!(begun.elapsed(), TIMEOUT * 4);
     assert_eq!((count(&server), server.calls()), (Ok(Reply::Nil), 0));
 
-    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(0), "subscriptions are lost");
+    assert_eq!(client.call(call(&PUBLISH, &"channel")).await, int(0), "subscriptions are lost");
     assert_eq!(drained(&mut signals), [Signal::Gap]);
 }
 
@@ -116,12 +116,12 @@ async fn a_lost_reply_leaves_the_work_done() {
     server.lose_replies(2);
     let begun = Instant::now();
     for _ in 0..2 {
-        assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::Unknown(_)));
+        assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::Unknown(_)));
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert_eq!(client.call(call(&INCR, "n")).await, int(3));
+    assert_eq!(client.call(call(&INCR, &"n")).await, int(3));
     assert_eq!(drained(&mut signals), [Signal::Gap, Signal::Gap]);
-    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(1), "only the other is subscribed");
+    assert_eq!(client.call(call(&PUBLISH, &"channel")).await, int(1), "only the other is subscribed");
     assert_eq!(drained(&mut other_signals), [Signal::Message("channel".to_owned())]);
     assert_eq!(drained(&mut signals), []);
 }
@@ -132,19 +132,19 @@ async fn messages_reach_subscribers_unless_they_are_to_be_lost() {
     let (client, mut signals) = client(&server);
     let channels = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(client.subscribe(channels).await, Ok(()));
-    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(1));
+    assert_eq!(client.call(call(&PUBLISH, &"a")).await, int(1));
     assert_eq!(server.command(&["PUBLISH", "b", "x"]), Ok(Reply::Int(1)));
     assert_eq!(server.command(&["PUBLISH", "c", "x"]), Ok(Reply::Int(0)));
     assert_eq!(server.command(&["SPUBLISH", "a", "x"]), Ok(Reply::Int(0)));
     server.lose_messages(true);
-    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(1));
+    assert_eq!(client.call(call(&PUBLISH, &"a")).await, int(1));
     server.lose_messages(false);
     client.unsubscribe(vec!["b".to_owned()]).await;
     assert_eq!(server.command(&["PUBLISH", "b", "x"]), Ok(Reply::Int(0)));
     assert_eq!(drained(&mut signals), ["a", "b"].map(|channel| Signal::Message(channel.to_owned())));
     client.reset();
     assert_eq!(drained(&mut signals), [Signal::Gap]);
-    assert_eq!(client.call(call(&PUBLISH, "a")).await, int(0));
+    assert_eq!(client.call(call(&PUBLISH, &"a")).await, int(0));
 }
 
 #[tokio::test]
@@ -152,14 +152,14 @@ async fn a_wiped_server_is_a_new_one() {
     let server = EmbeddedServer::new();
     let (client, mut signals) = client(&server);
     assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
-    assert_eq!(client.call(call(&INCR, "n")).await, int(1));
+    assert_eq!(client.call(call(&INCR, &"n")).await, int(1));
     let before = server.command(&["INFO", "server"]);
     assert_eq!(before, server.command(&["INFO", "server"]));
     server.wipe();
     assert_ne!(before, server.command(&["INFO", "server"]), "another run id");
     assert_eq!(drained(&mut signals), [Signal::Gap]);
-    assert_eq!(client.call(call(&PUBLISH, "channel")).await, int(0));
-    assert_eq!(client.call(call(&INCR, "n")).await, int(1));
+    assert_eq!(client.call(call(&PUBLISH, &"channel")).await, int(0));
+    assert_eq!(client.call(call(&INCR, &"n")).await, int(1));
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn a_closed_client_is_told_so() {
     let (client, mut signals) = client(&server);
     assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
     client.close().await;
-    assert!(matches!(client.call(call(&INCR, "n")).await, Outcome::NotExecuted(Refusal::NotReady(_))));
+    assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::NotExecuted(Refusal::NotReady(_))));
     assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
     assert_eq!(server.command(&["PUBLISH", "channel", "x"]), Ok(Reply::Int(0)));
     assert_eq!(signals.recv().await, None);
@@ -190,12 +190,12 @@ async fn errors_that_escape_a_script_are_refusals() {
         Outcome::NotExecuted(Refusal::Other(text)) => text,
         other => format!("{other:?}"),
     };
-    let wrong = other(client.call(call(&WRONG_TYPE, "n")).await);
+    let wrong = other(client.call(call(&WRONG_TYPE, &"n")).await);
     assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
-    assert_eq!(client.call(call(&OOM, "n")).await, Outcome::NotExecuted(Refusal::OutOfMemory));
-    assert_eq!(other(client.call(call(&NESTED, "n")).await), "the script's reply is not a flat array");
+    assert_eq!(client.call(call(&OOM, &"n")).await, Outcome::NotExecuted(Refusal::OutOfMemory));
+    assert_eq!(other(client.call(call(&NESTED, &"n")).await), "the script's reply is not a flat array");
     let items = vec![Item::Text("PONG".to_owned()), Item::Nil, Item::Text("x".to_owned()), Item::Int(2)];
-    assert_eq!(client.call(call(&SINGLE, "n")).await, Outcome::Executed(items));
+    assert_eq!(client.call(call(&SINGLE, &"n")).await, Outcome::Executed(items));
 }
 
 #[test]
