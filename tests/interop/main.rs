@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use java::{Java, Jvm};
 use lockson::{Builder, Locks};
 use peer::Peer;
-use support::{patient, Server};
+use support::{patient, Filter, Proxy, Server};
 use tokio::sync::mpsc;
 use tokio::task::{spawn_local, LocalSet};
 
@@ -78,6 +78,15 @@ impl World {
         let java = self.java(&format!("watchdog={}", self.short.as_millis())).await;
         [Peer::Java(java), Peer::Rust(self.rust(brief(self.short)).await)]
     }
+}
+
+/// Of a proxy that delays answers: waits for the so many-th such request, and lets its answer be late, but nothing that
+/// comes after it.
+pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
+    proxy.wait_requests(count, requests).await;
+    // It is carried out by then, and its answer under way.
+    tokio::time::sleep(ms(300)).await;
+    proxy.delay_replies(ms(0));
 }
 
 /// A client of lockson whose watchdog has a short lease.
