@@ -119,9 +119,12 @@ const TOGETHER: &[Case] = &cases!(
     synchronizers::semaphores_count_for_both,
     synchronizers::permits_are_the_same_for_both,
     synchronizers::permits_expire_for_both,
+    synchronizers::permits_are_renewed_for_both,
     synchronizers::permits_of_the_dead_come_back,
     synchronizers::latches_open_for_both,
+    hand_over::who_is_about_to_sleep_is_woken,
     fair::acquisitions_of_both_drop_nobody,
+    fair::a_silent_waiter_keeps_its_place,
     fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
 );

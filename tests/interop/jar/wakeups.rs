@@ -126,8 +126,8 @@ pub async fn id_6_c_8(jar: Jar) {
     }
 }
 
-/// Each name has a SUBSCRIBE of its own, and one waits for the answer to the other: by the 50 stripes that names share, and
-/// on a connection by its queue.
+/// Each name has a SUBSCRIBE of its own, and one waits for the answer to the other: by the 50 stripes that names share,
+/// and on a connection by its queue.
 pub async fn id_3_1_a(jar: Jar) {
     let proxy = Proxy::start(jar.world.server.port());
     let (slow, mut raw) = (jar.at(proxy.port(), "").await, jar.raw().await);
