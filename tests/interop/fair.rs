@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::java::{Java, Jvm};
 use crate::peer::{Kind, Peer};
 use crate::support::{eventually, seed, soak, unique, Proxy, Raw, Rng};
-use crate::{ms, secs, Process, World};
+use crate::{connect, ms, secs, Process, World};
 
 /// How long Java believes in a waiter: the default is five minutes, and the hold below outlives it.
 const FAIR_WAIT: &str = "fair_wait=4000";
@@ -237,7 +237,7 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     let (name, proxy) = (unique("silent"), Proxy::start(world.server.port()));
     // A short lease: what is left of it is what Java gives the first waiter beside his own wait.
     let (holder, java) = (world.java("watchdog=3000").await, world.java("").await);
-    let silent = Locks::builder().connect(&proxy.url()).await.unwrap();
+    let silent = connect(Locks::builder(), &proxy.url()).await;
     let served = Arc::new(std::sync::Mutex::new(Vec::new()));
     holder.must("holder", "fair_lock", &name, "lock").await;
     let (first, had) = (fair(&silent, &name, "silent"), served.clone());
@@ -300,7 +300,7 @@ pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
 
 /// The Rust process that is killed while it waits.
 pub async fn queue(url: &str, args: &[String]) {
-    let lock = fair(&Locks::connect(url).await.unwrap(), &args[0], &args[1]);
+    let lock = fair(&connect(Locks::builder(), url).await, &args[0], &args[1]);
     lock.lock().await.unwrap();
     panic!("a waiter that was to be killed was served");
 }

@@ -7,7 +7,7 @@ use lockson::Locks;
 
 use crate::locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
 use crate::peer::{Kind, Peer};
-use crate::support::{eventually, seed, soak, unique, Filter, Proxy, Rng};
+use crate::support::{seed, soak, unique, Filter, Proxy, Rng};
 use crate::{late_answer, ms, World};
 
 /// The rows with all rounds in a short run too.
@@ -18,15 +18,13 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
     let name = unique("hand-over");
     let (giver, taker) = (from.lock(pair.kind, &name, "giver"), to.lock(pair.rival, &name, "taker"));
     let pattern = format!("*{name}*");
-    let mut times = Vec::new();
+    let (mut raw, mut times) = (world.server.raw().await, Vec::new());
     for _ in 0..rounds {
         giver.must_lock(Some(LONG)).await;
         let waiter = taker.lock(Some(LONG));
-        eventually(SOON, "the waiter subscribes", async || {
-            let mut raw = world.server.raw().await;
-            !raw.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-        })
-        .await;
+        while raw.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty() {
+            assert!(!waiter.is_finished(), "{}: it has what is held", pair.row);
+        }
         // A subscription of an earlier round may linger: now it attempts, now it sleeps.
         tokio::time::sleep(std::time::Duration::from_micros(rng.below(4000))).await;
         let given = giver.unlock().await;

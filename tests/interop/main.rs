@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use java::{Java, Jvm};
-use lockson::{Builder, Locks};
+use lockson::{Builder, ConnectError, Locks};
 use peer::Peer;
 use support::{patient, Filter, Proxy, Server};
 use tokio::sync::mpsc;
@@ -64,7 +64,7 @@ impl World {
     }
 
     pub async fn rust(&self, builder: Builder) -> Locks {
-        builder.connect(&self.server.url()).await.unwrap()
+        connect(builder, &self.server.url()).await
     }
 
     /// Both, so that only messages come in time.
@@ -87,6 +87,17 @@ pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
     // It is carried out by then, and its answer under way.
     tokio::time::sleep(ms(300)).await;
     proxy.delay_replies(ms(0));
+}
+
+/// Connects, however busy the machine is: a builder does not wait for a server that is slow.
+pub async fn connect(builder: Builder, url: &str) -> Locks {
+    for _ in 0..20 {
+        match builder.clone().connect(url).await {
+            Err(ConnectError::Unreachable(_)) => {}
+            known => return known.unwrap(),
+        }
+    }
+    panic!("no connection to {url}");
 }
 
 /// A client of lockson whose watchdog has a short lease.

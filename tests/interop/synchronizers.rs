@@ -10,7 +10,7 @@ use crate::java::{Java, Jvm};
 use crate::locks::SOON;
 use crate::support::{eventually, patient, unique};
 use crate::table::{shown, Absent};
-use crate::{brief, ms, secs, Process, World};
+use crate::{brief, connect, ms, secs, Process, World};
 
 pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
 
@@ -226,7 +226,7 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
 /// The process that is killed.
 pub async fn permit(url: &str, args: &[String]) {
     let short = ms(args[0].parse().unwrap());
-    let _guard = brief(short).connect(url).await.unwrap().permit_semaphore(&args[1]).guard(1).await.unwrap();
+    let _guard = connect(brief(short), url).await.permit_semaphore(&args[1]).guard(1).await.unwrap();
     println!("held");
     std::future::pending().await
 }

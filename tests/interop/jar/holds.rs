@@ -63,7 +63,7 @@ pub async fn id_3_3_a(jar: Jar) {
     slow.must("a", "lock", "lock").await;
     jar.raw().await.must(&["DEL", &jar.name]).await;
     proxy.forget_requests();
-    proxy.delay_replies(ms(900));
+    proxy.delay_replies(ms(1500));
     // The refusal is on its way.
     late_answer(&proxy, 1, about(&jar.name)).await;
     slow.call("a", "lock", "unlock").await.expect_err("it was lost");

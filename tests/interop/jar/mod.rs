@@ -195,7 +195,7 @@ pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
         let world = world.clone();
         running.spawn_local(async move {
             // A busy machine may undo the order that a weakness needs.
-            for _ in 0..3 {
+            for _ in 0..5 {
                 let jar = Jar { world: world.clone(), java: world.java("").await, name: unique(id) };
                 if spawn_local(case(jar)).await.is_ok() {
                     return None;

@@ -57,7 +57,7 @@ pub async fn id_6_a_5b(jar: Jar) {
     let proxy = Proxy::start(jar.world.server.port());
     let slow = jar.at(proxy.port(), "").await;
     jar.must("a", "latch", "try_set_count 1").await;
-    proxy.delay_replies(ms(1000));
+    proxy.delay_replies(ms(1500));
     slow.must("b", "latch", "begin_async one").await;
     // The second look is after the subscription.
     late_answer(&proxy, 2, Filter::Command("GET").with(jar.name.as_str())).await;
