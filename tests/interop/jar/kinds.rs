@@ -55,7 +55,7 @@ pub async fn id_6_c_1d(jar: Jar) {
     assert!(jar.raw().await.pttl(&jar.name).await > 0, "the server has it");
 }
 
-/// A spinning wait ends with a pause, behind its limit: of four limits within a pause of 128 ms one is far from its end.
+/// A spinning wait ends with a pause, behind its limit: of four limits in a pause of 128 ms one is far from its end.
 pub async fn id_6_c_4a(jar: Jar) {
     jar.must("a", "spin_lock", "lock 60000").await;
     let mut late = Vec::new();
