@@ -18,7 +18,7 @@ use crate::kind::{Role, Table};
 use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::sweep;
+use crate::release::{settle_debt, sweep};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
@@ -60,10 +60,7 @@ impl Wish {
         if let Some(ticket) = place.and_then(Place::take_ticket) {
             return Ok(Tried::Won(ticket));
         }
-        if let Some(doubt) = gate.release {
-            self.core.wire.pass(doubt).await;
-            gate.release = None;
-        }
+        settle_debt(&self.core, &mut gate).await;
         let gate = self.check(gate)?;
         let (wish, waits) = (self.clone(), place.is_some());
         let work = self.core.janitor.carry(move |abandoned| {

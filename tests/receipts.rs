@@ -311,3 +311,26 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
     assert_eq!(held.release().await.len(), 1);
     assert_eq!(latch.count().await.unwrap(), 2);
 }
+
+/// Its answer is lost, and others give and take before its next copy comes: that sets nothing again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_are_set_once() {
+    let site = Site::start("leased", Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
+    let set = text!("begin", "once", "permit_semaphore/set");
+    site.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
+    let (ours, theirs) = (site.locks.permit_semaphore(&site.name), Locks::connect(&site.server.url()).await.unwrap());
+    let theirs = theirs.permit_semaphore(&site.name);
+    // A client's first call is late, and does nothing.
+    assert_eq!(ours.available_permits().await.unwrap(), 10);
+    let before = site.proxy.requests(script(set));
+    let cut = site.proxy.cut_after(1, script(set));
+    let next = site.proxy.hold_back(1, script(set));
+    let call = tokio::spawn(async move { ours.set_permits(20).await });
+    cut.done().await;
+    theirs.add_permits(5).await.unwrap();
+    next.wait_for(1).await;
+    next.release().await;
+    patient("the call", call).await.unwrap().unwrap();
+    assert!(site.proxy.requests(script(set)) >= before + 2);
+    assert_eq!(theirs.available_permits().await.unwrap(), 25);
+}

@@ -62,6 +62,15 @@ pub async fn permits_have_ids(case: Case) {
     semaphore.add_permits(2).await.unwrap();
     semaphore.reduce_permits(7).await.unwrap();
     assert_eq!(counts(&semaphore).await, (5, 0));
+    // In all, whether free or taken; a waiter hears of more.
+    let taken = semaphore.acquire(4).ids(secs(60)).await.unwrap().unwrap();
+    other.set_permits(3).await.unwrap();
+    assert_eq!(counts(&semaphore).await, (-1, 4));
+    let (semaphore_of_b, waits) = (other.clone(), patient("permits that were set", other.guard(3)));
+    let set = async { semaphore_of_b.set_permits(7).await.unwrap() };
+    let (guard, ()) = futures::join!(waits, set);
+    assert_eq!((guard.unwrap().count(), counts(&semaphore).await.1), (3, 7));
+    other.release(&taken).await.unwrap();
     assert!("0123".parse::<PermitId>().is_err() && "x123456789abcdef0123456789abcdef".parse::<PermitId>().is_err());
 }
 
