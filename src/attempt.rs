@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::millis;
@@ -185,6 +186,9 @@ impl Wish {
                 }
                 if self.core.is_closing() {
                     return Err(LockError::Closed);
+                }
+                if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
+                    admit_readers(&self.core, &self.slot.line, script);
                 }
                 Ok(Tried::Won(ticket))
             }

@@ -23,7 +23,7 @@ static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
 static DELETE: &Script = script!("latch/delete" after "once", [Count, Channel, Ended]);
 /// Undoes a count, as long as its latch is there.
-static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Channel, Ended]);
+static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Ended]);
 static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 
 /// How a wait for a latch ended.
