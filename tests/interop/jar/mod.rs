@@ -77,7 +77,7 @@ impl Jar {
 
     async fn until_gone(&self) {
         let what = format!("{} ends", self.name);
-        eventually(secs(30), &what, async || !self.raw().await.exists(&self.name).await).await;
+        eventually(secs(15), &what, async || !self.raw().await.exists(&self.name).await).await;
     }
 
     /// Still held after more than two leases of a watchdog.
