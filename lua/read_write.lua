@@ -51,6 +51,13 @@ local function announce(channel, message)
   if type(receivers) ~= 'number' then return -1 end
   return receivers
 end
+-- A writer left. `1` lets all of Java's waiters in that sleep, and none that is only about to: `0` is kept for one of
+-- those, in each process. Who comes in announces its own end, so the others are woken in their turn.
+local function announce_writer(channel)
+  local receivers = announce(channel, '1')
+  if receivers > 0 then announce(channel, '0') end
+  return receivers
+end
 -- A reader left: with the last one the hash goes, and that is announced.
 local function after_reader(lock, channel)
   if redis.call('HGET', lock, 'mode') ~= 'read' or has_readers(lock) then return -1 end
@@ -101,5 +108,5 @@ end
 local function after_writer(lock, channel, writers, turn)
   if has_readers(lock) then redis.call('HSET', lock, 'mode', 'read') else redis.call('DEL', lock) end
   if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
-  return announce(channel, '1')
+  return announce_writer(channel)
 end

@@ -189,7 +189,7 @@ impl Leased {
         self.changed.notify_waiters();
     }
 
-    /// The change is over: confirmed by the copy that was sent at `sent`, if by any. Other copies may run until `doubt`.
+    /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
         let mut validity = self.validity();
         let Some(Change { lease, .. }) = validity.change.take() else { return };
@@ -317,8 +317,9 @@ impl Validity {
         if sent < self.changed {
             return;
         }
-        let change = self.change.take_if(|change| change.until < sent);
-        drop(change);
+        if self.change.as_ref().is_some_and(|change| change.until < sent) {
+            self.change = None;
+        }
         let lease = self.change.as_ref().map_or(lease, |change| lease.min(change.lease));
         self.until = self.until.max(sent.after(lease - margin(lease)));
     }

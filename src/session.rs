@@ -142,8 +142,8 @@ impl Core {
         }
     }
 
-    /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the worst
-    /// that copies in doubt can do.
+    /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the
+    /// worst that copies in doubt can do.
     pub(crate) async fn change_lease(
         &self,
         leased: &Arc<Leased>,

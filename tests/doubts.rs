@@ -202,21 +202,26 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
     assert!(matches!(semaphore.available_permits().await.unwrap(), 10 | 11));
 }
 
-/// Whoever is under way when the client is shut down hears just that.
-#[tokio::test(start_paused = true)]
+/// Whoever is under way when the client is shut down hears just that, and keeps nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_ends_takers_and_waiters() {
-    let server = EmbeddedServer::new();
-    let (locks, other) = (server.connect(), server.connect());
-    assert!(other.semaphore("pool").try_set_permits(1).await.unwrap());
-    assert!(other.latch("start").try_set_count(1).await.unwrap());
-    server.inject(Faults::seeded(7).delay(ms(300)));
-    let (pool, latch) = (locks.semaphore("pool"), locks.latch("start"));
-    let taker = tokio::spawn(async move { pool.guard(2).await.map(drop) });
-    let waiter = tokio::spawn(async move { latch.wait().await });
-    tokio::time::sleep(ms(50)).await;
-    locks.shutdown(Duration::from_secs(5)).await.unwrap();
-    assert_eq!(taker.await.unwrap(), Err(SyncError::Closed));
-    assert_eq!(waiter.await.unwrap(), Err::<Waited, _>(SyncError::Closed));
-    server.heal();
-    assert_eq!(other.semaphore("pool").available_permits().await.unwrap(), 1);
+    let site = Site::start(Locks::builder().command_timeout(ms(2000))).await;
+    let (pool, latch) = (site.theirs.semaphore(&site.name), format!("{}-latch", site.name));
+    assert!(pool.try_set_permits(1).await.unwrap());
+    assert!(site.theirs.latch(&latch).try_set_count(1).await.unwrap());
+    site.proxy.delay_replies(ms(500));
+    let taker = tokio::spawn({
+        let pool = site.ours.semaphore(&site.name);
+        async move { pool.guard(1).await.map(drop) }
+    });
+    let waiter = tokio::spawn({
+        let latch = site.ours.latch(&latch);
+        async move { latch.wait().await }
+    });
+    site.proxy.wait_requests(1, script(text!("begin", "once", "semaphore/acquire"))).await;
+    site.proxy.wait_requests(1, script(INSPECT)).await;
+    site.ours.shutdown(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Closed));
+    assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<Waited, _>(SyncError::Closed));
+    eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
 }

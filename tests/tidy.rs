@@ -241,3 +241,44 @@ fn the_map_of_redissons_tests_names_real_cases() {
     assert!(named > 50, "the map was not read: {named}");
     none("a case that is named in tests/redisson/README.md exists", found);
 }
+
+/// `6.A.2b` of the docs is `id_6_a_2b` in the code.
+fn begin_of(id: &str) -> String {
+    format!("id_{}", id.replace('.', "_").to_lowercase())
+}
+
+/// docs/WEAKNESSES.md has a row for each test of a weakness; a row is marked if its scenario is run on the jar, or says
+/// below the table why it is not.
+#[test]
+fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_to_string(root.join("docs/WEAKNESSES.md")).unwrap();
+    let functions = |folder: &str| -> Vec<String> {
+        let code: String = read(folder).into_iter().map(|source| source.code).collect();
+        let names = code.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+        names.filter(|name| name.starts_with("id_")).map(str::to_owned).collect()
+    };
+    let (ours, jar) = (functions("tests/weaknesses"), functions("tests/interop/jar"));
+    let list = std::fs::read_to_string(root.join("tests/interop/jar/mod.rs")).unwrap();
+    let (mut claimed, mut found) = (Vec::<String>::new(), vec![]);
+    for row in docs.lines().filter(|line| line.starts_with("| ") && line.contains("`id_")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let (id, test) = (cells[1].trim_end_matches(" •"), cells[4].trim_matches('`').trim_end_matches(".."));
+        let (scenario, reason) = (begin_of(id), format!("\n- {id}: "));
+        match (cells[1].ends_with('•'), jar.contains(&scenario), docs.contains(&reason)) {
+            (true, true, false) if list.contains(&format!("::{scenario},")) => {}
+            (false, false, true) => {}
+            (marked, runs, says) => found.push(format!("{id}: marked {marked}, run {runs}, left out {says}")),
+        }
+        if !test.starts_with(&scenario) || !ours.iter().any(|name| name.starts_with(test)) {
+            found.push(format!("{id}: no test `{test}`"));
+        }
+        claimed.push(test.to_owned());
+    }
+    let unclaimed = ours.iter().filter(|name| !claimed.iter().any(|test| name.starts_with(test.as_str())));
+    found.extend(unclaimed.map(|name| format!("{name} has no row")));
+    let extra = jar.iter().filter(|name| !claimed.iter().any(|test| test.starts_with(&format!("{name}_"))));
+    found.extend(extra.map(|name| format!("{name} of the jar has no row")));
+    assert!(claimed.len() > 50, "the table was not read: {}", claimed.len());
+    none("docs/WEAKNESSES.md, tests/weaknesses and tests/interop/jar say the same", found);
+}

@@ -9,14 +9,14 @@
 --   not held;
 --   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead from.
 -- Redisson: RedissonWriteLock.unlockInnerAsync. Differs: as reentrant/release.lua; what nested read holds are left of
---   it is announced too.
+--   it is announced too; `0` goes behind `1` where somebody listens, as `1` is lost on a waiter that is about to sleep.
 local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, lease, n = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
 if found == false then
-  if redis.call('EXISTS', lock) == 0 then announce(channel, '1') end
+  if redis.call('EXISTS', lock) == 0 then announce_writer(channel) end
   return {3, nonce, now}
 end
 if count ~= n and count ~= n - 1 then return {5, nonce, now, found} end

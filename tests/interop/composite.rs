@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockson::{Locks, MultiLock, Owner, RLock, Request};
+use lockson::{LockError, Locks, MultiLock, Owner, RLock, Request};
 use tokio::task::{spawn_local, JoinHandle};
 
 use crate::java::{Java, Jvm};
@@ -11,7 +11,7 @@ use crate::locks::{leaves_nothing, LONG, SOON};
 use crate::peer::Peer;
 use crate::support::{eventually, patient, unique, Raw};
 use crate::table::{shown, Absent};
-use crate::{brief, ms, secs, Process, World};
+use crate::{brief, connect, ms, secs, Process, World};
 
 pub const ROW: &str = "multi";
 
@@ -56,7 +56,14 @@ impl Hand {
             }
             Hand::Rust(lock) => {
                 let request = Request::default().wait(wait);
-                lock.acquire_with(lease.map_or(request.clone(), |lease| request.lease(lease))).await.unwrap()
+                let request = lease.map_or(request.clone(), |lease| request.lease(lease));
+                loop {
+                    match lock.acquire_with(request.clone()).await {
+                        // A busy machine: nothing is known, so it is asked again.
+                        Err(LockError::Unreachable { .. }) => {}
+                        known => return known.unwrap(),
+                    }
+                }
             }
         }
     }
@@ -101,21 +108,23 @@ async fn until_waiting(world: &World, name: &str) {
 pub async fn multi_locks_keep_each_other_out(world: Arc<World>) {
     let [java, rust] = world.both().await;
     let short = world.both_short().await;
-    for (holder, other, renewed) in [(&java, &rust, &short[0]), (&rust, &java, &short[1])] {
-        let direction = holder.towards(other);
-        verbs(&world, holder, other, direction).await;
-        expires(&world, holder, other, direction).await;
-        let names = names();
-        let (mine, theirs) = (Hand::of(renewed, &names[..2], "mine"), Hand::of(other, &names[1..], "theirs"));
-        assert!(mine.take(secs(5), None).await);
-        let until = Instant::now() + world.short * 3;
-        while Instant::now() < until {
-            assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
-            tokio::time::sleep(ms(200)).await;
-        }
-        mine.give().await.unwrap();
-        shown("multi", "renews", direction);
+    tokio::join!(keeps_out(&world, &java, &rust, &short[0]), keeps_out(&world, &rust, &java, &short[1]));
+}
+
+async fn keeps_out(world: &World, holder: &Peer, other: &Peer, renewed: &Peer) {
+    let direction = holder.towards(other);
+    verbs(world, holder, other, direction).await;
+    expires(world, holder, other, direction).await;
+    let names = names();
+    let (mine, theirs) = (Hand::of(renewed, &names[..2], "mine"), Hand::of(other, &names[1..], "theirs"));
+    assert!(mine.take(secs(5), None).await);
+    let until = Instant::now() + world.short * 3;
+    while Instant::now() < until {
+        assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
+        tokio::time::sleep(ms(200)).await;
     }
+    mine.give().await.unwrap();
+    shown("multi", "renews", direction);
 }
 
 async fn verbs(world: &World, holder: &Peer, other: &Peer, direction: &str) {
@@ -199,7 +208,7 @@ pub async fn multi_locks_of_the_dead_are_free(world: Arc<World>) {
 
 /// The process that is killed.
 pub async fn hold(url: &str, args: &[String]) {
-    let locks = brief(ms(args[0].parse().unwrap())).connect(url).await.unwrap();
+    let locks = connect(brief(ms(args[0].parse().unwrap())), url).await;
     multi(&locks, &args[1..], "victim").lock().await.unwrap();
     println!("held");
     std::future::pending().await

@@ -7,7 +7,7 @@ use crate::locks::{leaves_nothing, Pair, LONG, PAIRS};
 use crate::peer::{Kind, Peer};
 use crate::support::{patient, unique};
 use crate::table::shown;
-use crate::{brief, secs, Process, World};
+use crate::{brief, connect, secs, Process, World};
 
 fn names() -> Vec<(&'static Pair, String)> {
     PAIRS.iter().map(|pair| (pair, unique(&format!("crash-{}", pair.row.replace(':', "-"))))).collect()
@@ -61,7 +61,7 @@ pub async fn a_killed_rust_process_frees_what_it_held(world: Arc<World>) {
 /// The process that is killed.
 pub async fn hold(url: &str, args: &[String]) {
     let short = std::time::Duration::from_millis(args[0].parse().unwrap());
-    let rust = Peer::Rust(brief(short).connect(url).await.unwrap());
+    let rust = Peer::Rust(connect(brief(short), url).await);
     for lock in &args[1..] {
         let (kind, name) = lock.split_once('/').unwrap();
         rust.lock(Kind::named(kind), name, "victim").must_lock(None).await;

@@ -76,10 +76,6 @@ impl Case<'_> {
             !self.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
         })
         .await;
-        if self.pair.kind == Kind::Write && self.other.is_java() {
-            // 6.A.3a: a waiter of Redisson that is not parked yet misses the message of a write release.
-            tokio::time::sleep(secs(1)).await;
-        }
     }
 }
 

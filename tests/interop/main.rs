@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use java::{Java, Jvm};
-use lockson::{Builder, Locks};
+use lockson::{Builder, ConnectError, Locks};
 use peer::Peer;
-use support::{patient, Server};
+use support::{patient, Filter, Proxy, Server};
 use tokio::sync::mpsc;
 use tokio::task::{spawn_local, LocalSet};
 
@@ -64,7 +64,7 @@ impl World {
     }
 
     pub async fn rust(&self, builder: Builder) -> Locks {
-        builder.connect(&self.server.url()).await.unwrap()
+        connect(builder, &self.server.url()).await
     }
 
     /// Both, so that only messages come in time.
@@ -78,6 +78,26 @@ impl World {
         let java = self.java(&format!("watchdog={}", self.short.as_millis())).await;
         [Peer::Java(java), Peer::Rust(self.rust(brief(self.short)).await)]
     }
+}
+
+/// Of a proxy that delays answers: waits for the so many-th such request, and lets its answer be late, but nothing that
+/// comes after it.
+pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
+    proxy.wait_requests(count, requests).await;
+    // It is carried out by then, and its answer under way.
+    tokio::time::sleep(ms(300)).await;
+    proxy.delay_replies(ms(0));
+}
+
+/// Connects, however busy the machine is: a builder does not wait for a server that is slow.
+pub async fn connect(builder: Builder, url: &str) -> Locks {
+    for _ in 0..20 {
+        match builder.clone().connect(url).await {
+            Err(ConnectError::Unreachable(_)) => {}
+            known => return known.unwrap(),
+        }
+    }
+    panic!("no connection to {url}");
 }
 
 /// A client of lockson whose watchdog has a short lease.
@@ -110,9 +130,12 @@ const TOGETHER: &[Case] = &cases!(
     synchronizers::semaphores_count_for_both,
     synchronizers::permits_are_the_same_for_both,
     synchronizers::permits_expire_for_both,
+    synchronizers::permits_are_renewed_for_both,
     synchronizers::permits_of_the_dead_come_back,
     synchronizers::latches_open_for_both,
+    hand_over::who_is_about_to_sleep_is_woken,
     fair::acquisitions_of_both_drop_nobody,
+    fair::a_silent_waiter_keeps_its_place,
     fair::leases_end_in_the_order_of_the_queue,
     jar::the_weaknesses_are_the_jars,
 );

@@ -11,7 +11,7 @@ use crate::java::{Java, Jvm};
 use crate::locks::LONG;
 use crate::support::{eventually, patient, unique, Server};
 use crate::table::{shown, Absent};
-use crate::{brief, ms, secs, Process, World};
+use crate::{brief, connect, ms, secs, Process, World};
 
 pub const ROW: &str = "red";
 
@@ -32,8 +32,7 @@ impl Fleet {
         let settings = format!("watchdog={}", watched.as_millis());
         let java = join_all(servers.iter().map(|server| jvm.client(server.port(), &settings))).await;
         let urls: Vec<String> = servers.iter().map(Server::url).collect();
-        let rust = join_all(urls.iter().map(|url| brief(watched).connect(url))).await;
-        let rust = rust.into_iter().map(Result::unwrap).collect();
+        let rust = join_all(urls.iter().map(|url| connect(brief(watched), url))).await;
         Fleet { servers, java, rust, name: unique("red") }
     }
 
@@ -67,21 +66,23 @@ fn red(locks: &[Locks], name: &str, who: &str) -> RedLock<lockson::Reentrant> {
 }
 
 pub async fn red_locks_keep_each_other_out(world: Arc<World>) {
-    for (is_java, direction) in [(true, "J>R"), (false, "R>J")] {
-        let fleet = Fleet::start(&world.jvms[1], secs(30)).await;
-        verbs(&fleet, is_java, direction).await;
-        majority(&fleet, is_java, direction).await;
-        let watched = Fleet::start(&world.jvms[1], world.short).await;
-        let (mine, theirs) = (watched.hand(is_java, "mine"), watched.hand(!is_java, "theirs"));
-        assert!(mine.take(secs(5), None).await);
-        let until = Instant::now() + world.short * 3;
-        while Instant::now() < until {
-            assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
-            tokio::time::sleep(ms(200)).await;
-        }
-        mine.give().await.unwrap();
-        shown(ROW, "renews", direction);
+    tokio::join!(keeps_out(&world, true, "J>R"), keeps_out(&world, false, "R>J"));
+}
+
+async fn keeps_out(world: &World, is_java: bool, direction: &str) {
+    let fleet = Fleet::start(&world.jvms[1], secs(30)).await;
+    verbs(&fleet, is_java, direction).await;
+    majority(&fleet, is_java, direction).await;
+    let watched = Fleet::start(&world.jvms[1], world.short).await;
+    let (mine, theirs) = (watched.hand(is_java, "mine"), watched.hand(!is_java, "theirs"));
+    assert!(mine.take(secs(5), None).await);
+    let until = Instant::now() + world.short * 3;
+    while Instant::now() < until {
+        assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
+        tokio::time::sleep(ms(200)).await;
     }
+    mine.give().await.unwrap();
+    shown(ROW, "renews", direction);
 }
 
 async fn verbs(fleet: &Fleet, is_java: bool, direction: &str) {
@@ -166,8 +167,7 @@ pub async fn hold(url: &str, args: &[String]) {
     let short = ms(args[0].parse().unwrap());
     let more = args[2..].iter().map(|port| format!("redis://127.0.0.1:{port}"));
     let urls: Vec<String> = std::iter::once(url.to_owned()).chain(more).collect();
-    let locks = join_all(urls.iter().map(|url| brief(short).connect(url))).await;
-    let locks: Vec<Locks> = locks.into_iter().map(Result::unwrap).collect();
+    let locks = join_all(urls.iter().map(|url| connect(brief(short), url))).await;
     red(&locks, &args[1], "victim").lock().await.unwrap();
     println!("held");
     std::future::pending().await

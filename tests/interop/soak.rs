@@ -8,7 +8,7 @@ use lockson::Locks;
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer};
 use crate::support::{eventually, seed, soak, unique, Raw, Rng};
-use crate::{ms, secs, Process, World};
+use crate::{connect, ms, secs, Process, World};
 
 const NAMES: usize = 5;
 const THREADS: usize = 4;
@@ -105,7 +105,7 @@ pub async fn part(url: &str, args: &[String]) {
         spec.split(',').map(|lock| lock.split_once('/').unwrap()).map(|(k, n)| (Kind::named(k), n.into())).collect(),
     );
     let (until, seed) = (until.parse::<u64>().unwrap(), seed.parse::<u64>().unwrap());
-    let locks = Locks::connect(url).await.unwrap();
+    let locks = connect(Locks::builder(), url).await;
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
     let raw = Arc::new(tokio::sync::Mutex::new(Raw::connect(port).await));
     let moved: Arc<Vec<AtomicU64>> = Arc::new(names.iter().map(|_| AtomicU64::new(0)).collect());

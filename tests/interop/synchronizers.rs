@@ -10,7 +10,7 @@ use crate::java::{Java, Jvm};
 use crate::locks::SOON;
 use crate::support::{eventually, patient, unique};
 use crate::table::{shown, Absent};
-use crate::{brief, ms, secs, Process, World};
+use crate::{brief, connect, ms, secs, Process, World};
 
 pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
 
@@ -21,12 +21,10 @@ pub const ABSENT: Absent = &[
     ("semaphore", "forces", "permits have no owner"),
     ("semaphore", "crash", "the permits of a process that dies are lost, on both sides"),
     ("permits", "re-enters", "each acquisition has ids of its own"),
-    ("permits", "renews", "Redisson renews no permits; lockson's guards are renewed, and Java is kept out: R>J is run"),
     ("permits", "forces", "permits have no owner"),
     ("latch", "re-enters", "a latch has no owner"),
     ("latch", "renews", "a latch has no lease"),
     ("latch", "expires", "a latch has no lease"),
-    ("latch", "forces", "a delete wakes lockson's waiters; Redisson's sleep on (6.A.5a): J>R is run"),
     ("latch", "crash", "a latch has no owner"),
 ];
 
@@ -170,7 +168,7 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     both.counts(1, 2).await;
 }
 
-/// A lease that ends gives its permits to the other side; one that is renewed does not.
+/// A lease that ends gives its permits to the other side.
 pub async fn permits_expire_for_both(world: Arc<World>) {
     let both = Permits::of(&world, 1).await;
     let ids = both.take("try_acquire 1 0 1500").await;
@@ -182,16 +180,26 @@ pub async fn permits_expire_for_both(world: Arc<World>) {
     assert!(!patient("our lease ends", waiter).await.is_empty());
     assert!(matches!(both.rust.release(&mine).await, Err(SyncError::NotHeld { .. })));
     shown("permits", "expires", "R>J");
-    // Renewed for more than two leases.
-    let renewed = world.rust(brief(world.short)).await.permit_semaphore(&both.name);
+}
+
+/// For three leases and more: Java's by hand, with `updateLeaseTime`; lockson's by its watchdog.
+pub async fn permits_are_renewed_for_both(world: Arc<World>) {
+    let (by_java, by_rust) = (Permits::of(&world, 1).await, Permits::of(&world, 1).await);
+    let id = by_java.take("try_acquire 1 0 3000").await.remove(0);
+    let renewed = world.rust(brief(world.short)).await.permit_semaphore(&by_rust.name);
     let guard = patient("a permit", renewed.guard(1)).await.unwrap();
     let until = Instant::now() + world.short * 3;
     while Instant::now() < until {
-        assert!(both.take("try_acquire 1 0 60000").await.is_empty(), "Java has what is renewed");
+        assert!(by_java.java::<bool>(&format!("update_lease_time {id} 3000")).await, "it has not ended");
+        assert!(by_java.rust.acquire(1).wait(ms(0)).ids(secs(60)).await.unwrap().is_none(), "we have what is renewed");
+        assert!(by_rust.take("try_acquire 1 0 60000").await.is_empty(), "Java has what is renewed");
         tokio::time::sleep(ms(200)).await;
     }
+    assert!(by_java.java::<bool>(&format!("try_release {id}")).await);
+    shown("permits", "renews", "J>R");
     guard.release().await.unwrap();
-    both.counts(1, 0).await;
+    by_rust.counts(1, 0).await;
+    shown("permits", "renews", "R>J");
 }
 
 /// The permits of a process that is killed are the other side's when their leases end.
@@ -218,7 +226,7 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
 /// The process that is killed.
 pub async fn permit(url: &str, args: &[String]) {
     let short = ms(args[0].parse().unwrap());
-    let _guard = brief(short).connect(url).await.unwrap().permit_semaphore(&args[1]).guard(1).await.unwrap();
+    let _guard = connect(brief(short), url).await.permit_semaphore(&args[1]).guard(1).await.unwrap();
     println!("held");
     std::future::pending().await
 }
@@ -269,9 +277,18 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), Waited::Opened);
     shown("latch", "wakes", "J>R");
     assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    let waiter = spawn_local(async move { rust.wait().await });
+    let ours = rust.clone();
+    let waiter = spawn_local(async move { ours.wait().await });
     tokio::time::sleep(ms(500)).await;
     assert!(java.get::<bool>("t", "latch", &name, "delete").await);
     let waited = patient("Java's delete wakes us", waiter).await.unwrap().unwrap();
     println!("a latch that Java deletes is {waited:?} to a waiter of lockson");
+    shown("latch", "forces", "J>R");
+    // And ours wakes Java's, whose own would not.
+    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
+    let waiter = spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
+    until_waiting(&world, &name).await;
+    assert!(rust.delete().await.unwrap());
+    assert!(patient("our delete wakes Java", waiter).await.unwrap());
+    shown("latch", "forces", "R>J");
 }

@@ -1,6 +1,7 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
-use super::{asleep, queue, timeouts, Jar};
+use super::{about, asleep, queue, replicated, timeouts, Jar};
+use crate::java::Jvm;
 use crate::support::{eventually, Raw, Server};
 use crate::{ms, secs};
 
@@ -24,7 +25,7 @@ async fn until_queued(server: &Server, name: &str, count: usize) {
         .await;
 }
 
-/// 6.D.1 and 6.D.9: behind a dead head a waiter asks without a pause, and does not get the free lock.
+/// Behind a dead head a waiter asks without a pause, and does not get the free lock.
 pub async fn id_6_d_1(jar: Jar) {
     let server = Server::start();
     let jar = jar.at(server.port(), "").await;
@@ -36,6 +37,44 @@ pub async fn id_6_d_1(jar: Jar) {
     let scripts = server.calls("evalsha");
     assert!(scripts > 300, "{scripts} scripts in 3 s");
     server.control(&["FLUSHALL"]);
+}
+
+/// A head that is told and gives up at that moment leaves the next asleep.
+pub async fn id_6_d_2(jar: Jar) {
+    for round in 0..100 {
+        let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
+        jar.must("a", "fair_lock", "lock 60000").await;
+        let impatient = jar.begin("b", "fair_lock", "try_lock 300 -1");
+        tokio::time::sleep(ms(100)).await;
+        let lasting = jar.begin("c", "fair_lock", "lock 60000");
+        // Swept around the limit.
+        tokio::time::sleep(ms(190 + round % 30)).await;
+        jar.must("a", "fair_lock", "unlock").await;
+        if impatient.await.unwrap().unwrap() == "true" {
+            jar.must("b", "fair_lock", "unlock").await;
+        }
+        tokio::time::sleep(ms(500)).await;
+        if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
+            return asleep(&lasting, secs(2)).await;
+        }
+        lasting.await.unwrap().unwrap();
+    }
+    panic!("no give-up left the next asleep");
+}
+
+/// A waiter of a process that was killed holds up the next one, with the lock free.
+pub async fn id_6_d_9(jar: Jar) {
+    let jvm = Jvm::start(&jar.world.class_path);
+    let dying = jvm.client(jar.world.server.port(), "").await;
+    jar.must("a", "fair_lock", "lock 60000").await;
+    let _dead = dying.call("dead", "fair_lock", &jar.name, "lock");
+    until_queued(&jar.world.server, &jar.name, 1).await;
+    let waiter = jar.begin("b", "fair_lock", "try_lock 20000 -1");
+    until_queued(&jar.world.server, &jar.name, 2).await;
+    jvm.kill();
+    jar.must("a", "fair_lock", "unlock").await;
+    asleep(&waiter, secs(5)).await;
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
 }
 
 /// A hold that outlives the scores has its live waiters dropped.
@@ -101,4 +140,12 @@ pub async fn id_6_c_7(jar: Jar) {
     jar.must("a", "fair_lock", "lock 300").await;
     jar.until_gone().await;
     jar.must("a", "fair_lock", "unlock").await;
+    // Nor does that of a read hold that is asked again, as its first answer is lost.
+    let (_server, replica, proxy) = replicated().await;
+    let slow = jar.at(proxy.port(), &format!("timeout=1000 attempts=3 replica={}", replica.port())).await;
+    slow.must("a", "read", "lock 300").await;
+    tokio::time::sleep(secs(1)).await;
+    let fault = proxy.cut_after(1, about(&jar.name));
+    slow.must("a", "read", "unlock").await;
+    assert_eq!(fault.hits(), 1);
 }

@@ -1,8 +1,11 @@
 //! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
 //! shown and not only said. A case that fails here means that Redisson has become better: say so there.
 
+mod composite;
 mod fair;
 mod holds;
+mod kinds;
+mod permits;
 mod rights;
 mod wakeups;
 
@@ -14,13 +17,14 @@ use std::time::Duration;
 use tokio::task::{spawn_local, JoinHandle, JoinSet};
 
 use crate::java::Java;
-use crate::support::{eventually, unique, Raw, Server};
+use crate::support::{eventually, unique, Filter, Proxy, Raw, Server};
 use crate::{ms, secs, World};
 
 /// The watchdog's lease where holds are to end, or not to.
 const WATCHED: &str = "watchdog=3000";
 
 /// One weakness on the jar: its names, and a client with its defaults.
+#[derive(Clone)]
 struct Jar {
     world: Arc<World>,
     java: Java,
@@ -73,7 +77,7 @@ impl Jar {
 
     async fn until_gone(&self) {
         let what = format!("{} ends", self.name);
-        eventually(secs(30), &what, async || !self.raw().await.exists(&self.name).await).await;
+        eventually(secs(15), &what, async || !self.raw().await.exists(&self.name).await).await;
     }
 
     /// Still held after more than two leases of a watchdog.
@@ -81,6 +85,23 @@ impl Jar {
         tokio::time::sleep(secs(7)).await;
         assert!(self.raw().await.exists(&self.name).await, "{} was not renewed", self.name);
     }
+}
+
+/// What names the lock: all scripts about it.
+fn about(name: &str) -> Filter {
+    Filter::Script.with(name)
+}
+
+/// A server with a replica, and a proxy before it.
+async fn replicated() -> (Server, Server, Proxy) {
+    let (server, replica) = (Server::start(), Server::start());
+    replica.control(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
+    eventually(secs(20), "the replica is there", async || {
+        server.raw().await.must(&["INFO", "replication"]).await.text().contains("state=online")
+    })
+    .await;
+    let proxy = Proxy::start(server.port());
+    (server, replica, proxy)
 }
 
 /// It sleeps on, though nothing keeps it out.
@@ -108,15 +129,21 @@ macro_rules! cases {
 const CASES: &[Case] = &cases!(
     wakeups::id_6_a_1,
     wakeups::id_6_a_2a,
+    wakeups::id_6_a_2b,
+    wakeups::id_6_a_3a,
     wakeups::id_6_a_6,
     wakeups::id_6_a_7a,
     wakeups::id_6_a_8,
     wakeups::id_6_c_8,
+    wakeups::id_3_1_a,
     wakeups::id_6_e_1,
     wakeups::id_6_e_2,
     holds::id_6_b_1s,
     holds::id_6_b_2a,
+    holds::id_3_3_a,
+    holds::id_3_5b,
     holds::id_6_b_2b,
+    holds::id_6_b_2e,
     holds::id_6_b_3a,
     holds::id_6_b_3b,
     holds::id_6_b_5,
@@ -130,11 +157,35 @@ const CASES: &[Case] = &cases!(
     rights::id_6_c_6u,
     rights::id_6_c_9,
     fair::id_6_d_1,
+    fair::id_6_d_2,
     fair::id_6_d_3,
     fair::id_6_d_5,
     fair::id_6_d_8,
+    fair::id_6_d_9,
     fair::id_3_4_c,
     fair::id_6_c_7,
+    permits::id_6_a_4a,
+    permits::id_6_a_4c,
+    permits::id_6_a_4d,
+    permits::id_6_a_5a,
+    permits::id_6_a_5b,
+    permits::id_6_a_7b,
+    permits::id_6_b_1p,
+    kinds::id_2_0_c,
+    kinds::id_6_c_1a,
+    kinds::id_6_c_1b,
+    kinds::id_6_c_1c,
+    kinds::id_6_c_1d,
+    kinds::id_6_c_4a,
+    kinds::id_6_c_4b,
+    composite::id_6_c_2a,
+    composite::id_6_c_2b,
+    composite::id_6_c_2d,
+    composite::id_6_c_2e,
+    composite::id_6_c_2f,
+    composite::id_6_c_2g,
+    composite::id_6_c_2h,
+    composite::id_6_c_2i,
 );
 
 /// All of them at the same time: they wait for leases more than they work.
@@ -144,7 +195,7 @@ pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
         let world = world.clone();
         running.spawn_local(async move {
             // A busy machine may undo the order that a weakness needs.
-            for _ in 0..3 {
+            for _ in 0..5 {
                 let jar = Jar { world: world.clone(), java: world.java("").await, name: unique(id) };
                 if spawn_local(case(jar)).await.is_ok() {
                     return None;

@@ -1,10 +1,11 @@
 //! 6.A, 6.C.8 and 6.E: who sleeps though the lock is free, and who is woken in vain.
 
 use futures::future::join_all;
+use tokio::task::spawn_local;
 
-use super::{asleep, Jar};
-use crate::secs;
-use crate::support::{Proxy, Server};
+use super::{about, asleep, Jar};
+use crate::support::{eventually, Filter, Proxy, Server};
+use crate::{late_answer, ms, secs};
 
 /// A downgrade wakes no reader.
 pub async fn id_6_a_1(jar: Jar) {
@@ -28,6 +29,42 @@ pub async fn id_6_a_2a(jar: Jar) {
     jar.must("b", "lock", "cancel first").await;
     jar.must("a", "lock", "unlock").await;
     jar.call("b", "lock", "await second 2000").await.expect_err("woken");
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+}
+
+/// A waiter whose limit ends as the message comes keeps it: the next one sleeps on.
+pub async fn id_6_a_2b(jar: Jar) {
+    for round in 0..200 {
+        let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
+        jar.must("a", "lock", "lock 60000").await;
+        let impatient = jar.begin("b", "lock", "try_lock 120 -1");
+        tokio::time::sleep(ms(60)).await;
+        let lasting = jar.begin("c", "lock", "lock 60000");
+        // Swept around the limit.
+        tokio::time::sleep(ms(56 + round % 10)).await;
+        jar.must("a", "lock", "unlock").await;
+        if impatient.await.unwrap().unwrap() == "true" {
+            jar.must("b", "lock", "unlock").await;
+        }
+        tokio::time::sleep(ms(100)).await;
+        if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
+            return asleep(&lasting, secs(2)).await;
+        }
+        lasting.await.unwrap().unwrap();
+    }
+    panic!("no give-up left the next asleep");
+}
+
+/// A writer that is about to sleep misses the message of a write release.
+pub async fn id_6_a_3a(jar: Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let slow = jar.at(proxy.port(), "").await;
+    jar.must("a", "write", "lock 30000").await;
+    proxy.delay_replies(ms(1500));
+    let waiter = slow.begin("b", "write", "lock");
+    late_answer(&proxy, 2, about(&jar.name)).await;
+    jar.must("a", "write", "unlock").await;
+    asleep(&waiter, secs(4)).await;
     assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
 }
 
@@ -87,6 +124,27 @@ pub async fn id_6_c_8(jar: Jar) {
     for waiter in waiters {
         waiter.abort();
     }
+}
+
+/// Each name has a SUBSCRIBE of its own, and one waits for the answer to the other: by the 50 stripes that names share,
+/// and on a connection by its queue.
+pub async fn id_3_1_a(jar: Jar) {
+    let proxy = Proxy::start(jar.world.server.port());
+    let (slow, mut raw) = (jar.at(proxy.port(), "").await, jar.raw().await);
+    let names: Vec<String> = (0..3).map(|at| format!("{}-{at}", jar.name)).collect();
+    for name in &names {
+        raw.must(&["HSET", name, "somebody:1", "1"]).await;
+        raw.must(&["PEXPIRE", name, "20000"]).await;
+    }
+    proxy.delay_replies(ms(2000));
+    let waiters = names.iter().map(|name| spawn_local(slow.java.call(name, "lock", name, "try_lock 20000 -1")));
+    let waiters: Vec<_> = waiters.collect();
+    let subscribes = || proxy.requests(Filter::Subscribe.with(jar.name.as_str()));
+    proxy.wait_requests(1, Filter::Subscribe.with(jar.name.as_str())).await;
+    tokio::time::sleep(ms(1000)).await;
+    assert_eq!(subscribes(), 1, "at once");
+    eventually(secs(20), "a round trip each", async || subscribes() == 3).await;
+    waiters.iter().for_each(|waiter| waiter.abort());
 }
 
 /// Two readers that overlap keep a writer out for as long as they like.

@@ -2,6 +2,9 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+import org.redisson.api.LockOptions;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RFuture;
 import org.redisson.api.RLock;
@@ -61,6 +64,7 @@ final class Locks {
                     lock.lock();
                 }
             }
+            case "lock_seconds" -> lock.lock(command.number(0), TimeUnit.SECONDS);
             case "lock_interruptibly" -> lock.lockInterruptibly();
             case "try_lock" -> {
                 return command.has(0) ? lock.tryLock(command.number(0), command.number(1), MS) : lock.tryLock();
@@ -82,6 +86,9 @@ final class Locks {
             case "cancel" -> {
                 return futures.get(command.args()[0]).cancel(true);
             }
+            case "pauses" -> {
+                return pauses(new LockOptions.ExponentialBackOff().create(), (int) command.number(0));
+            }
             case "await" -> futures.get(command.args()[0]).get(command.number(1), MS);
             default -> {
                 return token((RFencedLock) lock, command);
@@ -95,8 +102,15 @@ final class Locks {
             case "token" -> lock.getToken();
             case "lock_and_get_token" ->
                 command.has(0) ? lock.lockAndGetToken(command.number(0), MS) : lock.lockAndGetToken();
-            case "try_lock_and_get_token" -> lock.tryLockAndGetToken(command.number(0), command.number(1), MS);
+            case "try_lock_and_get_token" -> command.has(0)
+                ? lock.tryLockAndGetToken(command.number(0), command.number(1), MS) : lock.tryLockAndGetToken();
             default -> throw new IllegalArgumentException(command.verb());
         };
+    }
+
+    /** What a spin lock sleeps between its attempts, with its default back-off. */
+    private static String pauses(LockOptions.BackOffPolicy policy, int count) {
+        return LongStream.generate(policy::getNextSleepPeriod).limit(count).mapToObj(Long::toString)
+            .collect(Collectors.joining(","));
     }
 }

@@ -8,10 +8,13 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.stream.Collectors;
 import org.redisson.Redisson;
-import org.redisson.config.NameMapper;
 import org.redisson.api.RedissonClient;
+import org.redisson.config.BaseConfig;
 import org.redisson.config.Config;
+import org.redisson.config.NameMapper;
+import org.redisson.config.ReadMode;
 
 /**
  * Obeys commands on standard input, one a line: "id client thread object name verb arguments..". Each named thread does
@@ -119,28 +122,37 @@ public final class Peer {
         return "done";
     }
 
-    /** Settings are "name=value"; the port is one of them. */
+    /** Settings are "name=value"; the port is one of them. With a replica's port both servers are used. */
     private static RedissonClient open(String[] settings) {
+        Map<String, String> given = Arrays.stream(settings).map(setting -> setting.split("=", 2))
+            .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         Config config = new Config();
         config.setThreads(8).setNettyThreads(4);
-        var server = config.useSingleServer();
-        server.setConnectionMinimumIdleSize(4).setSubscriptionConnectionMinimumIdleSize(1);
-        for (String setting : settings) {
-            String[] pair = setting.split("=", 2);
-            switch (pair[0]) {
-                case "port" -> server.setAddress("redis://127.0.0.1:" + pair[1]);
-                case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(pair[1]));
-                case "batch" -> config.setLockWatchdogBatchSize(Integer.parseInt(pair[1]));
-                case "fair_wait" -> config.setFairLockWaitTimeout(Long.parseLong(pair[1]));
-                case "timeout" -> server.setTimeout(Integer.parseInt(pair[1]));
-                case "attempts" -> server.setRetryAttempts(Integer.parseInt(pair[1]));
-                case "user" -> server.setUsername(pair[1]);
-                case "password" -> server.setPassword(pair[1]);
-                case "prefix" -> config.setNameMapper(prefixed(pair[1]));
-                default -> throw new IllegalArgumentException(setting);
+        BaseConfig<?> server = servers(config, given.remove("port"), given.remove("replica"));
+        given.forEach((name, value) -> {
+            switch (name) {
+                case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(value));
+                case "batch" -> config.setLockWatchdogBatchSize(Integer.parseInt(value));
+                case "fair_wait" -> config.setFairLockWaitTimeout(Long.parseLong(value));
+                case "timeout" -> server.setTimeout(Integer.parseInt(value));
+                case "attempts" -> server.setRetryAttempts(Integer.parseInt(value));
+                case "user" -> server.setUsername(value);
+                case "password" -> server.setPassword(value);
+                case "prefix" -> config.setNameMapper(prefixed(value));
+                default -> throw new IllegalArgumentException(name);
             }
-        }
+        });
         return Redisson.create(config);
+    }
+
+    private static BaseConfig<?> servers(Config config, String port, String replica) {
+        String host = "redis://127.0.0.1:";
+        if (replica == null) {
+            return config.useSingleServer().setAddress(host + port)
+                .setConnectionMinimumIdleSize(4).setSubscriptionConnectionMinimumIdleSize(1);
+        }
+        return config.useMasterSlaveServers().setMasterAddress(host + port).addSlaveAddress(host + replica)
+            .setReadMode(ReadMode.MASTER).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
     private static NameMapper prefixed(String prefix) {

@@ -1,8 +1,11 @@
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RCountDownLatch;
+import org.redisson.api.RFuture;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
@@ -12,6 +15,7 @@ final class Synchronizers {
     private static final TimeUnit MS = TimeUnit.MILLISECONDS;
 
     private final Peer peer;
+    private final Map<String, RFuture<?>> futures = new ConcurrentHashMap<>();
 
     Synchronizers(Peer peer) {
         this.peer = peer;
@@ -19,12 +23,28 @@ final class Synchronizers {
 
     Object obey(Peer.Command command) throws Exception {
         RedissonClient redisson = peer.client(command.client());
+        if (command.verb().equals("begin_async")) {
+            futures.put(command.args()[0], begin(redisson, command));
+            return "done";
+        }
+        if (command.verb().equals("await_async")) {
+            return futures.get(command.args()[0]).get(command.number(1), MS);
+        }
         Object answer = switch (command.object()) {
             case "semaphore" -> semaphore(redisson.getSemaphore(command.name()), command);
             case "permits" -> permits(redisson.getPermitExpirableSemaphore(command.name()), command);
             default -> latch(redisson.getCountDownLatch(command.name()), command);
         };
         return answer instanceof List<?> list ? String.join(",", list.stream().map(String::valueOf).toList()) : answer;
+    }
+
+    /** One permit, or the end of a latch. */
+    private static RFuture<?> begin(RedissonClient redisson, Peer.Command command) {
+        return switch (command.object()) {
+            case "semaphore" -> redisson.getSemaphore(command.name()).acquireAsync();
+            case "permits" -> redisson.getPermitExpirableSemaphore(command.name()).acquireAsync();
+            default -> redisson.getCountDownLatch(command.name()).awaitAsync();
+        };
     }
 
     private static Object semaphore(RSemaphore semaphore, Peer.Command command) throws Exception {
