@@ -22,11 +22,11 @@ use crate::kind::{Kind, Owned, Role, Votes};
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::line::Line;
+use crate::majority::Voter;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
-use crate::vote::Voter;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///

@@ -19,8 +19,9 @@ use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::{sealed, Lock, RLock};
+use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
-use crate::vote::{Candidate, Rules, Voter};
+use crate::vote::Candidate;
 use crate::wait::{wait, Tried};
 
 /// A server is given at least this long for its vote.

@@ -2,44 +2,25 @@
 //! docs/PROTOCOL.md.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::attempt::{sleep_until, Wish};
+use crate::attempt::sleep_until;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::group::{Group, Majority, Member};
+use crate::group::{Group, Member};
 use crate::guard::Ticket;
 use crate::life::Trust;
-use crate::session::Session;
+use crate::majority::{Rules, Voter};
 use crate::wait::{Contest, Tried, Turn};
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// What a majority has to be of.
-#[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) name: Arc<str>,
-    pub(crate) needed: usize,
-    pub(crate) trust: Trust,
-    pub(crate) server_timeout: Duration,
-    pub(crate) drift: Duration,
-    pub(crate) min_validity: Duration,
-}
-
-/// One server that is asked.
-#[derive(Clone)]
-pub(crate) struct Voter {
-    pub(crate) wish: Wish,
-    pub(crate) session: Arc<Session>,
-}
 
 /// What the servers said.
 #[derive(Default)]
@@ -155,14 +136,8 @@ impl Candidate {
 
     /// The votes as one hold, if enough of the lease is left.
     fn elected(&self, count: &mut Count) -> Option<Group> {
-        let majority = Majority {
-            needed: self.rules.needed,
-            drift: self.rules.drift,
-            max_lease: self.rules.trust.max_lease,
-            grace: self.rules.server_timeout,
-            lost: std::sync::OnceLock::new(),
-        };
-        let group = Group::most(std::mem::take(&mut count.votes), majority)?;
+        let votes = std::mem::take(&mut count.votes);
+        let group = Group::most(votes, self.voters.clone(), self.rules.clone())?;
         (group.lost().is_none() && group.left() > self.rules.min_validity).then_some(group)
     }
 
