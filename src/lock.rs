@@ -13,6 +13,7 @@ use crate::acquire::{acquire, Request, Want};
 use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
+use crate::clock::Clock;
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::{Guard, Ticket};
@@ -338,7 +339,11 @@ impl<K: Kind> Lock<K> {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
-    fn field(&self) -> Arc<str> {
+    pub(crate) fn clock(&self) -> Clock {
+        self.core().wire.clock
+    }
+
+    pub(crate) fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
 

@@ -200,9 +200,6 @@ impl Majority {
             drop(votes);
             return;
         }
-        for (hold, _) in &votes.won {
-            hold.changed.notify_waiters();
-        }
         ticket.hold.follow(self.as_follower());
         votes.won.push((ticket.hold.clone(), clock));
         votes.later.push(Arc::new(ticket));

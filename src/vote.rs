@@ -2,6 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::future::select_all;
@@ -36,27 +37,26 @@ struct Count {
 }
 
 /// Who wants a red lock.
-pub(crate) struct Candidate {
+pub(crate) struct Candidate<'a> {
     voters: Vec<Voter>,
     rules: Rules,
     /// The first of this process's that wait.
     permit: Option<OwnedSemaphorePermit>,
-    rounds: u32,
+    rounds: &'a AtomicU32,
     /// Since when no majority answers.
     dark: Option<Moment>,
     /// Why the last round was no vote at all; busy is no reason.
     pub(crate) failure: Option<LockError>,
 }
 
-impl Candidate {
-    pub(crate) fn new(voters: Vec<Voter>, rules: Rules) -> Self {
-        Self { voters, rules, permit: None, rounds: 0, dark: None, failure: None }
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(voters: Vec<Voter>, rules: Rules, rounds: &'a AtomicU32) -> Self {
+        Self { voters, rules, permit: None, rounds, dark: None, failure: None }
     }
 
     /// One round: all are asked at once, and whatever is no majority is given back.
     pub(crate) async fn round(&mut self) -> Result<Tried<Group>, LockError> {
-        self.rounds += 1;
-        if self.rounds == 1 {
+        if self.rounds.fetch_add(1, Ordering::Relaxed) == 0 {
             self.failure = Some(self.rules.no_majority(0, "the wait limit came before an answer".to_owned()));
         }
         let mut count = self.ask().await;
@@ -125,11 +125,11 @@ impl Candidate {
         count
     }
 
-    async fn call<'a>(
+    async fn call<'v>(
         &self,
         at: usize,
-        voter: &'a Voter,
-    ) -> (usize, &'a Voter, Option<Result<Tried<Ticket>, LockError>>) {
+        voter: &'v Voter,
+    ) -> (usize, &'v Voter, Option<Result<Tried<Ticket>, LockError>>) {
         let tried = tokio::time::timeout(self.rules.server_timeout, voter.wish.attempt(None)).await.ok();
         (at, voter, tried)
     }
@@ -178,7 +178,7 @@ impl Candidate {
     }
 }
 
-impl Contest for Candidate {
+impl Contest for Candidate<'_> {
     type Prize = Group;
     type Error = LockError;
 
@@ -201,7 +201,8 @@ impl Contest for Candidate {
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let Some(first) = self.voters.first() else { return LONGEST_PAUSE };
         let wire = &first.session.core.wire;
-        let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(self.rounds, |pause| wire.jittered(pause));
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(rounds, |pause| wire.jittered(pause));
         // A millisecond on top, as the server rounds down.
         left.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
     }
