@@ -44,7 +44,9 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// # Servers that restart
 /// A server that restarts may have forgotten what it granted, so its votes don't count for
 /// [`max_lease`](Self::max_lease), by what it says of its run, and by what this client saw of it. A fleet of new
-/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh).
+/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A guard that is renewed
+/// takes its vote again after that, as long as it has its majority: so it is held through a restart of all servers, one
+/// after the other, if each is given `max_lease` and a lease before the next. A bare hold is not.
 ///
 /// ```
 /// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
