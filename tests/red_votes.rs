@@ -268,7 +268,7 @@ async fn a_vote_counts_once() {
     assert!(!guard.is_valid(), "two servers are not most of five");
 }
 
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(4);
 
 /// How many of the servers have it in the name of one of these clients.
 async fn votes(servers: &[Server], clients: &[Locks]) -> usize {
