@@ -1,15 +1,17 @@
 //! How a lock is wanted, and the one path to it: attempt, wait, hold.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::attempt::{Contender, Wish};
 use crate::backoff::Backoff;
+use crate::clock::Clock;
 use crate::ear::Tally;
 use crate::error::LockError;
 use crate::guard::Ticket;
@@ -72,38 +74,57 @@ pub(crate) struct Want<'a> {
     pub(crate) backoff: Option<&'a Backoff>,
 }
 
+/// What the span of an acquisition says of it.
+pub(crate) struct Told<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) clock: Clock,
+    /// Counted by the acquisition.
+    pub(crate) attempts: &'a AtomicU32,
+}
+
+impl Told<'_> {
+    /// Runs an acquisition in a span of its own.
+    pub(crate) async fn by<T>(
+        self,
+        acquisition: impl Future<Output = Result<Option<T>, LockError>>,
+    ) -> Result<Option<T>, LockError> {
+        let span = tracing::debug_span!(
+            target: "lockson",
+            "acquire",
+            kind = self.kind,
+            name = self.name,
+            owner = self.owner,
+            attempts = Empty,
+            waited = Empty,
+            outcome = Empty,
+        );
+        if span.is_disabled() {
+            return acquisition.await;
+        }
+        let began = self.clock.now();
+        let outcome = acquisition.instrument(span.clone()).await;
+        span.record("attempts", self.attempts.load(Ordering::Relaxed));
+        span.record("waited", debug(self.clock.now().since(began)));
+        match &outcome {
+            Ok(Some(_)) => span.record("outcome", "held"),
+            Ok(None) => span.record("outcome", "busy"),
+            Err(error) => span.record("outcome", display(error)),
+        };
+        outcome
+    }
+}
+
 /// The one path, in a span of its own.
 pub(crate) async fn acquire(want: Want<'_>, request: &Request) -> Result<Option<Ticket>, LockError> {
-    let span = tracing::debug_span!(
-        target: "lockson",
-        "acquire",
-        kind = want.kind.name,
-        name = &*want.line.keys.name,
-        owner = &**want.field,
-        attempts = Empty,
-        waited = Empty,
-        outcome = Empty,
-    );
-    if span.is_disabled() {
-        return contend(&want, request, &mut 0).await;
-    }
-    let (began, mut attempts) = (want.core.now(), 0);
-    let outcome = contend(&want, request, &mut attempts).instrument(span.clone()).await;
-    span.record("attempts", attempts);
-    span.record("waited", debug(want.core.now().since(began)));
-    record(&span, &outcome);
-    outcome
+    let (attempts, clock) = (AtomicU32::new(0), want.core.wire.clock);
+    let name = &want.line.keys.name;
+    let told = Told { kind: want.kind.name, name, owner: want.field, clock, attempts: &attempts };
+    told.by(contend(&want, request, &attempts)).await
 }
 
-fn record(span: &Span, outcome: &Result<Option<Ticket>, LockError>) {
-    match outcome {
-        Ok(Some(_)) => span.record("outcome", "held"),
-        Ok(None) => span.record("outcome", "busy"),
-        Err(error) => span.record("outcome", display(error)),
-    };
-}
-
-async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Result<Option<Ticket>, LockError> {
+async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
     let core = want.core;
     let lease = request.leases(core)?;
     let deadline = request.deadline().map_err(LockError::Wait)?;
@@ -119,7 +140,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
         patience: core.patience(),
     };
     if request.once {
-        *attempts = 1;
+        attempts.store(1, Ordering::Relaxed);
         return match wish.attempt(None).await? {
             Tried::Won(ticket) => Ok(Some(ticket)),
             Tried::Busy(_) => Ok(None),
@@ -131,7 +152,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &mut u32) -> Resu
     } else {
         waited(Contender::new(wish), deadline, |contender| contender.tally).await
     };
-    *attempts = tally.attempts;
+    attempts.store(tally.attempts, Ordering::Relaxed);
     match outcome {
         Some(result) => result.map(Some),
         // Busy and unreachable are told apart by whether the server answers.

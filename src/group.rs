@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::iter::once;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{ready, select_all};
@@ -13,6 +13,7 @@ use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::guard::Ticket;
 use crate::hold::Hold;
 use crate::lease::{Lease, State};
+use crate::majority::{Majority, Rules, Standing, Voter};
 use crate::session::Session;
 
 /// One hold, and the client that it keeps open.
@@ -21,16 +22,10 @@ pub(crate) struct Member {
     pub(crate) session: Arc<Session>,
 }
 
-/// How many of a group have to stand, and for how long they count.
-pub(crate) struct Majority {
-    pub(crate) needed: usize,
-    /// Clocks may part by this much in a lease, beside what every lease is judged shorter.
-    pub(crate) drift: Duration,
-    pub(crate) max_lease: Duration,
-    /// How long a release waits for the others when enough of them are given back: whoever comes next finds them free.
-    pub(crate) grace: Duration,
-    /// Once lost, lost for good.
-    pub(crate) lost: OnceLock<LostBy>,
+impl Member {
+    fn hold(&self) -> (Arc<Hold>, Clock) {
+        (self.ticket.hold.clone(), self.session.core.wire.clock)
+    }
 }
 
 /// One hold; or many, of which a majority has to stand.
@@ -40,22 +35,16 @@ pub(crate) struct Group {
     majority: Option<Arc<Majority>>,
 }
 
-/// What is known of a group at one instant.
-struct Standing {
-    state: State,
-    left: Duration,
-    lost: Option<LostBy>,
-}
-
 impl Group {
     pub(crate) fn one(ticket: Ticket, session: Arc<Session>) -> Self {
         Self { first: Member { ticket, session }, rest: Vec::new(), majority: None }
     }
 
-    /// Of votes. `None`: of none.
-    pub(crate) fn most(votes: Vec<Member>, majority: Majority) -> Option<Self> {
+    /// Of the votes that these gave. `None`: of none.
+    pub(crate) fn most(votes: Vec<Member>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
+        let majority = Majority::new(rules, voters, votes.iter().map(Member::hold).collect());
         let mut votes = votes.into_iter();
-        Some(Self { first: votes.next()?, rest: votes.collect(), majority: Some(Arc::new(majority)) })
+        Some(Self { first: votes.next()?, rest: votes.collect(), majority: Some(majority) })
     }
 
     fn members(&self) -> impl DoubleEndedIterator<Item = &Member> {
@@ -63,8 +52,10 @@ impl Group {
     }
 
     fn standing(&self) -> Standing {
-        let holds = self.members().map(|member| (&*member.ticket.hold, member.session.core.wire.clock));
-        judge(holds, self.majority.as_deref())
+        match &self.majority {
+            Some(majority) => majority.standing(),
+            None => judge(&self.first.ticket.hold, self.first.session.core.wire.clock),
+        }
     }
 
     pub(crate) fn state(&self) -> State {
@@ -83,8 +74,17 @@ impl Group {
 
     /// Its holds, to be watched by one who can't give them back.
     pub(crate) fn watched(&self) -> Watched {
-        let hold = |member: &Member| (member.ticket.hold.clone(), member.session.core.wire.clock);
-        Watched { holds: self.members().map(hold).collect(), majority: self.majority.clone() }
+        match &self.majority {
+            Some(majority) => Watched::Most(majority.clone()),
+            None => Watched::One(self.first.hold()),
+        }
+    }
+
+    /// Votes that are missing, now or later, are asked for again as long as the others are renewed.
+    pub(crate) fn complete(&self) {
+        if let Some(majority) = &self.majority {
+            majority.open();
+        }
     }
 
     /// How many holds it is made of.
@@ -99,7 +99,7 @@ impl Group {
 
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), HoldError> {
         let longest = self.members().map(|member| member.session.core.settings.max_lease).min();
-        let most = self.majority.as_ref().map(|majority| majority.max_lease);
+        let most = self.majority.as_ref().map(|majority| majority.rules.trust.max_lease);
         let max = longest.into_iter().chain(most).min().unwrap_or(lease);
         let min = crate::config::SHORTEST_LEASE;
         if lease < min || lease > max {
@@ -110,7 +110,9 @@ impl Group {
 
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let calls = self.members().map(|member| member.ticket.extend(lease)).collect();
+        let later = self.majority.as_ref().map(|majority| majority.later()).unwrap_or_default();
+        let tickets = self.members().map(|member| &member.ticket).chain(later.iter().map(|ticket| &**ticket));
+        let calls = tickets.map(|ticket| ticket.extend(lease)).collect();
         self.settled(enough(calls, self.needed(), Duration::ZERO).await)
     }
 
@@ -124,7 +126,7 @@ impl Group {
     }
 
     fn needed(&self) -> usize {
-        self.majority.as_ref().map_or(1, |majority| majority.needed)
+        self.majority.as_ref().map_or(1, |majority| majority.rules.needed)
     }
 
     /// The first failure speaks for the others.
@@ -141,12 +143,19 @@ impl Group {
         }
     }
 
+    /// From here on no vote is asked for any more; those that were are given back first.
+    fn close(&self) -> Vec<Ticket> {
+        self.majority.as_ref().map(|majority| majority.close()).unwrap_or_default()
+    }
+
     /// Gives all of it back, the last first; done when enough of it is. From here on it is carried out.
     pub(crate) fn release(mut self) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
-        let (needed, grace) = (self.needed(), self.majority.as_ref().map_or(Duration::ZERO, |majority| majority.grace));
-        let releases = once(&mut self.first).chain(&mut self.rest).rev().map(|member| {
-            let work = member.ticket.release();
-            member.session.core.janitor.carry(|_| work)
+        let grace = self.majority.as_ref().map_or(Duration::ZERO, |majority| majority.rules.server_timeout);
+        let (needed, mut later) = (self.needed(), self.close());
+        let members = once(&mut self.first).chain(&mut self.rest).map(|member| &mut member.ticket);
+        let releases = members.chain(&mut later).rev().map(|ticket| {
+            let work = ticket.release();
+            ticket.core.janitor.carry(|_| work)
         });
         let releases: FuturesUnordered<_> = releases.collect();
         async move {
@@ -159,6 +168,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        drop(self.close());
         for member in once(&mut self.first).chain(&mut self.rest).rev() {
             member.ticket.give_up();
         }
@@ -211,66 +221,40 @@ where
     errors
 }
 
-fn judge<'a>(holds: impl Iterator<Item = (&'a Hold, Clock)>, majority: Option<&Majority>) -> Standing {
-    let Some(majority) = majority else { return judge_all(holds) };
-    let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
-    for (hold, clock) in holds {
-        let now = clock.now();
-        let left = hold.valid_until().since(now).saturating_sub(majority.drift);
-        match hold.lost(now) {
-            Some(why) => lost = lost.or(Some(why)),
-            None if left.is_zero() => {}
-            None => {
-                sure += usize::from(hold.state(now) == State::Held);
-                lefts.push(left);
-            }
-        }
+fn judge(hold: &Hold, clock: Clock) -> Standing {
+    let now = clock.now();
+    match hold.lost(now) {
+        Some(why) => Standing { state: State::Lost, left: Duration::ZERO, lost: Some(why) },
+        None => Standing { state: hold.state(now), left: hold.valid_until().since(now), lost: None },
     }
-    lefts.sort_unstable_by(|one, other| other.cmp(one));
-    let left = majority.needed.checked_sub(1).and_then(|last| lefts.get(last)).copied();
-    if left.is_none() {
-        majority.lost.get_or_init(|| lost.unwrap_or(LostBy::Deadline));
-    }
-    match (majority.lost.get(), left) {
-        (None, Some(left)) => {
-            let state = if sure >= majority.needed { State::Held } else { State::Uncertain };
-            Standing { state, left, lost: None }
-        }
-        (why, _) => Standing { state: State::Lost, left: Duration::ZERO, lost: why.copied() },
-    }
-}
-
-/// The worst of all, where each has to stand.
-fn judge_all<'a>(holds: impl Iterator<Item = (&'a Hold, Clock)>) -> Standing {
-    let mut worst = Standing { state: State::Held, left: Duration::MAX, lost: None };
-    for (hold, clock) in holds {
-        let now = clock.now();
-        if let Some(why) = hold.lost(now) {
-            return Standing { state: State::Lost, left: Duration::ZERO, lost: Some(why) };
-        }
-        if hold.state(now) == State::Uncertain {
-            worst.state = State::Uncertain;
-        }
-        worst.left = worst.left.min(hold.valid_until().since(now));
-    }
-    worst
 }
 
 /// The holds of a group, for whoever has to know when they are lost.
-pub(crate) struct Watched {
-    holds: Vec<(Arc<Hold>, Clock)>,
-    majority: Option<Arc<Majority>>,
+pub(crate) enum Watched {
+    One((Arc<Hold>, Clock)),
+    Most(Arc<Majority>),
 }
 
 impl Watched {
+    fn holds(&self) -> Vec<(Arc<Hold>, Clock)> {
+        match self {
+            Self::One(hold) => vec![hold.clone()],
+            Self::Most(majority) => majority.won(),
+        }
+    }
+
     fn standing(&self) -> Standing {
-        judge(self.holds.iter().map(|(hold, clock)| (&**hold, *clock)), self.majority.as_deref())
+        match self {
+            Self::One((hold, clock)) => judge(hold, *clock),
+            Self::Most(majority) => majority.standing(),
+        }
     }
 
     /// Resolves when it is lost.
     pub(crate) async fn lost(self) -> Lost {
         loop {
-            let mut changed: Vec<_> = self.holds.iter().map(|(hold, _)| Box::pin(hold.changed.notified())).collect();
+            let holds = self.holds();
+            let mut changed: Vec<_> = holds.iter().map(|(hold, _)| Box::pin(hold.changed.notified())).collect();
             for change in &mut changed {
                 change.as_mut().enable();
             }

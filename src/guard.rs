@@ -197,6 +197,7 @@ impl Guard {
 
     /// Of a lock that is made of others. `None`: of none.
     pub(crate) fn over(mut taken: Taken, name: Arc<str>) -> Option<Self> {
+        taken.0.iter().for_each(Group::complete);
         let mut groups = std::mem::take(&mut taken.0).into_iter();
         Some(Self { first: groups.next()?, rest: Taken(groups.collect()), name: Some(name) })
     }

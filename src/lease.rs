@@ -3,7 +3,7 @@
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -86,6 +86,15 @@ pub(crate) trait Leasable: Send + Sync {
     fn ended(&self, id: u64);
 }
 
+/// What a lease is a part of.
+pub(crate) trait Follower: Send + Sync {
+    /// The lease was renewed, and will be for this long; `None` is without end.
+    fn renewed(self: Arc<Self>, max_hold: Option<Duration>);
+
+    /// Whether it stands without this lease, which was lost.
+    fn stands(&self) -> bool;
+}
+
 /// A lease: what the watchdog looks after, and how long it is valid.
 pub(crate) struct Leased {
     /// Tells one of a process from every other.
@@ -99,6 +108,7 @@ pub(crate) struct Leased {
     validity: Mutex<Validity>,
     /// Rung when the validity changes.
     pub(crate) changed: Notify,
+    followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
 }
@@ -133,6 +143,7 @@ impl Leased {
                 renewing: false,
             }),
             changed: Notify::new(),
+            followers: Mutex::default(),
             reported: AtomicBool::new(false),
         };
         leased.entered(sent, lease);
@@ -176,8 +187,29 @@ impl Leased {
         }
         validity.confirmed(sent, lease);
         validity.uncertain = false;
+        let max_hold = validity.renew_until.map(|until| until.since(now));
         drop(validity);
         self.changed.notify_waiters();
+        for follower in self.followers() {
+            follower.renewed(max_hold);
+        }
+    }
+
+    /// Tells this one what becomes of it.
+    pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.retain(|other| other.strong_count() > 0);
+        followers.push(follower);
+    }
+
+    fn followers(&self) -> Vec<Arc<dyn Follower>> {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether what it is a part of stands without it.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.followers().iter().any(|follower| follower.stands())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.

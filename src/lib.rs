@@ -28,6 +28,7 @@ mod lease;
 mod life;
 mod line;
 mod lock;
+mod majority;
 mod multi;
 mod notify;
 mod once;

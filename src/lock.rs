@@ -13,6 +13,7 @@ use crate::acquire::{acquire, Request, Want};
 use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
+use crate::clock::Clock;
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::{Guard, Ticket};
@@ -22,11 +23,11 @@ use crate::kind::{Kind, Owned, Role, Votes};
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::line::Line;
+use crate::majority::Voter;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Fault, Status};
 use crate::session::{Core, Session};
-use crate::vote::Voter;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -343,7 +344,11 @@ impl<K: Kind> Lock<K> {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
-    fn field(&self) -> Arc<str> {
+    pub(crate) fn clock(&self) -> Clock {
+        self.core().wire.clock
+    }
+
+    pub(crate) fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
 

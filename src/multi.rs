@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
 
-use crate::acquire::{before, Request};
+use crate::acquire::{before, Request, Told};
 use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
@@ -196,15 +197,26 @@ impl MultiLock {
                 Some(Ok(false)) | None => members.push(leaf),
             }
         }
-        if members.is_empty() {
-            return Err(LockError::Members("a multi-lock needs at least one member".to_owned()));
-        }
         Ok(members)
     }
 
     async fn take(&self, request: &Request) -> Result<Option<Taken>, LockError> {
-        let deadline = request.deadline().map_err(LockError::Wait)?;
         let leaves = self.leaves()?;
+        let Some(first) = leaves.first().cloned() else {
+            return Err(LockError::Members("a multi-lock needs at least one member".to_owned()));
+        };
+        let (rounds, clock) = (AtomicU32::new(0), first.session.core.wire.clock);
+        let told = Told { kind: "multi", name: &self.name, owner: &first.field, clock, attempts: &rounds };
+        told.by(self.take_all(leaves, request, &rounds)).await
+    }
+
+    async fn take_all(
+        &self,
+        leaves: Vec<Leaf>,
+        request: &Request,
+        rounds: &AtomicU32,
+    ) -> Result<Option<Taken>, LockError> {
+        let deadline = request.deadline().map_err(LockError::Wait)?;
         let late = || LockError::Unreachable {
             name: self.name.to_string(),
             detail: "the wait limit came before an answer".to_owned(),
@@ -213,6 +225,7 @@ impl MultiLock {
         leases?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
         loop {
+            rounds.fetch_add(1, Ordering::Relaxed);
             let round = before(deadline, self.round(&members, request, deadline)).await;
             match round.unwrap_or_else(|| Err(late()))? {
                 Round::Held(taken) => return Ok(Some(taken)),

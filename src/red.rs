@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::FuturesUnordered;
 
-use crate::acquire::{before, Request};
+use crate::acquire::{before, Request, Told};
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::{enough, Group, Taken};
 use crate::guard::Guard;
@@ -19,8 +20,9 @@ use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::{sealed, Lock, RLock};
+use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
-use crate::vote::{Candidate, Rules, Voter};
+use crate::vote::Candidate;
 use crate::wait::{wait, Tried};
 
 /// A server is given at least this long for its vote.
@@ -42,7 +44,9 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// # Servers that restart
 /// A server that restarts may have forgotten what it granted, so its votes don't count for
 /// [`max_lease`](Self::max_lease), by what it says of its run, and by what this client saw of it. A fleet of new
-/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh).
+/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A guard that is renewed
+/// takes its vote again after that, as long as it has its majority: so it is held through a restart of all servers, one
+/// after the other, if each is given `max_lease` and a lease before the next. A bare hold is not.
 ///
 /// ```
 /// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
@@ -240,9 +244,8 @@ impl<K: Votes> RedLock<K> {
             let same = |other: &Voter| Arc::ptr_eq(&other.session, &voter.session);
             voters.iter().skip(at + 1).any(same)
         });
-        if twice || voters.is_empty() {
-            let why = "a red lock needs at least one member, and each of another client and server";
-            return Err(LockError::Members(why.to_owned()));
+        if twice {
+            return Err(no_members());
         }
         let rules = Rules {
             name: self.name.clone(),
@@ -256,9 +259,16 @@ impl<K: Votes> RedLock<K> {
     }
 
     async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
+        let Some(first) = self.locks.first() else { return Err(no_members()) };
+        let (rounds, owner) = (AtomicU32::new(0), first.field());
+        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
+        told.by(self.elect(request, &rounds)).await
+    }
+
+    async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Group>, LockError> {
         let deadline = request.deadline().map_err(LockError::Wait)?;
         let (voters, rules) = self.voters(request)?;
-        let mut candidate = Candidate::new(voters, rules);
+        let mut candidate = Candidate::new(voters, rules, rounds);
         let won = if request.is_once() {
             match candidate.round().await? {
                 Tried::Won(group) => Some(group),
@@ -273,6 +283,10 @@ impl<K: Votes> RedLock<K> {
             (None, None) => Ok(None),
         }
     }
+}
+
+fn no_members() -> LockError {
+    LockError::Members("a red lock needs at least one member, and each of another client and server".to_owned())
 }
 
 /// A request for a [`RedLock`] under construction; awaiting it says whether it is held.
@@ -362,7 +376,7 @@ impl<K: Votes> Member for RedLock<K> {
                 .filter(|longest: &Lease| longest.duration() >= lease.duration())
                 .or(Some(lease));
         }
-        longest.ok_or_else(|| LockError::Members("a red lock needs at least one member".to_owned()))
+        longest.ok_or_else(no_members)
     }
 
     async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {

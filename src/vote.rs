@@ -2,44 +2,26 @@
 //! docs/PROTOCOL.md.
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::future::select_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::attempt::{sleep_until, Wish};
+use crate::attempt::sleep_until;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::group::{Group, Majority, Member};
+use crate::group::{Group, Member};
 use crate::guard::Ticket;
 use crate::life::Trust;
-use crate::session::Session;
+use crate::majority::{Rules, Voter};
 use crate::wait::{Contest, Tried, Turn};
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// What a majority has to be of.
-#[derive(Debug, Clone)]
-pub(crate) struct Rules {
-    pub(crate) name: Arc<str>,
-    pub(crate) needed: usize,
-    pub(crate) trust: Trust,
-    pub(crate) server_timeout: Duration,
-    pub(crate) drift: Duration,
-    pub(crate) min_validity: Duration,
-}
-
-/// One server that is asked.
-#[derive(Clone)]
-pub(crate) struct Voter {
-    pub(crate) wish: Wish,
-    pub(crate) session: Arc<Session>,
-}
 
 /// What the servers said.
 #[derive(Default)]
@@ -55,27 +37,26 @@ struct Count {
 }
 
 /// Who wants a red lock.
-pub(crate) struct Candidate {
+pub(crate) struct Candidate<'a> {
     voters: Vec<Voter>,
     rules: Rules,
     /// The first of this process's that wait.
     permit: Option<OwnedSemaphorePermit>,
-    rounds: u32,
+    rounds: &'a AtomicU32,
     /// Since when no majority answers.
     dark: Option<Moment>,
     /// Why the last round was no vote at all; busy is no reason.
     pub(crate) failure: Option<LockError>,
 }
 
-impl Candidate {
-    pub(crate) fn new(voters: Vec<Voter>, rules: Rules) -> Self {
-        Self { voters, rules, permit: None, rounds: 0, dark: None, failure: None }
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(voters: Vec<Voter>, rules: Rules, rounds: &'a AtomicU32) -> Self {
+        Self { voters, rules, permit: None, rounds, dark: None, failure: None }
     }
 
     /// One round: all are asked at once, and whatever is no majority is given back.
     pub(crate) async fn round(&mut self) -> Result<Tried<Group>, LockError> {
-        self.rounds += 1;
-        if self.rounds == 1 {
+        if self.rounds.fetch_add(1, Ordering::Relaxed) == 0 {
             self.failure = Some(self.rules.no_majority(0, "the wait limit came before an answer".to_owned()));
         }
         let mut count = self.ask().await;
@@ -144,25 +125,19 @@ impl Candidate {
         count
     }
 
-    async fn call<'a>(
+    async fn call<'v>(
         &self,
         at: usize,
-        voter: &'a Voter,
-    ) -> (usize, &'a Voter, Option<Result<Tried<Ticket>, LockError>>) {
+        voter: &'v Voter,
+    ) -> (usize, &'v Voter, Option<Result<Tried<Ticket>, LockError>>) {
         let tried = tokio::time::timeout(self.rules.server_timeout, voter.wish.attempt(None)).await.ok();
         (at, voter, tried)
     }
 
     /// The votes as one hold, if enough of the lease is left.
     fn elected(&self, count: &mut Count) -> Option<Group> {
-        let majority = Majority {
-            needed: self.rules.needed,
-            drift: self.rules.drift,
-            max_lease: self.rules.trust.max_lease,
-            grace: self.rules.server_timeout,
-            lost: std::sync::OnceLock::new(),
-        };
-        let group = Group::most(std::mem::take(&mut count.votes), majority)?;
+        let votes = std::mem::take(&mut count.votes);
+        let group = Group::most(votes, self.voters.clone(), self.rules.clone())?;
         (group.lost().is_none() && group.left() > self.rules.min_validity).then_some(group)
     }
 
@@ -203,7 +178,7 @@ impl Candidate {
     }
 }
 
-impl Contest for Candidate {
+impl Contest for Candidate<'_> {
     type Prize = Group;
     type Error = LockError;
 
@@ -226,7 +201,8 @@ impl Contest for Candidate {
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let Some(first) = self.voters.first() else { return LONGEST_PAUSE };
         let wire = &first.session.core.wire;
-        let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(self.rounds, |pause| wire.jittered(pause));
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(rounds, |pause| wire.jittered(pause));
         // A millisecond on top, as the server rounds down.
         left.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
     }

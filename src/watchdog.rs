@@ -248,13 +248,12 @@ impl Watchdog {
 
 pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
     hold.changed.notify_waiters();
-    tracing::warn!(
-        target: "lockson",
-        name = hold.of.name(),
-        owner = hold.of.holder(),
-        %why,
-        "lost: somebody else may have this lock now"
-    );
+    let (name, owner) = (hold.of.name(), hold.of.holder());
+    if hold.is_spared() {
+        tracing::warn!(target: "lockson", name, owner, %why, "a vote was lost: most servers still vote for this owner");
+    } else {
+        tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now");
+    }
 }
 
 #[cfg(test)]

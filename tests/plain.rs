@@ -1,10 +1,10 @@
-//! The plain lock when answers are lost, calls come late, and the server is full. Rules 5, 6, 13 and 23.
+//! The plain lock when answers are lost and calls come late. Rules 5, 6 and 23.
 
 mod support;
 
 use std::time::Duration;
 
-use lockson::{Guard, LockError, Locks, Owner, PlainLock, Refused, State, UnlockError};
+use lockson::{Guard, LockError, Locks, Owner, PlainLock, UnlockError};
 use support::sha1::sha1;
 use support::{eventually, patient, unique, Filter, Proxy, Server};
 
@@ -137,26 +137,4 @@ async fn a_late_hand_over_is_given_back() {
     held.release().await;
     site.eventually_free().await;
     patient("the next", site.lock.guard()).await.unwrap().unlock().await.unwrap();
-}
-
-/// Nothing new is taken and nothing is written; a hand-over becomes a release; renewing and giving back work.
-#[tokio::test]
-async fn a_full_server_still_releases() {
-    let server = Server::start();
-    let builder = Locks::builder().watchdog_lease(Duration::from_secs(3)).command_timeout(COMMAND_TIMEOUT);
-    let locks = builder.connect(&server.url()).await.unwrap();
-    let (guard, first) = (locks.plain_lock("kept").guard().await.unwrap(), locks.plain_lock("heir"));
-    let taken = first.guard().await.unwrap();
-    server.control(&["CONFIG", "SET", "maxmemory", "1"]);
-    let full = |error: &LockError| matches!(error, LockError::Refused { why: Refused::OutOfMemory, .. });
-    assert!(full(&locks.plain_lock("new").try_lock().await.unwrap_err()));
-    let (given, heir) = hand_over(&first, taken).await;
-    assert_eq!(given, Ok(()));
-    assert!(full(&heir.err().unwrap()));
-    let mut raw = server.raw().await;
-    assert_eq!(raw.keys("*").await, ["kept"]);
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(guard.state(), State::Held);
-    guard.unlock().await.unwrap();
-    assert!(raw.keys("*").await.is_empty());
 }

@@ -2,50 +2,18 @@
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
 #![cfg(feature = "embedded")]
 
+mod fleet;
 mod sites;
 mod support;
 
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 
+use fleet::{ms, red, secs, Fleet};
 use futures::future::join_all;
-use lockson::{Builder, EmbeddedServer, Guard, LockError, Locks, NonReentrant, RedLock, Reentrant, State, UnlockError};
+use lockson::{EmbeddedServer, Guard, LockError, Locks, NonReentrant, RedLock, Reentrant, State, UnlockError};
 use sites::give_up_after;
 use support::{eventually, patient, report, seed, soak, Filter, Proxy, Rng, Server};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
-
-fn red(clients: &[Locks]) -> RedLock<Reentrant> {
-    RedLock::new(clients.iter().map(|locks| locks.lock("red")).collect()).fresh()
-}
-
-/// Five servers in this process, on paused time.
-struct Fleet {
-    servers: Vec<EmbeddedServer>,
-}
-
-impl Fleet {
-    fn new() -> Fleet {
-        Fleet { servers: (0..5).map(|_| EmbeddedServer::new()).collect() }
-    }
-
-    fn clients(&self) -> Vec<Locks> {
-        let builder = || Builder::default().outage_limit(secs(3));
-        self.servers.iter().map(|server| server.connect_with(builder()).unwrap()).collect()
-    }
-
-    /// Which servers have the key: `10110`.
-    fn held(&self) -> String {
-        let has = |server: &EmbeddedServer| server.command(&["EXISTS", "red"]) == Ok(lockson::Reply::Int(1));
-        self.servers.iter().map(|server| if has(server) { '1' } else { '0' }).collect()
-    }
-}
 
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
@@ -87,7 +55,7 @@ async fn a_hold_outlives_two_and_not_three() {
     let lost = tokio::spawn(guard.lost());
     for server in &fleet.servers[..2] {
         server.wipe();
-        tokio::time::sleep(secs(100)).await;
+        tokio::time::sleep(secs(20)).await;
         assert_eq!(guard.state(), State::Held);
         guard.verify().await.unwrap();
     }
@@ -282,6 +250,10 @@ async fn plain_locks_vote_too() {
     tokio::time::sleep(secs(45)).await;
     guard.verify().await.unwrap();
     assert_eq!(fleet.held(), "00111");
+    // When they may vote again, by tokens of their own.
+    tokio::time::sleep(secs(45)).await;
+    assert_eq!(fleet.held(), "11111");
+    guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
     fleet.servers.iter().for_each(|server| drop(server.command(&["SET", "red", "a stranger's", "PX", "5000"])));
@@ -379,15 +351,31 @@ async fn all_servers_are_asked_at_once() {
     far.all_asked("nor to be given back", &asked).await;
     far.stall(false);
     patient("all are released", releasing).await.unwrap().unwrap();
-    // And with the delays, by the defaults: all five vote, none is too far.
+}
+
+/// By the defaults, 30 to 50 ms away: held on all five, in less time than the sum of the delays. A machine that is busy
+/// may need a few tries; one server after the other would never do.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_servers_far_away_cost_one_delay() {
+    let far = Far::new().await;
+    let lock = red(&far.clients);
+    let delay = |at: usize| ms(30 + 5 * at as u64);
     for (at, proxy) in far.proxies.iter().enumerate() {
-        proxy.delay(ms(15 + 2 * at as u64));
+        proxy.delay_replies(delay(at));
     }
-    let guard = patient("it is held", red(&far.clients).server_timeout(secs(20)).guard()).await.unwrap();
-    for server in &far.servers {
-        assert!(server.raw().await.exists("red").await);
-    }
-    guard.unlock().await.unwrap();
+    let sum: Duration = (0..5).map(delay).sum();
+    let held_by_all = || async {
+        let began = Instant::now();
+        let guard = lock.guard().await.unwrap();
+        let took = began.elapsed();
+        let mut all = true;
+        for server in &far.servers {
+            all &= server.raw().await.exists("red").await;
+        }
+        guard.unlock().await.unwrap();
+        all && took < sum
+    };
+    patient("one delay, not the sum", async { while !held_by_all().await {} }).await;
 }
 
 /// A vote that comes late is none, and is given back; so is one that leaves too little of the lease.
@@ -499,7 +487,9 @@ async fn two_and_then_three(
     assert_eq!(patient("they say so", theirs.acquire().wait(secs(2)).into_future()).await, Ok(false), "{what}");
     patient("most give it back", guard.unlock()).await.unwrap();
     let guard = patient("three vote", theirs.guard()).await.unwrap();
-    fails.happens_to(&servers[order[2]]);
+    // Those that were emptied may have voted again.
+    let from = if fails == Failure::Emptied { 0 } else { 2 };
+    order[from..3].iter().for_each(|at| fails.happens_to(&servers[*at]));
     patient("two are not enough", guard.lost()).await;
     let refused = patient("nobody gets it", ours.acquire().wait(secs(1)).guard()).await;
     assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{what}: {refused:?}");

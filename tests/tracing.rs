@@ -4,9 +4,10 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{EmbeddedServer, Locks};
+use lockson::{EmbeddedServer, Locks, MultiLock, Owner, RLock, RedLock};
 use support::{eventually, patient, unique, Logs, Server};
 use tracing::Level;
 
@@ -39,6 +40,67 @@ async fn a_span_tells_an_acquisition() {
     assert!(lock.acquire().lease(ms(1)).await.is_err());
     let failed = logs.wait_for("close acquire{").await;
     assert!(failed.text.contains("outcome=") && failed.text.contains("outside"), "{}", failed.text);
+}
+
+/// Of a lock that is made of others too: one span of its own, around its members'.
+#[tokio::test(start_paused = true)]
+async fn a_span_tells_an_acquisition_of_several() {
+    let (logs, _guard) = Logs::scoped();
+    let servers = [EmbeddedServer::new(), EmbeddedServer::new(), EmbeddedServer::new()];
+    let clients = servers.each_ref().map(EmbeddedServer::connect);
+    let red = || RedLock::new(clients.iter().map(|locks| locks.lock("voted")).collect::<Vec<_>>()).fresh();
+    let both = MultiLock::new(vec![Arc::new(red()) as Arc<dyn RLock>, Arc::new(clients[0].lock("other"))]);
+    let told = |line: &str, parts: &[&str]| {
+        let all = ["lockson:", "owner=", "waited="].iter().chain(parts).all(|part| line.contains(part));
+        all && line.contains(clients[0].client_id())
+    };
+    let guard = red().guard().await.unwrap();
+    let held = logs.wait_for("close acquire{").await;
+    assert!(told(&held.text, &["kind=red", "name=voted", "attempts=1", "outcome=held"]), "{}", held.text);
+    logs.clear();
+    let stranger = red().owned_by(&Owner::unique());
+    assert!(!stranger.acquire().wait(ms(500)).await.unwrap());
+    let busy = logs.wait_for("close acquire{").await;
+    assert!(told(&busy.text, &["kind=red", "outcome=busy"]) && !busy.text.contains("attempts=1 "), "{}", busy.text);
+    logs.clear();
+    assert!(red().acquire().lease(Duration::from_secs(61)).await.is_err());
+    let failed = logs.wait_for("close acquire{").await;
+    assert!(told(&failed.text, &["kind=red", "outcome=", "outside"]), "{}", failed.text);
+    guard.unlock().await.unwrap();
+    logs.clear();
+    both.guard().await.unwrap().unlock().await.unwrap();
+    let of = |kind: &str| {
+        logs.lines()
+            .into_iter()
+            .filter(|line| line.contains("close acquire") && line.contains(kind))
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        of("kind=multi").iter().any(|line| told(line, &["name=voted + other", "attempts=1", "outcome=held"])),
+        "{:?}",
+        logs.lines()
+    );
+    assert!(of("kind=lock").iter().any(|line| line.contains("name=other")));
+}
+
+/// A vote that is lost says whether the lock is.
+#[tokio::test(start_paused = true)]
+async fn a_lost_vote_says_what_it_means() {
+    const VOTE: &str = "a vote was lost: most servers still vote for this owner";
+    const LOST: &str = "lost: somebody else may have this lock now";
+    let (logs, _guard) = Logs::scoped();
+    let servers = [EmbeddedServer::new(), EmbeddedServer::new(), EmbeddedServer::new()];
+    let clients = servers.each_ref().map(EmbeddedServer::connect);
+    let lock = RedLock::new(clients.iter().map(|locks| locks.lock("voted")).collect::<Vec<_>>()).fresh();
+    let guard = lock.guard().await.unwrap();
+    servers[0].wipe();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(guard.is_valid());
+    assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 0));
+    servers[1].wipe();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!guard.is_valid());
+    assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 1));
 }
 
 /// Uncertain, the failed batch, the gap, and at the deadline Lost.

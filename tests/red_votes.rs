@@ -1,0 +1,314 @@
+//! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
+//! of all servers. And when it must not (PROTOCOL rule 21).
+#![cfg(feature = "embedded")]
+
+mod fleet;
+mod support;
+
+use std::time::Duration;
+
+use fleet::{ms, red, secs, Fleet};
+use futures::future::join_all;
+use lockson::{Builder, Guard, LockError, Locks, RedLock, Reentrant, Reply, State};
+use support::{eventually, patient, Server};
+use tokio::time::Instant;
+
+/// One server after the other loses its data; there are never fewer than four.
+#[tokio::test(start_paused = true)]
+async fn a_hold_outlives_a_rolling_restart() {
+    let fleet = Fleet::new();
+    let (clients, theirs) = (fleet.clients(), red(&fleet.clients()));
+    let guard = red(&clients).guard().await.unwrap();
+    for round in 0..3 {
+        for (at, server) in fleet.servers.iter().enumerate() {
+            server.stop();
+            server.wipe();
+            tokio::time::sleep(secs(5 + 20 * round)).await;
+            server.start();
+            let mut without = "11111".to_owned();
+            without.replace_range(at..=at, "0");
+            // It does not vote for a minute, and then it does.
+            tokio::time::sleep(secs(40)).await;
+            assert_eq!(fleet.held(), without, "round {round}");
+            tokio::time::sleep(secs(60)).await;
+            assert_eq!((guard.state(), &*fleet.held()), (State::Held, "11111"), "round {round}");
+            assert_eq!(theirs.try_lock().await, Ok(false));
+        }
+    }
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(fleet.held(), "00000");
+    assert!(clients.iter().all(|locks| locks.health().holds == 0));
+    theirs.guard().await.unwrap().unlock().await.unwrap();
+}
+
+/// Votes that it never had are taken too; in a hold within a hold each takes its own.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_was_never_won_is_asked_for() {
+    let fleet = Fleet::new();
+    let lock = red(&fleet.clients());
+    lock.guard().await.unwrap().unlock().await.unwrap();
+    tokio::time::sleep(secs(60)).await;
+    fleet.servers[3..].iter().for_each(|server| server.stop());
+    let outer = lock.guard().await.unwrap();
+    let inner = lock.guard().await.unwrap();
+    assert_eq!(fleet.held(), "11100");
+    fleet.servers[3..].iter().for_each(|server| server.start());
+    tokio::time::sleep(secs(25)).await;
+    assert_eq!(fleet.held(), "11111");
+    outer.extend(secs(40)).await.unwrap();
+    outer.unlock().await.unwrap();
+    // The inner one has all five of its own.
+    fleet.servers[..2].iter().for_each(|server| server.stop());
+    tokio::time::sleep(secs(50)).await;
+    assert_eq!(inner.state(), State::Held);
+    inner.unlock().await.unwrap();
+    fleet.servers[..2].iter().for_each(|server| server.start());
+    tokio::time::sleep(secs(40)).await;
+    assert_eq!(fleet.held(), "00000");
+}
+
+/// What is taken again ends with the hold: by its limit, by its guard, and not before somebody relies on it.
+#[tokio::test(start_paused = true)]
+async fn what_is_taken_again_ends_with_the_hold() {
+    let fleet = Fleet::new();
+    let lock = red(&fleet.clients());
+    let limited = lock.acquire().max_hold(secs(150)).guard().await.unwrap().unwrap();
+    fleet.servers[0].wipe();
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(fleet.held(), "11111");
+    tokio::time::sleep(secs(50) + secs(31)).await;
+    assert_eq!((limited.state(), &*fleet.held()), (State::Lost, "00000"));
+    drop(limited);
+    for by_drop in [false, true] {
+        let guard = lock.guard().await.unwrap();
+        fleet.servers[1].wipe();
+        tokio::time::sleep(secs(100)).await;
+        assert_eq!(fleet.held(), "11111");
+        match by_drop {
+            true => drop(guard),
+            false => guard.unlock().await.unwrap(),
+        }
+        tokio::time::sleep(ms(100)).await;
+        assert_eq!(fleet.held(), "00000");
+    }
+    // A lease of its own is not renewed, and a bare hold has nobody who counts its votes.
+    let fixed = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
+    let bare = red(&fleet.clients());
+    fleet.servers[2].wipe();
+    tokio::time::sleep(secs(58)).await;
+    assert_eq!(fleet.held(), "11011");
+    drop(fixed);
+    tokio::time::sleep(secs(10)).await;
+    bare.lock().await.unwrap();
+    fleet.servers[2].wipe();
+    tokio::time::sleep(secs(100)).await;
+    assert_eq!(fleet.held(), "11011");
+    bare.unlock().await.unwrap();
+    assert_eq!(fleet.held(), "00000");
+}
+
+/// Never over another's.
+#[tokio::test(start_paused = true)]
+async fn anothers_key_stays_anothers() {
+    let fleet = Fleet::new();
+    let guard = red(&fleet.clients()).guard().await.unwrap();
+    let stranger = fleet.clients();
+    fleet.servers[4].wipe();
+    let theirs = stranger[4].lock("red").guard().await.unwrap();
+    tokio::time::sleep(secs(300)).await;
+    theirs.verify().await.unwrap();
+    assert_eq!(guard.state(), State::Held);
+    theirs.unlock().await.unwrap();
+    tokio::time::sleep(secs(20)).await;
+    assert!(!stranger[4].lock("red").try_lock().await.unwrap());
+    guard.unlock().await.unwrap();
+    assert_eq!(fleet.held(), "00000");
+}
+
+/// A lock that gives each server so long for its answer: a call to one that is stopped stays under way meanwhile.
+fn waits_for(fleet: &Fleet, server_timeout: Duration) -> RedLock<Reentrant> {
+    red(&fleet.clients_of(Builder::default().outage_limit(secs(60)))).server_timeout(server_timeout)
+}
+
+/// All vote for all of these, so that they know the servers; then a minute, so that all may vote.
+async fn acquainted(locks: &[&RedLock<Reentrant>]) {
+    for lock in locks {
+        lock.guard().await.unwrap().unlock().await.unwrap();
+    }
+    tokio::time::sleep(secs(60)).await;
+}
+
+/// Taken from 1, 2 and 3, while 4 and 5 are stopped.
+async fn with_three_votes(fleet: &Fleet, lock: &RedLock<Reentrant>) -> Guard {
+    fleet.servers[3..].iter().for_each(|server| server.stop());
+    let lock = lock.clone();
+    // By an owner of its own.
+    tokio::spawn(async move { lock.guard().await.unwrap() }).await.unwrap()
+}
+
+/// The reason why a server that lost its data must not vote again too early. The second one asks all: 4 and 5 vote for
+/// it, 1 and 2 are busy, 3 is away. Then 4 forgets its vote. If the first one took that, it would have 1, 2 and 4; and
+/// the second one 3, when it is back and the first one's lease there is over, 5, and 4, as far as it knows.
+#[tokio::test(start_paused = true)]
+async fn a_vote_taken_again_too_early_would_give_two_holders() {
+    let fleet = Fleet::new();
+    let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, secs(35)));
+    acquainted(&[&ours, &theirs]).await;
+    let first = with_three_votes(&fleet, &ours).await;
+    let began = Instant::now();
+    fleet.servers[2].stop();
+    fleet.servers[3..].iter().for_each(|server| server.start());
+    let second = tokio::spawn(async move { theirs.acquire().wait(secs(50)).lease(secs(60)).guard().await });
+    // Before the first one's first renewal.
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(&fleet.held()[3..], "11", "two vote for the second one");
+    fleet.servers[3].wipe();
+    tokio::time::sleep(secs(24)).await;
+    assert!(first.is_valid());
+    // The first one's lease there ends.
+    tokio::time::sleep(secs(2)).await;
+    fleet.servers[2].start();
+    let second = second.await.unwrap().unwrap().expect("3, 5 and, as it believes, 4");
+    assert!(second.is_valid());
+    assert!(!first.is_valid(), "two holders");
+    assert!(began.elapsed() < secs(32), "in its first round");
+}
+
+/// Without a majority of its own it is lost, even if nobody looked: no vote that comes later revives it. One that was
+/// asked for before.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_comes_too_late_revives_nothing() {
+    let fleet = Fleet::new();
+    let ours = waits_for(&fleet, secs(25));
+    acquainted(&[&ours]).await;
+    // Taken after 25 s, renewed after 20 and then each 10.
+    let first = with_three_votes(&fleet, &ours).await;
+    fleet.servers[2].stop();
+    tokio::time::sleep(secs(26)).await;
+    // 4 and 5 were asked 11 s ago.
+    fleet.servers[3..].iter().for_each(|server| server.start());
+    tokio::time::sleep(secs(3)).await;
+    assert!(!first.is_valid());
+    assert_eq!(&fleet.held()[3..], "00");
+}
+
+/// Nor one that would be asked for after that: another has had the lock in between.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_asks_for_nothing() {
+    let fleet = Fleet::new();
+    let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, ms(50)));
+    acquainted(&[&ours, &theirs]).await;
+    let first = with_three_votes(&fleet, &ours).await;
+    fleet.servers[2].stop();
+    tokio::time::sleep(secs(31)).await;
+    fleet.servers[2..].iter().for_each(|server| server.start());
+    theirs.guard().await.unwrap().unlock().await.unwrap();
+    tokio::time::sleep(secs(5)).await;
+    let calls = || fleet.servers[2..].iter().map(|server| server.calls()).collect::<Vec<_>>();
+    let before = calls();
+    tokio::time::sleep(secs(30)).await;
+    assert!(!first.is_valid());
+    assert_eq!(calls(), before);
+    assert_eq!(fleet.held(), "11000", "which are renewed until it is dropped");
+    drop(first);
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(fleet.held(), "00000");
+}
+
+/// Given back while a vote is asked for: nothing is asked any more.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_given_back_asks_for_nothing() {
+    let fleet = Fleet::new();
+    let ours = waits_for(&fleet, secs(25));
+    acquainted(&[&ours]).await;
+    for by_drop in [false, true] {
+        let lock = ours.clone();
+        let guard = tokio::spawn(async move { lock.guard().await.unwrap() }).await.unwrap();
+        fleet.servers[4].wipe();
+        // It may vote again from 80 s on, and is asked then.
+        tokio::time::sleep(secs(75)).await;
+        fleet.servers[4].stop();
+        tokio::time::sleep(secs(10)).await;
+        assert_eq!(fleet.held(), "11110");
+        match by_drop {
+            true => drop(guard),
+            false => guard.unlock().await.unwrap(),
+        }
+        tokio::time::sleep(secs(1)).await;
+        // What is asked now would stay until it is answered.
+        fleet.servers[4].lose_replies(4);
+        fleet.servers[4].start();
+        for _ in 0..5000 {
+            tokio::time::sleep(ms(1)).await;
+            assert_eq!(fleet.held(), "00000");
+        }
+        let calls = || fleet.servers.iter().map(|server| server.calls()).collect::<Vec<_>>();
+        let before = calls();
+        tokio::time::sleep(secs(60)).await;
+        assert_eq!(calls(), before);
+    }
+}
+
+/// Asked for twice, as the first call has no answer yet: it is one vote, taken once.
+#[tokio::test(start_paused = true)]
+async fn a_vote_counts_once() {
+    let fleet = Fleet::new();
+    let ours = waits_for(&fleet, secs(25));
+    acquainted(&[&ours]).await;
+    let guard = with_three_votes(&fleet, &ours).await;
+    tokio::time::sleep(secs(27)).await;
+    fleet.servers[3].start();
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(fleet.held(), "11110");
+    let fields = fleet.servers[3].command(&["HGETALL", "red"]).unwrap();
+    assert!(matches!(&fields, Reply::List(of) if of[1..] == [Reply::Text("1".to_owned())]), "{fields:?}");
+    fleet.servers[1..3].iter().for_each(|server| server.stop());
+    tokio::time::sleep(secs(31)).await;
+    assert!(!guard.is_valid(), "two servers are not most of five");
+}
+
+const LEASE: Duration = Duration::from_secs(4);
+
+/// How many of the servers have it in the name of one of these clients.
+async fn votes(servers: &[Server], clients: &[Locks]) -> usize {
+    let fields = join_all(servers.iter().map(|server| async { server.raw().await.hgetall("red").await })).await;
+    let mine = |fields: &&Vec<(String, String)>| {
+        fields.iter().any(|(field, _)| clients.iter().any(|client| field.starts_with(client.client_id())))
+    };
+    fields.iter().filter(mine).count()
+}
+
+async fn all_vote(servers: &[Server], clients: &[Locks], guard: &Guard) {
+    let all = || async {
+        assert!(guard.is_valid());
+        votes(servers, clients).await == servers.len()
+    };
+    eventually(secs(60), "all five vote", all).await;
+}
+
+/// The same on real servers: all of them are restarted, empty, one after the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_outlives_a_rolling_restart_of_real_servers() {
+    let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
+    let connect = || async {
+        let builder = || Locks::builder().command_timeout(ms(800)).watchdog_lease(LEASE).outage_limit(secs(30));
+        join_all(servers.iter().map(|server| async { builder().connect(&server.url()).await.unwrap() })).await
+    };
+    let terms = |clients: &[Locks]| red(clients).max_lease(LEASE).server_timeout(secs(1));
+    let (clients, rivals) = (connect().await, connect().await);
+    let (ours, theirs) = (terms(&clients), terms(&rivals));
+    patient("it is free", theirs.guard()).await.unwrap().unlock().await.unwrap();
+    let guard = patient("it is held", ours.guard()).await.unwrap();
+    all_vote(&servers, &clients, &guard).await;
+    for server in &servers {
+        tokio::task::block_in_place(|| server.restart());
+        all_vote(&servers, &clients, &guard).await;
+        let other = patient("an answer", theirs.try_lock()).await;
+        assert!(matches!(other, Ok(false) | Err(LockError::NoMajority { .. })), "{other:?}");
+    }
+    patient("most still have it", guard.verify()).await.unwrap();
+    patient("it is given back", guard.unlock()).await.unwrap();
+    patient("the next", theirs.guard()).await.unwrap().unlock().await.unwrap();
+    eventually(secs(20), "nothing is left", || async { votes(&servers, &clients).await == 0 }).await;
+}
