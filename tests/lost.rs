@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join, join_all};
 use lockson::{Builder, Guard, Locks, LostBy, State};
 use sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
-use support::{eventually, patient, seed, Kind, Raw, Rng, Server};
+use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
 
 const LEASE: Duration = Duration::from_secs(3);
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(200);
@@ -169,12 +169,12 @@ async fn a_hold_that_is_cut_off_is_lost_before_the_server_drops_it() {
     let server = Server::start();
     load_scripts(&server).await;
     every_kind(async |kind| {
-        let (stages, asked) = (stages(&server, kind, 4).await, kind.soak(500));
+        let (stages, asked) = (stages(&server, kind, 10).await, soak(500));
         let void = || stages.iter().map(|stage| stage.void.get()).sum::<usize>();
         let case = async |stage: &Stage, number: usize, rng: &mut Rng| {
             let worth = cut_off(stage, number, rng).await?;
             // The machine may stand still now and then; always it is the crate that is late.
-            expect("most were asked too late: lost() is late", void() > asked + 4 * HOLDS, false)?;
+            expect("most were asked too late: lost() is late", void() > asked + stages.len() * HOLDS, false)?;
             Ok(worth)
         };
         drive(&format!("{}: holds cut off", kind.name), asked, seed(), &stages, case).await;
@@ -221,9 +221,9 @@ async fn an_outage_that_ends_in_time_loses_nothing() {
     let server = Server::start();
     load_scripts(&server).await;
     every_kind(async |kind| {
-        let stages = stages(&server, kind, 4).await;
+        let stages = stages(&server, kind, 10).await;
         let case = async |stage: &Stage, number: usize, rng: &mut Rng| outage_that_ends(stage, number, rng).await;
-        drive(&format!("{}: outages that end in time", kind.name), kind.soak(500), seed(), &stages, case).await;
+        drive(&format!("{}: outages that end in time", kind.name), soak(500), seed(), &stages, case).await;
     })
     .await;
 }

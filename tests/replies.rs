@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::future::join;
 use lockson::{Builder, Guard, Locks, Request, State, UnlockError};
 use sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
-use support::{eventually, seed, Fault, Filter, Held, Kind, Rng, Server, KINDS};
+use support::{eventually, seed, soak, Fault, Filter, Held, Kind, Rng, Server, KINDS};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 /// Renewed each second; the longest row of cuts takes about half a second on an idle machine.
@@ -189,11 +189,11 @@ async fn a_verb_counts_once_whatever_is_cut() {
         for (lost, what, full) in LOST {
             let (seed, label) = (seed(), |verb| format!("{}: {verb} with {what} cut", kind.name));
             let case = async |site: &Site, _: usize, rng: &mut Rng| acquire(site, lost, rng, false).await;
-            drive(&label("lock"), kind.soak(full), seed, sites, case).await;
+            drive(&label("lock"), soak(full), seed, sites, case).await;
             let case = async |site: &Site, _: usize, rng: &mut Rng| acquire(site, lost, rng, true).await;
-            drive(&label("try_lock"), kind.soak(full), seed, sites, case).await;
+            drive(&label("try_lock"), soak(full), seed, sites, case).await;
             let case = async |site: &Site, _: usize, rng: &mut Rng| unlock(site, lost, rng).await;
-            drive(&label("unlock"), kind.soak(full), seed, sites, case).await;
+            drive(&label("unlock"), soak(full), seed, sites, case).await;
         }
     })
     .await;
@@ -207,7 +207,7 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
     every_kinds_sites(4, patient_builder(), async |kind, sites| {
         for (lost, what, full) in LOST {
             let case = async |site: &Site, _: usize, rng: &mut Rng| hand_over(site, lost, rng).await;
-            drive(&format!("{}: hand-over with {what} cut", kind.name), kind.soak(full), seed(), sites, case).await;
+            drive(&format!("{}: hand-over with {what} cut", kind.name), soak(full), seed(), sites, case).await;
         }
     })
     .await;
@@ -218,10 +218,10 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_changes_no_count_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(6, builder().watchdog_lease(LEASE), async |kind, sites| {
+    every_kinds_sites(10, builder().watchdog_lease(LEASE), async |kind, sites| {
         for (lost, what, full) in LOST {
             let case = async |site: &Site, _: usize, rng: &mut Rng| renewal(site, lost, rng).await;
-            drive(&format!("{}: renewal with {what} cut", kind.name), kind.soak(full), seed(), sites, case).await;
+            drive(&format!("{}: renewal with {what} cut", kind.name), soak(full), seed(), sites, case).await;
         }
     })
     .await;
@@ -337,7 +337,7 @@ async fn late_renewal(site: &Site, rng: &mut Rng) -> Result<usize, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_changes_nothing() {
     let _turn = turn().await;
-    every_kinds_sites(10, builder().watchdog_lease(LEASE), async |kind, sites| {
+    every_kinds_sites(16, builder().watchdog_lease(LEASE), async |kind, sites| {
         let cases = if kind.hands_over { 5 } else { 4 };
         let case = async |site: &Site, number: usize, rng: &mut Rng| match number % cases {
             0 => late_acquire(site, rng, false).await,
@@ -346,7 +346,7 @@ async fn a_late_copy_changes_nothing() {
             3 => late_renewal(site, rng).await,
             _ => late_hand_over(site, rng).await,
         };
-        drive(&format!("{}: requests held back", kind.name), kind.soak(2000), seed(), sites, case).await;
+        drive(&format!("{}: requests held back", kind.name), soak(2000), seed(), sites, case).await;
     })
     .await;
 }
@@ -357,11 +357,11 @@ async fn a_late_copy_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
     let _turn = turn().await;
-    every_kinds_sites(8, builder(), async |kind, sites| {
+    every_kinds_sites(20, builder(), async |kind, sites| {
         for confirmed in [true, false] {
             let case = async |site: &Site, _: usize, _: &mut Rng| late_orphan(site, confirmed).await;
             let label = format!("{}: late acquire after an unlock, confirmed: {confirmed}", kind.name);
-            drive(&label, kind.soak(500), seed(), sites, case).await;
+            drive(&label, soak(500), seed(), sites, case).await;
         }
     })
     .await;
@@ -395,7 +395,7 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let _turn = turn().await;
-    every_kinds_sites(8, builder(), async |kind, sites| {
+    every_kinds_sites(20, builder(), async |kind, sites| {
         let case = async |site: &Site, _: usize, rng: &mut Rng| {
             let (own, depth) = (site.own(), 2 + rng.below(2));
             own.lock_times(depth - 1).await;
@@ -412,7 +412,7 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
             taken_back(site, &own).await
         };
         if kind.deepest > 1 {
-            drive(&format!("{}: late inner acquire", kind.name), kind.soak(500), seed(), sites, case).await;
+            drive(&format!("{}: late inner acquire", kind.name), soak(500), seed(), sites, case).await;
         }
     })
     .await;

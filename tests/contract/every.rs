@@ -92,15 +92,15 @@ pub async fn a_release_wakes_the_other_client(case: Case) {
     let began = Instant::now();
     guard.unlock().await.unwrap();
     patient("the message wakes the waiter", waiter).await.unwrap().unwrap();
-    assert!(began.elapsed() < secs(20));
+    assert!(began.elapsed() < case.bound(ms(100)));
 }
 
 pub async fn an_expired_lease_lets_the_next_in(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    assert!(case.lock(&a).acquire_with(Request::default().lease(ms(300))).await.unwrap());
     let began = Instant::now();
-    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(10))).await.unwrap());
-    assert!(began.elapsed() >= ms(250) && began.elapsed() < secs(5));
+    assert!(case.lock(&a).acquire_with(Request::default().lease(ms(300))).await.unwrap());
+    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(20))).await.unwrap());
+    assert!(began.elapsed() >= ms(250) && began.elapsed() < case.bound(secs(2)));
     assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
     case.rival(&b).unlock().await.unwrap();
 }
@@ -116,14 +116,15 @@ pub async fn a_fixed_lease_is_not_renewed(case: Case) {
 
 /// Rule 11: each third of the lease, and no more after the unlock.
 pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
-    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let lease = secs(3);
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(lease)).await;
     let guard = case.lock(&locks).guard().await.unwrap();
-    tokio::time::sleep(ms(2500)).await;
+    tokio::time::sleep(lease * 3 / 2).await;
     assert_eq!(guard.state(), State::Held);
-    assert!(case.pttl().await > 300);
+    assert!(case.pttl().await > 0);
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
-    tokio::time::sleep(ms(700)).await;
+    tokio::time::sleep(lease / 2).await;
     assert!(case.is_free().await && locks.health().holds == 0);
 }
 
@@ -134,8 +135,14 @@ pub async fn max_hold_ends_renewal(case: Case) {
     assert!(lock.acquire_with(Request::default().max_hold(ms(900))).await.unwrap());
     tokio::time::sleep(ms(800)).await;
     assert!(!case.is_free().await);
-    tokio::time::sleep(ms(1800)).await;
-    assert!(case.is_free().await);
+    let began = Instant::now();
+    patient("it ends", async {
+        while !case.is_free().await {
+            tokio::time::sleep(ms(10)).await
+        }
+    })
+    .await;
+    assert!(began.elapsed() <= case.bound(ms(1800)));
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
@@ -226,7 +233,7 @@ pub async fn losing_it_is_told(case: Case) {
 
 pub async fn run_stops_the_work(case: Case) {
     let locks = case.client().await;
-    let request = Request::default().lease(ms(500));
+    let (began, request) = (Instant::now(), Request::default().lease(ms(500)));
     let guard = case.lock(&locks).guard_with(request).await.unwrap().unwrap();
     let stopped = Arc::new(Mutex::new(None));
     struct OnDrop(Arc<Mutex<Option<Instant>>>);
@@ -235,7 +242,7 @@ pub async fn run_stops_the_work(case: Case) {
             *self.0.lock().unwrap() = Some(Instant::now());
         }
     }
-    let (began, mark) = (Instant::now(), OnDrop(stopped.clone()));
+    let mark = OnDrop(stopped.clone());
     let result = guard
         .run(async move {
             let _mark = mark;
@@ -244,7 +251,7 @@ pub async fn run_stops_the_work(case: Case) {
         .await;
     assert_eq!(result.unwrap_err().why, LostBy::Deadline);
     let after = stopped.lock().unwrap().unwrap() - began;
-    assert!(after >= ms(400) && after < secs(5), "{after:?}");
+    assert!(after >= ms(400) && after <= case.bound(ms(500)), "{after:?}");
 }
 
 pub async fn run_returns_what_the_work_does(case: Case) {

@@ -138,7 +138,7 @@ pub async fn a_cancelled_waiter_leaves_the_queue(case: Case) {
     let began = Instant::now();
     guard.unlock().await.unwrap();
     patient("the second", second).await.unwrap();
-    assert!(began.elapsed() < secs(2), "not by the rule for dead heads");
+    assert!(began.elapsed() < case.bound(ms(500)), "not by the rule for dead heads");
 }
 
 /// Redisson: 94 of 249 such give-ups left the next asleep (6.D.2).
@@ -158,7 +158,7 @@ pub async fn a_woken_head_that_gives_up_wakes_the_next(case: Case) {
         });
         released.unwrap();
         patient("the second", second).await.unwrap();
-        assert!(began.elapsed() < secs(2), "{:?}", began.elapsed());
+        assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
         until_queued(&case, 0).await;
     }
 }
@@ -167,6 +167,8 @@ pub async fn a_woken_head_that_gives_up_wakes_the_next(case: Case) {
 pub async fn a_dead_head_costs_three_seconds(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    // It is unseen from here on.
+    let began = Instant::now();
     let now = case.time().await;
     let dead = format!("{}:named-dead", a.client_id());
     enqueue_by_hand(&case, &dead, now + 300_000).await;
@@ -174,16 +176,17 @@ pub async fn a_dead_head_costs_three_seconds(case: Case) {
     let served = Arc::default();
     let next = waiter(fair(&case, &b, "next"), "next", &served);
     until_queued(&case, 2).await;
-    let began = Instant::now();
     guard.unlock().await.unwrap();
     patient("the next", next).await.unwrap();
     let took = began.elapsed();
-    assert!(took >= ms(2_900) && took < secs(5), "{took:?}");
+    assert!(took >= ms(2_900) && took < case.bound(secs(5)), "{took:?}");
 }
 
 pub async fn a_dead_client_costs_three_seconds_however_many_wait(case: Case) {
     let b = case.client().await;
     let guard = fair(&case, &b, "holder").guard().await.unwrap();
+    // It is unseen from here on.
+    let began = Instant::now();
     let now = case.time().await;
     for number in 0..5 {
         let dead = format!("dead-client:{number}");
@@ -193,11 +196,10 @@ pub async fn a_dead_client_costs_three_seconds_however_many_wait(case: Case) {
     let served = Arc::default();
     let next = waiter(fair(&case, &b, "next"), "next", &served);
     until_queued(&case, 6).await;
-    let began = Instant::now();
     guard.unlock().await.unwrap();
     patient("the next", next).await.unwrap();
     let took = began.elapsed();
-    assert!(took >= ms(2_900) && took < secs(6), "{took:?}");
+    assert!(took >= ms(2_900) && took < case.bound(secs(5)), "{took:?}");
 }
 
 pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
@@ -214,7 +216,7 @@ pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
     guard.unlock().await.unwrap();
     patient("the next", next).await.unwrap();
     let took = began.elapsed();
-    assert!(took >= ms(900) && took < ms(4_500), "{took:?}");
+    assert!(took >= ms(900) && took < case.bound(ms(4_500)), "{took:?}");
 }
 
 pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
@@ -236,7 +238,7 @@ pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
     guard.unlock().await.unwrap();
     patient("the next", next).await.unwrap();
     let took = began.elapsed();
-    assert!(took >= ms(4_900) && took < secs(9), "{took:?}");
+    assert!(took >= ms(4_900) && took < case.bound(secs(9)), "{took:?}");
     assert!(heard.unwrap().count() >= 5, "it was told again and again");
 }
 

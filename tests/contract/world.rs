@@ -59,6 +59,14 @@ impl Case {
         self.lock(locks)
     }
 
+    /// An upper bound: exact where time is paused; on a real server as long as [`support::patient`] waits.
+    pub fn bound(&self, exact: Duration) -> Duration {
+        match self.world {
+            World::Embedded(_) => exact,
+            World::Real(_) => secs(20),
+        }
+    }
+
     /// The field of an owner.
     pub fn field(&self, locks: &Locks, owner: &str) -> String {
         let role = if self.is_kind(locks, "write") { ":write" } else { "" };
