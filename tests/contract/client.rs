@@ -87,7 +87,7 @@ pub async fn prefixes_part_names(case: Case) {
     assert!(case.lock(&a).try_lock().await.unwrap());
     assert!(case.lock(&b).try_lock().await.unwrap());
     assert_eq!(case.ask(&["EXISTS", &format!("app:{}", case.name)]).await, "1");
-    assert!(!(case.factory)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
+    assert!(!(case.kind.lock)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
 }
 
 /// Rule 14: the hint of an unlock that came too late still wakes whoever waits for the key to go.
