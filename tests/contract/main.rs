@@ -8,7 +8,10 @@ mod support;
 mod client;
 mod every;
 mod fair;
+mod fair_layout;
 mod fenced;
+mod guards;
+mod hash;
 mod latch;
 mod multi_lock;
 mod permit_semaphore;
@@ -61,16 +64,6 @@ macro_rules! every {
             a_fixed_lease_is_not_renewed,
             the_watchdog_renews_and_stops_at_unlock,
             max_hold_ends_renewal,
-            a_guard_releases_when_dropped,
-            a_loop_that_drops_its_guards_lets_others_in,
-            a_guard_moves_between_tasks,
-            guards_and_bare_holds_are_counted_apart,
-            a_guard_of_a_lost_hold_leaves_the_next_alone,
-            losing_it_is_told,
-            run_stops_the_work,
-            run_returns_what_the_work_does,
-            extend_is_exact,
-            verify_asks_the_server,
             a_dropped_wait_leaves_nothing,
             a_bad_name_is_the_first_verbs_error,
             a_bad_lease_is_refused,
@@ -81,6 +74,18 @@ macro_rules! every {
             is_held_is_about_this_owner,
             a_key_without_ttl_is_asked_again,
             no_key_is_left_without_ttl,
+        );
+        cases!($kind, guards:
+            a_guard_releases_when_dropped,
+            a_loop_that_drops_its_guards_lets_others_in,
+            a_guard_moves_between_tasks,
+            guards_and_bare_holds_are_counted_apart,
+            a_guard_of_a_lost_hold_leaves_the_next_alone,
+            losing_it_is_told,
+            run_stops_the_work,
+            run_returns_what_the_work_does,
+            extend_is_exact,
+            verify_asks_the_server,
         );
     };
 }
@@ -104,7 +109,7 @@ macro_rules! exclusive_reentry {
 macro_rules! plain_hash {
     ($kind:expr) => {
         mod plain_hash {
-            cases!($kind, every: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
+            cases!($kind, hash: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
         }
     };
 }
@@ -237,18 +242,19 @@ kinds! {
             a_deaf_foreign_head_is_dropped,
             a_foreign_head_that_ignores_its_turn_is_dropped,
             live_foreign_waiters_stay,
+            one_attempt_does_not_queue,
+            waiters_that_do_not_ask_are_refreshed,
+            a_lost_queue_is_made_again,
+            shutdown_leaves_the_queue,
+            force_unlock_wakes_the_head,
+            lost_messages_cost_at_most_the_cap;
+        fair_layout:
             scores_do_not_drift,
             the_layout_key_by_key,
             queue_keys_have_a_ttl,
             a_late_enqueue_writes_nothing,
             copies_of_an_enqueue_make_one_entry,
             a_settled_owner_is_not_in_the_queue,
-            one_attempt_does_not_queue,
-            waiters_that_do_not_ask_are_refreshed,
-            a_lost_queue_is_made_again,
-            shutdown_leaves_the_queue,
-            force_unlock_wakes_the_head,
-            lost_messages_cost_at_most_the_cap,
             a_queue_that_java_emptied_is_forgotten;
     }
     fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
