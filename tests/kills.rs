@@ -189,9 +189,9 @@ async fn readers_and_writers(args: &[String]) {
     orders.recv().await;
 }
 
-/// 100 readers and 10 writers in 4 processes for 60 s (6 s in the short run), while requests and answers are cut, waiters
-/// are cancelled, and processes are killed whether they hold, wait or both: no reader with a writer, no two writers, and
-/// no writer is starved: each has, over the whole run, at least as many turns as there were seconds (rule 18).
+/// 100 readers and 10 writers in 4 processes for 60 s (6 s in the short run), while requests and answers are cut,
+/// waiters are cancelled, and processes are killed whether they hold, wait or both: no reader with a writer, no two
+/// writers, and no writer starves: each has, over the whole run, at least a turn for each second (rule 18).
 async fn readers_and_writers_whoever_is_killed() {
     let (seconds, seed) = (soak(60), seed());
     let (readers, writers) = (100, 10);

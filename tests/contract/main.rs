@@ -173,6 +173,8 @@ kinds! {
             shutdown_ends_waits,
             the_last_handle_closes_the_client,
             health_counts,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
             prefixes_part_names,
             an_unlock_of_an_expired_hold_is_heard;
     }
@@ -184,6 +186,7 @@ kinds! {
             it_says_nothing,
             the_wait_limit_is_kept,
             it_excludes_the_other_kinds,
+            an_exponential_back_off_grows,
             its_own_back_off_is_asked;
     }
     fenced_lock: hash(Locks::fenced_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
@@ -283,6 +286,8 @@ kinds! {
         client:
             an_unlock_of_an_expired_hold_is_heard,
             shutdown_ends_waits,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
             prefixes_part_names;
     }
     multi: value(multi_members), "", [exclusive] {

@@ -166,11 +166,6 @@ impl Server {
         self.tls_port.expect("a server with TLS")
     }
 
-    /// The address of the port that speaks TLS.
-    pub fn tls_url(&self) -> String {
-        format!("rediss://127.0.0.1:{}", self.tls_port())
-    }
-
     /// The socket of a [`Server::unix`].
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")

@@ -91,8 +91,8 @@ async fn id_6_d_2_a_give_up_is_passed_on() {
         patient("the lasting waiter", second).await.unwrap();
         slow += usize::from(began.elapsed() > ms(2500));
     }
-    // After 3 s the rule for dead heads helps. A busy machine may stand still now and then; contract::fair has the bound
-    // on paused time.
+    // After 3 s the rule for dead heads helps. A busy machine may stand still now and then; contract::fair has the
+    // bound on paused time.
     assert!(slow * 8 <= rounds, "{slow} of {rounds} were not told");
 }
 
