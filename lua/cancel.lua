@@ -1,5 +1,5 @@
 -- cancel.lua: a call that changes a number shall not have been: take back what it did, and let no late copy do it.
--- KEYS[1] number  string  free permits, or the count of a latch
+-- KEYS[1] number  string  free permits
 -- KEYS[2] channel
 -- KEYS[3] receipt  string  of that call's lane
 -- ARGV[3] call  ARGV[4] receipt_ms

@@ -66,6 +66,37 @@ local function writers_wait(writers)
   local waiting = redis.pcall('ZCOUNT', writers, now, '+inf')
   return type(waiting) == 'number' and waiting > 0
 end
+-- Whether a reader that holds nothing yet has to wait, and for how long at most.
+local function keeps_readers_out(lock, mode, writers, turn)
+  if mode ~= 'read' and redis.call('EXISTS', lock) == 1 then return true, redis.call('PTTL', lock) end
+  if writers_wait(writers) and redis.call('EXISTS', turn) == 0 then return true, redis.call('PTTL', writers) end
+  return false
+end
+-- How often a reader holds, as it was found; false if its leases ended.
+local function count_of(lock, owner)
+  local found = redis.call('HGET', lock, owner)
+  if found and tonumber(found) and not is_reader(lock, owner, found) then return false end
+  return found
+end
+-- Moves a reader's count from n to n + 1, once. The error of a refusal, or nil.
+local function add_reader(lock, mode, owner, found, n, lease)
+  local count = tonumber(found or 0)
+  -- First what ends by itself: if the rest is refused, nothing stays.
+  if found then keep_hold(lock, owner, n + 1, lease) else set_hold(lock, owner, 1, lease) end
+  if found == false then
+    if mode then redis.call('HSET', lock, owner, '1') else redis.call('HSET', lock, 'mode', 'read', owner, '1') end
+  elseif count == n then
+    redis.call('HINCRBY', lock, owner, '1')
+  end
+  if n > 0 then keep_hold(lock, owner, 1, lease) end
+  if redis.call('PTTL', lock) >= lease then return nil end
+  local set = redis.pcall('PEXPIRE', lock, lease)
+  if type(set) ~= 'table' then return nil end
+  if count == n and n > 0 then redis.call('HINCRBY', lock, owner, '-1') end
+  if n == 0 then drop_reader(lock, owner, 1) end
+  if not mode then redis.call('DEL', lock) end
+  return set.err
+end
 -- The writer left: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
 local function after_writer(lock, channel, writers, turn)
   if has_readers(lock) then redis.call('HSET', lock, 'mode', 'read') else redis.call('DEL', lock) end

@@ -53,7 +53,8 @@ impl Request {
         self
     }
 
-    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`. Of no use with a
+    /// lease of its own, which nobody renews.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.max_hold = Some(limit);
         self

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::millis;
@@ -18,7 +19,7 @@ use crate::kind::{Role, Table};
 use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::sweep;
+use crate::release::{settle_debt, sweep};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
@@ -60,10 +61,7 @@ impl Wish {
         if let Some(ticket) = place.and_then(Place::take_ticket) {
             return Ok(Tried::Won(ticket));
         }
-        if let Some(doubt) = gate.release {
-            self.core.wire.pass(doubt).await;
-            gate.release = None;
-        }
+        settle_debt(&self.core, &mut gate).await;
         let gate = self.check(gate)?;
         let (wish, waits) = (self.clone(), place.is_some());
         let work = self.core.janitor.carry(move |abandoned| {
@@ -188,6 +186,9 @@ impl Wish {
                 }
                 if self.core.is_closing() {
                     return Err(LockError::Closed);
+                }
+                if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
+                    admit_readers(&self.core, &self.slot.line, script);
                 }
                 Ok(Tried::Won(ticket))
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::client::Locks;
 use crate::error::Refused;
+use crate::keys::Keys;
 use crate::url::Endpoint;
 
 /// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
@@ -29,7 +30,7 @@ pub enum ConnectError {
     #[error("rediss:// and valkeys:// need the cargo feature `tls` of lockson")]
     NeedsTls,
     /// A certificate or key is not readable as PEM, or no root certificate was found.
-    #[error("TLS: {0}")]
+    #[error("TLS, look at the certificate, the name in the URL and `Builder::ca_pem`: {0}")]
     Tls(String),
     /// A setting of the builder is out of its range.
     #[error("{setting} {problem}")]
@@ -40,7 +41,7 @@ pub enum ConnectError {
         problem: String,
     },
     /// No connection, or no answer.
-    #[error("the server can't be reached: {0}")]
+    #[error("the server can't be reached, look at the address and whether it runs: {0}")]
     Unreachable(String),
     /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
     #[error(transparent)]
@@ -152,7 +153,8 @@ impl Builder {
         self
     }
 
-    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`. Default: none, the id is a
+    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`; 1 to 128 bytes without `:`
+    /// and control characters. Default: none, the id is a
     /// uuid as Redisson's. The uuid is always fresh: two processes with one label are two clients.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
@@ -181,21 +183,23 @@ impl Builder {
         self
     }
 
-    /// Ends the renewal of a hold this long after it was taken. Default: none. With it, a hold that its task forgot
+    /// Ends the renewal of a hold this long after it was taken. Default: none; at least 100 ms. With it, a hold that its task forgot
     /// ends; but work that takes longer loses its lock (and is told).
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.settings.max_hold = Some(limit);
         self
     }
 
-    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s. Longer: calls
+    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s; at least 10 ms.
+    /// Longer: calls
     /// hang longer before they fail. Shorter: a short outage fails them.
     pub fn outage_limit(mut self, limit: Duration) -> Self {
         self.settings.outage_limit = limit;
         self
     }
 
-    /// The longest lease that a request may have. Default: 24 h. A longer lease keeps a lock longer after a crash.
+    /// The longest lease that a request may have. Default: 24 h; at least the watchdog's, at most ten years, as every
+    /// time here. A longer lease keeps a lock longer after a crash.
     pub fn max_lease(mut self, limit: Duration) -> Self {
         self.settings.max_lease = limit;
         self
@@ -261,7 +265,7 @@ impl Builder {
         at_least("watchdog_lease", settings.watchdog_lease, (settings.command_timeout * 3).max(ms(1000)))?;
         at_least("wait_cap", settings.wait_cap, ms(10))?;
         at_least("outage_limit", settings.outage_limit, ms(10))?;
-        at_least("max_lease", settings.max_lease, SHORTEST_LEASE)?;
+        at_least("max_lease", settings.max_lease, settings.watchdog_lease)?;
         if let Some(limit) = settings.max_hold {
             at_least("max_hold", limit, SHORTEST_LEASE)?;
         }
@@ -270,10 +274,49 @@ impl Builder {
             let problem = "must be 1 to 128 bytes without ':' and control characters".to_owned();
             return Err(ConnectError::Setting { setting: "label", problem });
         }
-        if settings.max_holds == 0 || settings.max_name_len == 0 {
-            let problem = "must not be 0".to_owned();
-            return Err(ConnectError::Setting { setting: "max_holds and max_name_len", problem });
+        if settings.max_holds == 0 {
+            return Err(ConnectError::Setting { setting: "max_holds", problem: "must not be 0".to_owned() });
         }
-        Ok(())
+        // With the shortest name, so that no prefix makes every name a bad one.
+        Keys::new(&settings.key_prefix, "x", settings.max_name_len).map(drop).map_err(|error| {
+            let setting = if settings.key_prefix.is_empty() { "max_name_len" } else { "key_prefix" };
+            ConnectError::Setting { setting, problem: format!("refuses every name: {error}") }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The setting that is refused, if any.
+    fn refused(change: impl FnOnce(Builder) -> Builder) -> Option<&'static str> {
+        match change(Locks::builder()).check() {
+            Err(ConnectError::Setting { setting, .. }) => Some(setting),
+            other => other.map(|()| None).unwrap(),
+        }
+    }
+
+    #[test]
+    fn bad_settings_are_refused_by_name() {
+        let (ms, year) = (Duration::from_millis, Duration::from_secs(366 * 24 * 60 * 60));
+        assert_eq!(refused(|builder| builder), None);
+        assert_eq!(refused(|builder| builder.command_timeout(ms(9))), Some("command_timeout"));
+        assert_eq!(refused(|builder| builder.watchdog_lease(ms(2999))), Some("watchdog_lease"));
+        assert_eq!(refused(|builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))), Some("watchdog_lease"));
+        assert_eq!(refused(|builder| builder.wait_cap(ms(0))), Some("wait_cap"));
+        assert_eq!(refused(|builder| builder.outage_limit(year * 10)), Some("outage_limit"));
+        assert_eq!(refused(|builder| builder.max_hold(ms(99))), Some("max_hold"));
+        assert_eq!(refused(|builder| builder.max_lease(ms(29_999))), Some("max_lease"));
+        assert_eq!(refused(|builder| builder.max_lease(ms(30_000))), None);
+        assert_eq!(refused(|builder| builder.max_holds(0)), Some("max_holds"));
+        assert_eq!(refused(|builder| builder.max_name_len(0)), Some("max_name_len"));
+        for label in ["", "a:b", "a\nb", &"x".repeat(129)] {
+            assert_eq!(refused(|builder| builder.label(label)), Some("label"), "{label:?}");
+        }
+        for prefix in ["a\nb:", "a}b{", "lockson:", &"x".repeat(512)] {
+            assert_eq!(refused(|builder| builder.key_prefix(prefix)), Some("key_prefix"), "{prefix:?}");
+        }
+        assert_eq!(refused(|builder| builder.key_prefix("{app}:")), None);
     }
 }

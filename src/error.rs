@@ -11,16 +11,16 @@ use crate::session::LeaseRange;
 #[non_exhaustive]
 pub enum Refused {
     /// The user of this connection lacks a right; the server's text names it. docs/GUARANTEES.md lists what locks need.
-    #[error("a right is missing (ACL): {0}")]
+    #[error("a right is missing (ACL), grant it to this user: {0}")]
     NoPermission(String),
     /// The server wants a password, or another one.
-    #[error("the server refused the credentials: {0}")]
+    #[error("the server refused the credentials, set others by the URL or the builder: {0}")]
     NotAuthenticated(String),
     /// The server is a replica: connect to its primary.
     #[error("the server is a read-only replica: connect to its primary")]
     ReadOnly,
     /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
-    #[error("the server is out of memory (maxmemory)")]
+    #[error("the server is out of memory: free some or raise `maxmemory`; releasing still works")]
     OutOfMemory,
     /// Any other refusal, in the server's words.
     #[error("the server answered: {0}")]
@@ -35,7 +35,7 @@ pub enum LockError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
     Lease {
         /// What was asked for.
         lease: Duration,
@@ -48,7 +48,7 @@ pub enum LockError {
     #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
     Wait(Duration),
     /// A non-reentrant lock is held by this very owner. Nothing was sent; the hold is untouched.
-    #[error("lock {name:?} is not reentrant and owner {owner} holds it already")]
+    #[error("lock {name:?} is not reentrant and owner {owner} holds it already: give it back first")]
     AlreadyHeld {
         /// The lock.
         name: String,
@@ -76,7 +76,7 @@ pub enum LockError {
     },
     /// This owner held the lock, and the hold was lost (it expired, or the server lost it). It is not taken again
     /// silently: the owner now holds nothing, and the next call starts anew.
-    #[error("owner {owner} lost its hold of lock {name:?} and holds nothing now")]
+    #[error("owner {owner} lost its hold of lock {name:?} and holds nothing now: stop its work, then lock anew")]
     Lost {
         /// The lock.
         name: String,
@@ -84,7 +84,7 @@ pub enum LockError {
         owner: Owner,
     },
     /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is not a lock: {detail}")]
+    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
     WrongType {
         /// The lock.
         name: String,
@@ -92,7 +92,9 @@ pub enum LockError {
         detail: String,
     },
     /// Somebody changed this owner's count on the server. Nothing was written.
-    #[error("the hold count of lock {name:?} on the server is {found}, which this client did not write")]
+    #[error(
+        "the hold count of lock {name:?} on the server is {found}, which this client did not write: find out who did"
+    )]
     Tampered {
         /// The lock.
         name: String,
@@ -101,7 +103,7 @@ pub enum LockError {
     },
     /// No answer in time. The lock may be held by this owner for a moment: the client gives it back as soon as it can,
     /// at the latest its lease ends.
-    #[error("no answer from the server for lock {name:?}: {detail}")]
+    #[error("no answer from the server for lock {name:?}, try again when it is there: {detail}")]
     Unreachable {
         /// The lock.
         name: String,
@@ -135,7 +137,7 @@ pub enum LockError {
     #[error("{0}")]
     Members(String),
     /// The client was shut down.
-    #[error("the client is shut down")]
+    #[error("the client is shut down: connect a new one")]
     Closed,
 }
 
@@ -178,7 +180,7 @@ pub enum UnlockError {
     Name(#[from] NameError),
     /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was
     /// changed. A guard's hold is the guard's to give back, not `unlock()`'s.
-    #[error("owner {owner} does not hold lock {name:?}")]
+    #[error("owner {owner} does not hold lock {name:?}, or by a guard, which gives it back itself")]
     NotHeld {
         /// The lock.
         name: String,
@@ -187,7 +189,7 @@ pub enum UnlockError {
     },
     /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was
     /// lost.
-    #[error("owner {owner} no longer holds lock {name:?}, but it may have lost it before this unlock")]
+    #[error("owner {owner} no longer holds lock {name:?}, but may have lost it before this unlock: check what it did")]
     Unconfirmed {
         /// The lock.
         name: String,
@@ -195,7 +197,7 @@ pub enum UnlockError {
         owner: Owner,
     },
     /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is not a lock: {detail}")]
+    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
     WrongType {
         /// The lock.
         name: String,
@@ -203,7 +205,9 @@ pub enum UnlockError {
         detail: String,
     },
     /// Somebody changed this owner's count on the server. Nothing was written; the hold is no longer renewed.
-    #[error("the hold count of lock {name:?} on the server is {found}, which this client did not write")]
+    #[error(
+        "the hold count of lock {name:?} on the server is {found}, which this client did not write: find out who did"
+    )]
     Tampered {
         /// The lock.
         name: String,
@@ -211,7 +215,7 @@ pub enum UnlockError {
         found: String,
     },
     /// No answer in time. The hold is no longer renewed; it ends with its lease if the release did not arrive.
-    #[error("no answer from the server to the unlock of {name:?}: {detail}")]
+    #[error("no answer from the server to the unlock of {name:?}, it ends with its lease at the latest: {detail}")]
     Unreachable {
         /// The lock.
         name: String,
@@ -267,7 +271,7 @@ pub enum QueryError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is not a lock: {detail}")]
+    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
     WrongType {
         /// The lock.
         name: String,
@@ -275,7 +279,7 @@ pub enum QueryError {
         detail: String,
     },
     /// No answer in time.
-    #[error("no answer from the server for lock {name:?}: {detail}")]
+    #[error("no answer from the server for lock {name:?}, try again when it is there: {detail}")]
     Unreachable {
         /// The lock.
         name: String,
@@ -291,7 +295,7 @@ pub enum QueryError {
         why: Refused,
     },
     /// The client was shut down.
-    #[error("the client is shut down")]
+    #[error("the client is shut down: connect a new one")]
     Closed,
 }
 
@@ -303,7 +307,7 @@ pub enum HoldError {
     #[error(transparent)]
     Lost(#[from] Lost),
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
     Lease {
         /// What was asked for.
         lease: Duration,
@@ -374,7 +378,7 @@ pub enum SyncError {
         max: u32,
     },
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?}")]
+    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
     Lease {
         /// What was asked for.
         lease: Duration,
@@ -393,7 +397,7 @@ pub enum SyncError {
         name: String,
     },
     /// The key is something else. Nothing was written.
-    #[error("key {name:?} is no semaphore or latch: {detail}")]
+    #[error("key {name:?} is no semaphore or latch, use another name: {detail}")]
     WrongType {
         /// The key.
         name: String,
@@ -402,7 +406,7 @@ pub enum SyncError {
     },
     /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again, so it may
     /// be asked for once more; but a release by a guard or by ids is not, and may have been done.
-    #[error("no answer from the server for {name:?}: {detail}")]
+    #[error("no answer from the server for {name:?}, try again when it is there: {detail}")]
     Unreachable {
         /// The semaphore or latch.
         name: String,
@@ -418,7 +422,7 @@ pub enum SyncError {
         why: Refused,
     },
     /// The client was shut down.
-    #[error("the client is shut down")]
+    #[error("the client is shut down: connect a new one")]
     Closed,
 }
 

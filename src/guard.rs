@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready, FutureExt};
 
-use crate::clock::millis;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, State};
 use crate::owner::Owner;
-use crate::release::{release, Gate};
+use crate::release::{owe, release, settle_debt, Gate};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
@@ -131,35 +130,32 @@ impl Ticket {
         self.extend_behind(gate, lease).await
     }
 
-    async fn extend_behind(&self, gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
+    async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
         let Ticket { core, slot, hold, .. } = self;
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
-        if let Some(lease) = lease {
-            // A shorter lease counts from now even if its answer is lost.
-            hold.shorten(core.now(), lease);
-        }
-        let ms = lease.map_or(0, millis).to_string();
-        let name = slot.line.keys.name.to_string();
-        let (to, of, mark, script) = (core.clone(), slot.clone(), hold.mark.clone(), hold.kind.extend);
+        let (to, of, hold) = (core.clone(), slot.clone(), hold.clone());
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
-            let patience = to.patience().unless(abandoned);
-            let settled = to.wire.settle(script, &of.line.keys.of(script.keys), &[&mark, &ms], &patience).await;
-            (settled, gate)
-        });
-        let (settled, _gate) = work.await;
-        let answer = settled.result.map_err(|fault| crate::lock::query_error(&name, fault))?;
-        match (&answer.status, lease) {
-            (Status::Done, Some(lease)) => {
-                hold.set_lease(answer.sent, lease, core.now());
-                core.watchdog.watch(&hold.leased, answer.sent);
+            if lease.is_some() {
+                // A late copy of an earlier change would undo this one.
+                settle_debt(&to, &mut gate).await;
             }
-            (Status::Done, None) => {}
-            _ => self.refused(),
+            let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
+            let keys = of.line.keys.of(script.keys);
+            let settled = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
+            if lease.is_some() {
+                owe(&to, &of, &mut gate, settled.doubt);
+            }
+            (settled.result, gate)
+        });
+        let (result, _gate) = work.await;
+        let answer = result.map_err(|fault| crate::lock::query_error(&slot.line.keys.name, fault))?;
+        if answer.status != Status::Done {
+            self.refused();
         }
-        match hold.lost(core.now()) {
+        match self.hold.lost(core.now()) {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }

@@ -60,7 +60,7 @@ impl Hold {
 pub(crate) struct Debts {
     /// Copies that would take the lock: looked after once more when it is given back.
     pub(crate) acquire: Option<ServerTime>,
-    /// Copies that would give it back: the next acquire waits for them.
+    /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Option<ServerTime>,
 }
 

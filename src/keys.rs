@@ -23,7 +23,7 @@ pub enum NameError {
         limit: usize,
     },
     /// The name has a control character (a newline, a NUL, ..).
-    #[error("the name has the control character {0:?}")]
+    #[error("the name or its prefix has the control character {0:?}: leave it out")]
     Control(char),
     /// The braces of the name would put its keys in two cluster slots (`a{b`, `a}b`, `{}`), or make them those of
     /// another name (`{a}` alone shares its channel with `a`).
@@ -95,10 +95,10 @@ impl Keys {
         if len > limit {
             return Err(NameError::TooLong { len, limit });
         }
-        if let Some(control) = name.chars().find(|c| c.is_control()) {
+        let lock = format!("{prefix}{name}");
+        if let Some(control) = lock.chars().find(|c| c.is_control()) {
             return Err(NameError::Control(control));
         }
-        let lock = format!("{prefix}{name}");
         if RESERVED_STARTS.iter().any(|start| lock.starts_with(start) || name.starts_with(start))
             || RESERVED_ENDS.iter().any(|end| lock.ends_with(end))
         {

@@ -96,6 +96,8 @@ pub struct Table {
     pub(crate) release: &'static Script,
     /// From one owner of this process to another, in one script.
     pub(crate) hand_over: Option<&'static Script>,
+    /// For many owners of this process who wait together.
+    pub(crate) admit: Option<&'static Script>,
     pub(crate) renew: &'static Script,
     /// Makes the count on the server what the registry says.
     pub(crate) settle: &'static Script,

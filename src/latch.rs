@@ -12,8 +12,9 @@ use crate::keys::Key::{Channel, Ended, Lock as Count};
 use crate::keys::{Keys, NameError};
 use crate::kind::script;
 use crate::permits::is_done;
-use crate::receipt::{Call, Ledger, CANCEL};
+use crate::receipt::{Call, Ledger};
 use crate::row::{Row, Seat};
+use crate::script::Patience;
 use crate::semaphore::{count, MOST};
 use crate::session::{Core, Session};
 use crate::wait::{Contest, Tried, Turn};
@@ -21,6 +22,8 @@ use crate::wait::{Contest, Tried, Turn};
 static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
 static DELETE: &Script = script!("latch/delete" after "once", [Count, Channel, Ended]);
+/// Undoes a count, as long as its latch is there.
+static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Ended]);
 static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 
 /// How a wait for a latch ended.
@@ -51,8 +54,8 @@ impl Gate {
     }
 
     /// The count, and how the last latch of the name ended.
-    async fn look(&self, core: &Core) -> Result<(i64, String), SyncError> {
-        let answer = self.ledger.ask(core, INSPECT, &[]).await?;
+    async fn look(&self, core: &Core, patience: &Patience) -> Result<(i64, String), SyncError> {
+        let answer = self.ledger.ask(core, INSPECT, &[], patience).await?;
         Ok((answer.int(0).unwrap_or_default(), answer.text(1).unwrap_or_default().to_owned()))
     }
 }
@@ -124,7 +127,7 @@ impl Latch {
     }
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
-        let call = Call { script, args, cancel: Some((CANCEL, Vec::new())) };
+        let call = Call { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         let answer = self.gate.clone()?.ledger.change(self.core(), call).await?;
         let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
         Ok(is_done(&answer).then_some(left))
@@ -138,7 +141,7 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
-        let (count, _) = self.gate.clone()?.look(self.core()).await?;
+        let (count, _) = self.gate.clone()?.look(self.core(), &self.core().patience()).await?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
@@ -169,7 +172,8 @@ impl Latch {
         let deadline = request.deadline().map_err(SyncError::Wait)?;
         let began = core.now();
         let ear = Ear::new(gate.ledger.keys.channel.clone());
-        let mut waiter = Waiter { core: core.clone(), gate, seat: None, ear, tally: Tally::default() };
+        let mut waiter =
+            Waiter { core: core.clone(), gate, seat: None, ear, tally: Tally::default(), patience: core.patience() };
         if request.is_once() {
             return match waiter.attempt().await? {
                 Tried::Won(waited) => Ok(waited),
@@ -196,6 +200,7 @@ struct Waiter {
     seat: Option<Arc<Seat<String, Waited>>>,
     ear: Ear,
     tally: Tally,
+    patience: Patience,
 }
 
 /// What a look says to who knew of `before`.
@@ -223,7 +228,7 @@ impl Contest for Waiter {
         self.ear.drain(&self.core);
         // Who comes later may wait for a later latch.
         let all = if self.seat.is_some() { self.gate.row.first(usize::MAX) } else { Vec::new() };
-        let looked = self.gate.look(&self.core).await;
+        let looked = self.gate.look(&self.core, &self.patience).await;
         self.tally.heard();
         let (count, ended) = looked?;
         let Some(seat) = &self.seat else {

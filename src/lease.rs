@@ -47,9 +47,19 @@ pub(crate) fn margin(lease: Duration) -> Duration {
     (lease / 100).max(Duration::from_millis(2))
 }
 
+/// The lease is being set exactly: copies of that may run until `until`, and shorten what was confirmed meanwhile.
+#[derive(Debug)]
+struct Change {
+    lease: Duration,
+    until: Moment,
+}
+
 #[derive(Debug)]
 struct Validity {
     until: Moment,
+    change: Option<Change>,
+    /// When the last change was over: what was sent before says nothing of what is left.
+    changed: Moment,
     uncertain: bool,
     lost: Option<LostBy>,
     /// Leases that want renewal: one for each watched acquisition that is not given back.
@@ -111,6 +121,8 @@ impl Leased {
             renewal,
             validity: Mutex::new(Validity {
                 until: sent,
+                change: None,
+                changed: sent,
                 uncertain: false,
                 lost: None,
                 watched: 0,
@@ -134,8 +146,7 @@ impl Leased {
     /// It was taken once more: the lease only grows.
     pub(crate) fn entered(&self, sent: Moment, lease: Lease) {
         let mut validity = self.validity();
-        let span = lease.duration();
-        validity.until = validity.until.max(sent.after(span - margin(span)));
+        validity.confirmed(sent, lease.duration());
         if let Lease::Watched { lease, max_hold } = lease {
             validity.watched += 1;
             validity.lease = lease;
@@ -163,28 +174,32 @@ impl Leased {
         if judge(&mut validity, now) == State::Lost {
             return;
         }
-        validity.until = validity.until.max(sent.after(lease - margin(lease)));
+        validity.confirmed(sent, lease);
         validity.uncertain = false;
         drop(validity);
         self.changed.notify_waiters();
     }
 
-    /// Its holder is about to set a lease that may be shorter.
-    pub(crate) fn shorten(&self, now: Moment, lease: Duration) {
+    /// Its holder is about to set the lease exactly: from here on the shorter one counts.
+    pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
         let mut validity = self.validity();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
-    }
-
-    /// Its holder set the lease anew, exactly.
-    pub(crate) fn set_lease(&self, sent: Moment, lease: Duration, now: Moment) -> State {
-        let mut validity = self.validity();
-        if judge(&mut validity, now) != State::Lost {
-            validity.until = sent.after(lease - margin(lease));
-        }
-        let state = judge(&mut validity, now);
+        validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
         drop(validity);
         self.changed.notify_waiters();
-        state
+    }
+
+    /// The change is over: confirmed by the copy that was sent at `sent`, if by any. Other copies may run until `doubt`.
+    pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
+        let mut validity = self.validity();
+        let Some(Change { lease, .. }) = validity.change.take() else { return };
+        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != State::Lost) {
+            validity.until = sent.after(lease - margin(lease));
+        }
+        validity.changed = now;
+        validity.change = doubt.map(|until| Change { lease, until });
+        drop(validity);
+        self.changed.notify_waiters();
     }
 
     /// A renewal failed. `true`: that is new.
@@ -293,6 +308,19 @@ impl Leased {
             }
         })
         .await
+    }
+}
+
+impl Validity {
+    /// The server has given it this lease, or more, by a call that was sent at `sent`.
+    fn confirmed(&mut self, sent: Moment, lease: Duration) {
+        if sent < self.changed {
+            return;
+        }
+        let change = self.change.take_if(|change| change.until < sent);
+        drop(change);
+        let lease = self.change.as_ref().map_or(lease, |change| lease.min(change.lease));
+        self.until = self.until.max(sent.after(lease - margin(lease)));
     }
 }
 

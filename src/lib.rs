@@ -5,6 +5,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
+mod admit;
 mod attempt;
 mod backend;
 mod backoff;

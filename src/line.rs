@@ -15,6 +15,7 @@ use crate::hold::Slot;
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
+use crate::release::Gate;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -34,7 +35,7 @@ const BLIND_ASIDE: Duration = Duration::from_micros(300);
 pub(crate) enum Mail {
     #[default]
     Nothing,
-    /// It heads the line and nobody here holds the lock.
+    /// It is worth asking: nobody here keeps it waiting.
     Try,
     /// The lock was handed over to it.
     Granted(Ticket),
@@ -89,8 +90,18 @@ impl Place {
         self.post(Mail::Granted(ticket));
     }
 
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         matches!(*self.mail(), Mail::Gone)
+    }
+
+    fn is_granted(&self) -> bool {
+        matches!(*self.mail(), Mail::Granted(_))
+    }
+
+    /// Its entry, if an acquire may be sent for it: nothing else is under way, held or owed.
+    fn entry(&self) -> Option<Gate> {
+        let gate = self.slot.gate.clone().try_lock_owned().ok()?;
+        (gate.release.is_none() && self.slot.count() == 0 && !self.is_gone()).then_some(gate)
     }
 }
 
@@ -177,14 +188,38 @@ impl Line {
     pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table, lease: Lease) -> Arc<Place> {
         let place = Arc::new(Place { slot, kind, lease, mail: Mutex::default(), bell: Notify::new() });
         let mut state = self.state();
+        // While readers are inside, one more need not wait for those that stand before it.
+        let is_read = kind.role == Role::Read && !state.holders.is_empty();
+        if state.queue.is_empty() || (is_read && state.readers().count() == state.queue.len()) {
+            state.tell(&place);
+        }
         state.queue.push_back(place.clone());
-        state.wake();
         place
     }
 
     /// Whether this place is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, place: &Arc<Place>) -> bool {
         self.state().queue.front().is_some_and(|head| Arc::ptr_eq(head, place))
+    }
+
+    /// The readers that stand first while readers may come in, each with its entry to itself. Left out is whoever does
+    /// something else at this moment.
+    pub(crate) fn readers(&self) -> Vec<(Arc<Place>, Gate)> {
+        let state = self.state();
+        if !state.lets_in(Role::Read) {
+            return Vec::new();
+        }
+        state.readers().filter_map(|place| Some((place.clone(), place.entry()?))).collect()
+    }
+
+    /// Who was given the lock stands in nobody's way, even if it does not know yet.
+    pub(crate) fn served(&self) {
+        let mut state = self.state();
+        let before = state.queue.len();
+        state.queue.retain(|place| !place.is_granted());
+        if state.queue.len() < before {
+            state.wake();
+        }
     }
 
     /// Leaves the line, with or without the lock. What had been handed over and was not taken goes back.
@@ -344,25 +379,31 @@ impl Line {
 }
 
 impl State {
-    /// Tells those that the holds of this process don't keep waiting: the head, and while there are readers inside, all
-    /// the readers that stand first. A writer goes to ask although there are, as other processes' readers let it go
-    /// first then.
-    fn wake(&self) {
-        let is_free = self.holders.is_empty();
-        let is_read = !is_free && self.holders.iter().all(|(_, role)| *role == Role::Read);
-        let together = if is_read { self.queue.len() } else { 1 };
-        for (at, place) in self.queue.iter().take(together).enumerate() {
-            match place.kind.role {
-                Role::Read if is_free || is_read => {}
-                Role::Write if at == 0 && (is_free || is_read) => {}
-                Role::Exclusive if is_free => {}
-                _ => return,
-            }
-            place.post(Mail::Try);
-            if place.kind.role != Role::Read {
-                return;
-            }
+    /// Whether the holds of this process keep nobody of this role waiting. A writer goes to ask although there are
+    /// readers inside, as other processes' readers let it go first then.
+    fn lets_in(&self, role: Role) -> bool {
+        match role {
+            Role::Exclusive => self.holders.is_empty(),
+            Role::Read | Role::Write => self.holders.iter().all(|(_, role)| *role == Role::Read),
         }
+    }
+
+    fn tell(&self, place: &Place) {
+        if self.lets_in(place.kind.role) {
+            place.post(Mail::Try);
+        }
+    }
+
+    /// Tells the head, unless the holds of this process keep it waiting.
+    fn wake(&self) {
+        if let Some(head) = self.queue.front() {
+            self.tell(head);
+        }
+    }
+
+    /// The readers that stand first.
+    fn readers(&self) -> impl Iterator<Item = &Arc<Place>> {
+        self.queue.iter().take_while(|place| place.kind.role == Role::Read)
     }
 
     /// A hold ended. A writer is told of the last one only.

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
 
 use crate::acquire::{before, Request};
-use crate::error::{HoldError, LockError, QueryError, UnlockError};
+use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
@@ -248,10 +248,15 @@ impl MultiLock {
             async move { group.begin(lease?).await.map_err(refused_lease) }
         });
         let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
-        if taken.0.iter().any(|group| group.lost().is_some()) {
-            return self.lost(&taken);
+        match taken.0.iter().find_map(Group::lost) {
+            // The lease that is wanted is too short for the way to the server: another round would find the same.
+            Some(LostBy::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
+                name: self.name.to_string(),
+                detail: "the answers took longer than the lease".to_owned(),
+            })),
+            Some(_) => self.lost(&taken),
+            None => begun.map(|_| Round::Held(taken)),
         }
-        begun.map(|_| Round::Held(taken))
     }
 
     /// An outer hold that is lost is said; anything else is only a round lost.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// The longest owner, in bytes.
+/// The longest owner, in bytes; within a transaction, that and the transaction's id each.
 const LONGEST: usize = 256;
 /// What marks the field of a writer.
 const WRITER: &str = "write";
@@ -71,6 +71,9 @@ impl Owner {
     }
 
     /// Runs a future in which this is the owner. What the future spawns is outside of it.
+    ///
+    /// # Cancel safety
+    /// As the future's.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         SCOPE.scope(self, future).await
     }
@@ -130,8 +133,8 @@ impl FromStr for Owner {
     /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
         // An owner within a transaction is two, with a colon between.
-        let bad = |part: &str| matches!(part, "" | "named-" | WRITER);
-        if text.split(':').any(bad) || text.len() > LONGEST || text.contains(char::is_control) {
+        let bad = |part: &str| matches!(part, "" | "named-" | WRITER) || part.len() > LONGEST;
+        if text.split(':').any(bad) || text.contains(char::is_control) {
             return Err(InvalidOwner);
         }
         Ok(Self(text.into()))
@@ -139,7 +142,7 @@ impl FromStr for Owner {
 }
 
 /// An owner is 1 to 256 bytes without control characters; a name or an id in it has no colon, which parts it from
-/// others.
+/// others. Within a transaction the owner and the id are as long each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an owner is 1 to 256 bytes without control characters, and a name in it has no ':'")]
 pub struct InvalidOwner;
@@ -182,6 +185,13 @@ mod tests {
         let task: Owner = "57".parse().unwrap();
         assert_eq!(&*field("c", &task.as_writer().within(&"writer".parse().unwrap())), "c:57:write:writer");
         assert_eq!(Owner::of_field("57:write:writer").unwrap().as_str(), "57:writer");
+    }
+
+    #[test]
+    fn an_owner_in_a_transaction_is_itself_however_long() {
+        let owner = Owner::named("o".repeat(250)).unwrap().within(&"t".repeat(256).parse().unwrap());
+        assert_eq!(Owner::of_field(owner.as_writer().as_str()), Ok(owner.clone()));
+        assert_eq!(owner.to_string().parse(), Ok(owner));
     }
 
     #[test]

@@ -8,9 +8,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
+
 use crate::acquire::Request;
 use crate::backend::Script;
-use crate::clock::millis;
+use crate::clock::{millis, ServerTime};
 use crate::error::{Lost, LostBy, SyncError};
 use crate::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::keys::NameError;
@@ -122,7 +124,7 @@ impl PermitSemaphore {
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![count(permits, MOST)?.to_string()];
-        let call = Call { script: SET, args, cancel: Some((CANCEL, Vec::new())) };
+        let call = Call { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         self.pool.clone()?.ledger.change(self.core(), call).await.map(drop)
     }
 
@@ -174,7 +176,7 @@ impl PermitSemaphore {
     }
 
     async fn inspect(&self) -> Result<Answer, SyncError> {
-        self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[]).await
+        self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[], &self.core().patience()).await
     }
 
     /// Begins a request with a wait limit and a lease, for a guard, or for the bare ids of permits.
@@ -218,7 +220,7 @@ impl PermitSemaphore {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
-        let call = Call { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None };
+        let call = Call { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
         self.held(&pool.ledger.change(self.core(), call).await?)
     }
 
@@ -228,10 +230,16 @@ impl PermitSemaphore {
     /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the lease may or may not have been set.
+    /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
     pub async fn set_lease(&self, permits: &[PermitId], lease: Duration) -> Result<(), SyncError> {
-        let lease = millis(self.core().check_lease(lease)?).to_string();
-        let answer = self.pool.clone()?.ledger.ask(self.core(), EXTEND, &[&joined(permits)?, &lease]).await?;
+        let (core, ledger) = (self.core(), self.pool.clone()?.ledger.clone());
+        let (ids, lease) = (joined(permits)?, millis(core.check_lease(lease)?).to_string());
+        let settled = ledger.send(core, EXTEND, &[&ids, &lease], &core.patience()).await?;
+        let answer = ledger.read(core, settled.result)?;
+        if let Some(doubt) = settled.doubt {
+            // A late copy would undo what is set next.
+            core.wire.pass(doubt).await;
+        }
         self.held(&answer)
     }
 
@@ -243,7 +251,8 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
-        let answer = self.pool.clone()?.ledger.ask(self.core(), EXTEND, &[&permit.0, "0"]).await?;
+        let answer =
+            self.pool.clone()?.ledger.ask(self.core(), EXTEND, &[&permit.0, "0"], &self.core().patience()).await?;
         let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
         Ok(left.map(Duration::from_millis))
     }
@@ -303,7 +312,7 @@ impl TakeLeased<'_> {
         let grant = self.grant().await?;
         Ok(grant.and_then(|grant| {
             let leased = grant.leased()?.clone();
-            Some(PermitGuard { grant, leased, session })
+            Some(PermitGuard { grant, leased, changes: Arc::default(), session })
         }))
     }
 
@@ -351,6 +360,8 @@ fn ids(grant: &Grant) -> Vec<PermitId> {
 pub struct PermitGuard {
     grant: Grant,
     leased: Arc<Leased>,
+    /// One change of the lease at a time; until when copies of the last one may run.
+    changes: Arc<Mutex<Option<ServerTime>>>,
     /// Keeps the client open.
     session: Arc<Session>,
 }
@@ -420,25 +431,29 @@ impl PermitGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.grant.ledger());
         let lease = core.check_lease(lease)?;
-        if self.leased.lost(core.now()).is_none() {
-            // A shorter lease counts from now even if its answer is lost.
-            self.leased.shorten(core.now(), lease);
-            let ms = millis(lease).to_string();
-            let answer = ledger.ask(core, EXTEND, &[self.grant.ids(), &ms]).await?;
-            if answer.status == Status::Done {
-                self.leased.set_lease(answer.sent, lease, core.now());
-                core.watchdog.watch(&self.leased, answer.sent);
-            } else {
-                core.watchdog.forget(&self.leased);
-                if self.leased.end(LostBy::Server) {
-                    crate::watchdog::report_lost(&self.leased, LostBy::Server);
-                }
+        let mut doubt = self.changes.clone().lock_owned().await;
+        let not_held = || SyncError::NotHeld { name: ledger.name() };
+        if self.leased.lost(core.now()).is_some() {
+            return Err(not_held());
+        }
+        let (to, of, leased) = (core.clone(), ledger.clone(), self.leased.clone());
+        let work = core.janitor.carry(|abandoned| async move {
+            if let Some(doubt) = doubt.take() {
+                // A late copy of an earlier change would undo this one.
+                to.wire.pass(doubt).await;
+            }
+            let patience = to.patience().unless(abandoned);
+            let settled = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
+            *doubt = settled.doubt;
+            of.read(&to, settled.result)
+        });
+        if !is_done(&work.await?) {
+            core.watchdog.forget(&self.leased);
+            if self.leased.end(LostBy::Server) {
+                crate::watchdog::report_lost(&self.leased, LostBy::Server);
             }
         }
-        match self.leased.lost(core.now()) {
-            None => Ok(()),
-            Some(_) => Err(SyncError::NotHeld { name: ledger.name() }),
-        }
+        self.leased.lost(core.now()).map_or(Ok(()), |_| Err(not_held()))
     }
 
     /// Gives them back and says whether that happened.

@@ -205,7 +205,7 @@ impl Pool {
             None => vec![lot.count.to_string(), "exists".to_owned()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call = Call { script: self.table.give_back, args, cancel: None };
+        let call = Call { script: self.table.give_back, args, cancel: None, waits: false };
         let answer = self.ledger.once(core, call, core.patience()).await?;
         let given = answer.int(0).unwrap_or_else(|| lot.count.into());
         Ok(answer.status == Status::Done && given == i64::from(lot.count))
@@ -216,7 +216,7 @@ impl Pool {
         let ids: String = lots.iter().map(Lot::ids).collect();
         let rest = if ids.is_empty() { Vec::new() } else { vec![ids] };
         let args = lots.iter().map(Lot::arg).collect();
-        Call { script: self.table.acquire, args, cancel: Some((self.table.cancel, rest)) }
+        Call { script: self.table.acquire, args, cancel: Some((self.table.cancel, rest)), waits: false }
     }
 
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
@@ -263,12 +263,14 @@ impl Pool {
         if lots.is_empty() {
             return Ok(None);
         }
+        // A receipt may answer for an earlier copy: leases count from before the first.
+        let sent = core.now();
         let answer = self.ledger.once(core, self.acquire(&lots), patience).await?;
         if answer.status != Status::Done {
             return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
         }
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, answer.sent));
+        let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, sent));
         // Those that the server did not serve are not made.
         self.row.serve(places.into_iter().zip(grants).take(served).collect());
         Ok(None)
@@ -284,7 +286,7 @@ impl Pool {
             let patience = to.patience().unless(abandoned);
             async move {
                 let cancel = Some((pool.table.cancel, Vec::new()));
-                let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel };
+                let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(&to, call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
                 let lot = Lot { count, leased: None };

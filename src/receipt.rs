@@ -35,6 +35,8 @@ pub(crate) struct Call {
     pub(crate) args: Vec<String>,
     /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
     pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
+    /// Whether its caller hears that it was not done only when no copy can do it any more.
+    pub(crate) waits: bool,
 }
 
 impl Ledger {
@@ -73,27 +75,32 @@ impl Ledger {
         let limit = core.settings.outage_limit;
         let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
         let patience = patience.until(core.now().after(limit));
-        let settled = self.send(core, call.script, &lane, &life, &call.args, &patience).await;
+        let settled = self.send_once(core, call.script, &lane, &life, &call.args, &patience).await;
         let is_done = matches!(&settled.result, Ok(answer) if answer.status == Status::Done);
         match (settled.doubt, call.cancel) {
             (None, _) => self.free().push(lane),
             (Some(_), Some((script, args))) if !is_done => {
-                let (ledger, core) = (self.clone(), core.clone());
+                let (ledger, to) = (self.clone(), core.clone());
                 let patience = core.patience().until(core.now().after(limit));
-                core.clone().janitor.finish(async move {
-                    let undone = ledger.send(&core, script, &lane, &life, &args, &patience).await;
+                let undone = async move {
+                    let undone = ledger.send_once(&to, script, &lane, &life, &args, &patience).await;
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
                         tracing::warn!(target: "lockson", name, ?fault, "a call in doubt could not be taken back");
                     }
-                });
+                };
+                if settled.result.is_ok() && call.waits {
+                    undone.await;
+                } else {
+                    core.janitor.finish(undone);
+                }
             }
             _ => {}
         }
-        self.read(settled.result)
+        self.read(core, settled.result)
     }
 
-    async fn send(
+    async fn send_once(
         &self,
         core: &Core,
         script: &'static Script,
@@ -109,12 +116,29 @@ impl Ledger {
     }
 
     /// Asks for something that may be asked for twice.
-    pub(crate) async fn ask(&self, core: &Core, script: &'static Script, args: &[&str]) -> Result<Answer, SyncError> {
+    pub(crate) async fn ask(
+        &self,
+        core: &Core,
+        script: &'static Script,
+        args: &[&str],
+        patience: &Patience,
+    ) -> Result<Answer, SyncError> {
+        let settled = self.send(core, script, args, patience).await?;
+        self.read(core, settled.result)
+    }
+
+    /// Sends what has no receipt.
+    pub(crate) async fn send(
+        &self,
+        core: &Core,
+        script: &'static Script,
+        args: &[&str],
+        patience: &Patience,
+    ) -> Result<Settled, SyncError> {
         if core.is_closing() {
             return Err(SyncError::Closed);
         }
-        let settled = core.wire.settle(script, &self.keys.of(script.keys), args, &core.patience()).await;
-        self.read(settled.result)
+        Ok(core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
     }
 
     /// Changes something, once; goes on if the caller goes away.
@@ -127,9 +151,11 @@ impl Ledger {
     }
 
     /// Done, busy or not held; anything else is an error.
-    fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
+    pub(crate) fn read(&self, core: &Core, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
         let name = self.name();
         let answer = result.map_err(|fault| match fault {
+            // The shutdown ends calls too.
+            Fault::Unreachable(_) if core.is_closing() => SyncError::Closed,
             Fault::Unreachable(detail) => SyncError::Unreachable { name: name.clone(), detail },
             Fault::Refused(why) => SyncError::Refused { name: name.clone(), why },
         })?;

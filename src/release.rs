@@ -90,8 +90,10 @@ impl Leaving<'_> {
     }
 
     async fn give_to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
-        let (Some(script), Ok(mut heir_gate)) = (heir.kind.hand_over, heir.slot.gate.clone().try_lock_owned()) else {
-            // The waiter is busy with an attempt of its own.
+        let gate = heir.slot.gate.clone().try_lock_owned().ok();
+        let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
+        let (Some(script), Some(mut heir_gate)) = (heir.kind.hand_over, gate) else {
+            // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
             self.slot.line.put_back(heir);
             return self.give_to_server(false).await;
         };
@@ -218,8 +220,17 @@ fn settle_args<'a>(kind: &Table, slot: &Slot, mark: &'a str, n: &'a str) -> Vec<
     args
 }
 
-/// Copies of a release without an answer may still run. The entry remembers that, so it outlives its hold for as long.
-fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<ServerTime>) {
+/// Waits until no copy of an earlier release, or of a change of the lease, can run any more.
+pub(crate) async fn settle_debt(core: &Core, gate: &mut Gate) {
+    if let Some(doubt) = gate.release {
+        core.wire.pass(doubt).await;
+        gate.release = None;
+    }
+}
+
+/// Copies of a release without an answer, or of a change of the lease, may still run. The entry remembers that, so it
+/// outlives its hold for as long.
+pub(crate) fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Option<ServerTime>) {
     gate.release = gate.release.max(doubt);
     if let Some(doubt) = doubt {
         let (kept, slot) = (core.clone(), slot.clone());

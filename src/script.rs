@@ -112,13 +112,14 @@ impl Patience {
         self
     }
 
-    fn is_over(&self, now: Moment, silent_since: Option<Moment>) -> bool {
+    /// By a silence since `silent_since`, or, while others are answered, by none to a call that began at `began`.
+    fn is_over(&self, now: Moment, silent_since: Option<Moment>, began: Moment) -> bool {
         if self.end.is_some_and(|end| now >= end)
             || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
         {
             return true;
         }
-        let outage_began = silent_since.map_or(self.started, |since| since.max(self.started));
+        let outage_began = silent_since.map_or(began.max(self.started), |since| since.max(self.started));
         now.since(outage_began) >= self.outage
     }
 }
@@ -157,8 +158,16 @@ impl Wire {
         self.backend.close().await;
     }
 
-    fn is_over(&self, patience: &Patience) -> bool {
-        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), self.silent_since())
+    fn is_over(&self, patience: &Patience, began: Moment) -> bool {
+        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), self.silent_since(), began)
+    }
+
+    /// Whether the server's clock is past the end of patience, though the local one is not: it may have stood still. By
+    /// then the server may have forgotten what the first copy in doubt did.
+    fn overslept(&self, patience: &Patience, began: Moment, first_doubt: Option<ServerTime>) -> bool {
+        patience.end.zip(first_doubt).is_some_and(|(end, first)| {
+            self.server.at(self.clock.now()) > first.saturating_add(millis(end.since(began)))
+        })
     }
 
     /// Since when nothing has been answered, if something is waiting for an answer.
@@ -185,6 +194,18 @@ impl Wire {
         }
     }
 
+    /// Whether copies that may run until `doubt` can no longer.
+    pub(crate) fn is_past(&self, doubt: ServerTime) -> bool {
+        self.server.at(self.clock.now()) > doubt
+    }
+
+    /// From when on copies that may run until `doubt` can no longer.
+    pub(crate) fn passes(&self, doubt: ServerTime) -> Moment {
+        let now = self.clock.now();
+        let left = u64::try_from(doubt.saturating_sub(self.server.at(now))).unwrap_or_default();
+        now.after(Duration::from_millis(left.saturating_add(1)))
+    }
+
     /// Sends a call until it is answered or patience ends. Only here is anything sent again.
     pub(crate) async fn settle(
         &self,
@@ -193,7 +214,8 @@ impl Wire {
         args: &[&str],
         patience: &Patience,
     ) -> Settled {
-        let mut doubt: Option<ServerTime> = None;
+        let began = self.clock.now();
+        let (mut doubt, mut first_doubt): (Option<ServerTime>, Option<ServerTime>) = (None, None);
         let mut pause = FIRST_PAUSE;
         let mut was_late = false;
         loop {
@@ -202,7 +224,7 @@ impl Wire {
                 Fate::Answered(answer) => return Settled { result: Ok(answer), doubt },
                 Fate::Refused(why) => return Settled { result: Err(Fault::Refused(why)), doubt },
                 // It wrote nothing, and now the clock is known: once, that costs no patience.
-                Fate::Late if !was_late => {
+                Fate::Late if !was_late && !self.overslept(patience, began, first_doubt) => {
                     was_late = true;
                     continue;
                 }
@@ -216,11 +238,12 @@ impl Wire {
                     why
                 }
             };
-            if self.is_over(patience) {
+            first_doubt = first_doubt.or(doubt);
+            if self.is_over(patience, began) || self.overslept(patience, began, first_doubt) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             tokio::time::sleep(self.jittered(pause)).await;
-            if self.is_over(patience) {
+            if self.is_over(patience, began) {
                 return Settled { result: Err(Fault::Unreachable(why)), doubt };
             }
             pause = (pause * 2).min(LONGEST_PAUSE);

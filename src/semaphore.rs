@@ -116,7 +116,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn available_permits(&self) -> Result<i64, SyncError> {
-        let answer = self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[]).await?;
+        let answer = self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[], &self.core().patience()).await?;
         Ok(answer.int(0).unwrap_or_default())
     }
 
@@ -204,7 +204,7 @@ impl Semaphore {
 /// Changes how many are free, of either kind of semaphore.
 pub(crate) async fn change(core: &Arc<Core>, pool: &Arc<Pool>, by: i64, when: &str) -> Result<bool, SyncError> {
     let args = vec![by.to_string(), when.to_owned()];
-    let call = Call { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())) };
+    let call = Call { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
     Ok(is_done(&pool.ledger.change(core, call).await?))
 }
 

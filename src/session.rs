@@ -18,7 +18,7 @@ use crate::life::Life;
 use crate::line::{Line, Registry};
 use crate::notify::Channels;
 use crate::permits::Pool;
-use crate::script::{Fate, Patience, Wire};
+use crate::script::{Fate, Patience, Settled, Status, Wire};
 use crate::watchdog::{Renew, Verdict, Watchdog};
 
 /// A lease that is too short or too long.
@@ -140,6 +140,31 @@ impl Core {
                 Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
             }
         }
+    }
+
+    /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the worst
+    /// that copies in doubt can do.
+    pub(crate) async fn change_lease(
+        &self,
+        leased: &Arc<Leased>,
+        script: &'static Script,
+        keys: &[&str],
+        lease: Option<Duration>,
+        patience: &Patience,
+    ) -> Settled {
+        if let Some(lease) = lease {
+            leased.begin_change(self.now(), lease);
+            self.watchdog.watch(leased, self.now());
+        }
+        let ms = lease.map_or(0, millis).to_string();
+        let settled = self.wire.settle(script, keys, &[&leased.mark, &ms], patience).await;
+        if lease.is_some() {
+            let done = settled.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
+            let sent = done.map(|answer| answer.sent);
+            leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
+            self.watchdog.watch(leased, sent.unwrap_or(self.now()));
+        }
+        settled
     }
 
     /// What renews by a script: one object a script, so that what it renews shares batches.

@@ -71,7 +71,7 @@ impl Watchdog {
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let due = match hold.renewable(sent) {
-            Some(lease) => sent.after(lease / 3).min(hold.valid_until()),
+            Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
             None => hold.valid_until(),
         };
         self.put(hold, due);

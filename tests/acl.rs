@@ -238,13 +238,16 @@ async fn read_and_write(url: &str) -> Outcome {
     guard.unlock().await?;
     let writer = writer.await??;
     writer.extend(Duration::from_secs(1)).await?;
-    let reader = tokio::spawn({
-        let read = lock.read();
-        async move { read.guard().await }
+    // Two, who come in together.
+    let readers = [Owner::unique(), Owner::unique()].map(|owner| {
+        let read = lock.read().owned_by(&owner);
+        tokio::spawn(async move { read.guard().await })
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     writer.unlock().await?;
-    reader.await??.unlock().await?;
+    for reader in readers {
+        reader.await??.unlock().await?;
+    }
     lock.write().lock().await?;
     assert!(rival.write().is_locked().await?);
     assert!(rival.write().force_unlock().await?);

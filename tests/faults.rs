@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockson::{Builder, Guard, LockError, Locks, LostBy, State, UnlockError};
+use lockson::{Builder, Guard, LockError, Locks, LostBy, MultiLock, RLock, Request, State, UnlockError};
 use support::{patient, report, soak, unique, Filter, Proxy, Raw, Server};
 use tokio::task::JoinHandle;
 
@@ -288,14 +288,15 @@ async fn a_lease_shorter_than_the_link_is_refused() {
     let proxy = Proxy::start(server.port());
     let locks = Locks::connect(&proxy.url()).await.unwrap();
     proxy.delay(ms(80));
-    let lock = locks.lock("slow");
-    for _ in 0..3 {
-        match lock.acquire().lease(ms(120)).await {
+    let several = MultiLock::new(vec![Arc::new(locks.lock("slow")), Arc::new(locks.lock("slower"))]);
+    let kinds: [Arc<dyn RLock>; 2] = [Arc::new(locks.lock("slow")), Arc::new(several)];
+    for lock in kinds.iter().cycle().take(6) {
+        match patient("an answer", lock.acquire_with(Request::default().lease(ms(120)))).await {
             Err(error @ LockError::Unreachable { .. }) => assert!(error.may_hold(), "{error}"),
             other => panic!("{other:?}"),
         }
         let mut raw = server.raw().await;
-        while raw.exists("slow").await {
+        while raw.exists("slow").await || raw.exists("slower").await {
             tokio::task::yield_now().await;
         }
     }

@@ -12,10 +12,10 @@ use lockson::{Builder, Guard, Locks, LostBy, State};
 use sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
 
-const LEASE: Duration = Duration::from_secs(6);
+const LEASE: Duration = Duration::from_secs(4);
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(300);
 /// What a hold is judged shorter than its lease (rule 9: 1 %).
-const MARGIN: Duration = Duration::from_millis(60);
+const MARGIN: Duration = Duration::from_millis(40);
 /// Holds of one client that are cut off together.
 const HOLDS: usize = 5;
 
@@ -142,7 +142,7 @@ async fn cut_off(stage: &Stage, number: usize, rng: &mut Rng) -> Result<usize, S
         guards.push(patient("a free lock", own.lock.guard()).await.unwrap());
     }
     let cut = async {
-        tokio::time::sleep(Duration::from_millis(rng.below(2400))).await;
+        tokio::time::sleep(Duration::from_millis(rng.below(1600))).await;
         outage.set(&stage.site, true);
     };
     let watched = owns.iter().zip(&guards).zip(&stage.raws);
@@ -197,7 +197,7 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
     outage.set(site, true);
     let all = async |state: State| guards.iter().all(|guard| guard.state() == state);
     eventually(LEASE, "all are uncertain, none is lost", || all(State::Uncertain)).await;
-    // Renewals were due at 2 s and failed until 2.3 s; this leaves 3.4 s of 6 s at least.
+    // Renewals were due at 1.3 s and failed until 1.7 s; this leaves 2 s of 4 s at least.
     tokio::time::sleep(Duration::from_millis(rng.below(300))).await;
     outage.set(site, false);
     let settled = || async { guards.iter().all(|guard| guard.state() != State::Uncertain) };

@@ -17,7 +17,7 @@ if not found then return {0, nonce, now} end
 local left = math.max(tonumber(found) - 1, 0)
 -- First a write that no memory limit refuses: then the others are let through too.
 redis.call('DEL', receipt)
-local refused = write_receipt(receipt, ARGV[3], left, 1, ARGV[4])
+local refused = write_receipt(receipt, ARGV[3], left, 1, ARGV[4], redis.call('GET', ended) or '')
 if refused then return {6, nonce, now, refused} end
 if left > 0 then
   redis.call('DECRBY', latch, 1)

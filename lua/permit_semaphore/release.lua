@@ -19,8 +19,9 @@ local ids = raw_ids(ARGV[5])
 local all, count = live(expiries, ids)
 if count == 0 or ARGV[6] == '1' and not all then return {3, nonce, now} end
 local removed = redis.call('ZREM', expiries, unpack(ids))
-local value = redis.call('INCRBY', permits, removed)
+-- Of a semaphore that is gone there is nothing to add to.
+local value = found and redis.call('INCRBY', permits, removed)
 local refused = write_receipt(receipt, ARGV[3], count, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
-if value > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
+if value and value > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
 return {1, nonce, now, count}

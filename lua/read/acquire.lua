@@ -14,35 +14,16 @@ local lock, writers, turn = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, n, own_write = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local mode = redis.pcall('HGET', lock, 'mode')
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
-local found = redis.call('HGET', lock, owner)
-if found and tonumber(found) and not is_reader(lock, owner, found) then found = false end
-local count = tonumber(found or 0)
+local found = count_of(lock, owner)
 if found == false then
   if n > 0 then return {3, nonce, now} end
   if mode ~= 'write' or redis.call('HEXISTS', lock, own_write) == 0 then
-    if mode ~= 'read' and redis.call('EXISTS', lock) == 1 then return {0, nonce, now, redis.call('PTTL', lock)} end
-    if writers_wait(writers) and redis.call('EXISTS', turn) == 0 then
-      return {0, nonce, now, redis.call('PTTL', writers)}
-    end
+    local is_busy, ttl = keeps_readers_out(lock, mode, writers, turn)
+    if is_busy then return {0, nonce, now, ttl} end
   end
-elseif count ~= n and count ~= n + 1 then
+elseif tonumber(found) ~= n and tonumber(found) ~= n + 1 then
   return {5, nonce, now, found}
 end
--- First what ends by itself: if the rest is refused, nothing stays.
-if found then keep_hold(lock, owner, n + 1, lease) else set_hold(lock, owner, 1, lease) end
-if found == false then
-  if mode then redis.call('HSET', lock, owner, '1') else redis.call('HSET', lock, 'mode', 'read', owner, '1') end
-elseif count == n then
-  redis.call('HINCRBY', lock, owner, '1')
-end
-if n > 0 then keep_hold(lock, owner, 1, lease) end
-if redis.call('PTTL', lock) < lease then
-  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
-  if type(set) == 'table' then
-    if count == n and n > 0 then redis.call('HINCRBY', lock, owner, '-1') end
-    if n == 0 then drop_reader(lock, owner, 1) end
-    if not mode then redis.call('DEL', lock) end
-    return {6, nonce, now, set.err}
-  end
-end
+local refused = add_reader(lock, mode, owner, found, n, lease)
+if refused then return {6, nonce, now, refused} end
 return {1, nonce, now}

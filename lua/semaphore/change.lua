@@ -14,11 +14,17 @@ if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if ARGV[6] == 'exists' and not found or ARGV[6] == 'absent' and found then return {0, nonce, now} end
+-- Java counts no further. What a guard gives back is let through.
+if ARGV[6] ~= 'exists' and (found or 0) + ARGV[5] > 2147483647 then
+  return {6, nonce, now, 'ERR there would be more than 2147483647 free permits'}
+end
 -- First a write that no memory limit refuses: then the others are let through too.
 redis.call('DEL', receipt)
 local value = redis.pcall('INCRBY', permits, ARGV[5])
 if type(value) == 'table' then return {6, nonce, now, value.err} end
-local refused = write_receipt(receipt, ARGV[3], 1, -tonumber(ARGV[5]), ARGV[4])
+-- What was made anew is not taken back: an empty one would be left, which nobody could set.
+local back = ARGV[6] == 'absent' and 0 or -ARGV[5]
+local refused = write_receipt(receipt, ARGV[3], 1, back, ARGV[4])
 if refused then
   redis.call('INCRBY', permits, string.format('%.0f', -tonumber(ARGV[5])))
   return {6, nonce, now, refused}

@@ -26,8 +26,8 @@ use crate::url::{Address, Endpoint};
 const TIMEOUTS: u32 = 3;
 /// Commands that may wait for a connection.
 const BUFFER: usize = 1 << 17;
-/// Messages that may wait for us before fred drops some, and says so.
-const MESSAGES: usize = 1 << 14;
+/// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
+const MESSAGES: usize = 1 << 10;
 
 impl Builder {
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.

@@ -17,6 +17,7 @@ static READ: Table = Table {
     acquire: read_write_script!("read/acquire", [Key, Writers, Turn]),
     release: read_write_script!("read/release", [Key, Channel]),
     hand_over: None,
+    admit: Some(read_write_script!("read/admit", [Key, Writers, Turn])),
     renew: read_write_script!("read/renew", [Key]),
     settle: read_write_script!("read/settle", [Key, Channel]),
     extend: read_write_script!("read/extend", [Key]),

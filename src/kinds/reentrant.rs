@@ -15,6 +15,7 @@ pub(super) static REENTRANT: Table = Table {
     acquire: script!("reentrant/acquire", [Lock]),
     release: script!("reentrant/release", [Lock, Channel]),
     hand_over: Some(script!("reentrant/hand_over", [Lock])),
+    admit: None,
     renew: script!("reentrant/renew", [Lock]),
     settle: script!("reentrant/settle", [Lock, Channel]),
     extend: script!("reentrant/extend", [Lock]),

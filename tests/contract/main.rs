@@ -18,6 +18,7 @@ mod permit_semaphore;
 mod plain;
 mod read_write;
 mod read_write_waits;
+mod readers;
 mod red_lock;
 mod reentry;
 mod semaphore;
@@ -227,9 +228,22 @@ kinds! {
         read_write_waits:
             both_sides_wait_in_one_task,
             a_downgrade_wakes_readers_at_once,
-            readers_that_wait_together_come_in_together,
             a_writer_passes_a_stream_of_readers,
             a_writer_that_gives_up_lets_readers_in;
+        readers:
+            readers_that_wait_together_come_in_together,
+            readers_behind_their_own_clients_writer,
+            readers_behind_a_downgrade,
+            readers_behind_a_writer_that_goes_first,
+            more_readers_than_one_script_takes,
+            each_of_them_holds_as_if_it_came_alone,
+            those_that_go_away_meanwhile_leave_nothing,
+            one_that_does_not_look_stands_in_nobodys_way,
+            one_that_does_not_ask_on_keeps_no_reader_out,
+            an_owner_that_is_in_already_enters_once_more,
+            a_writer_between_readers_parts_them,
+            whom_one_script_lets_in,
+            copies_of_an_admission;
     }
     write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
     }

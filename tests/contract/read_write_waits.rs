@@ -7,11 +7,11 @@ use lockson::{Locks, Owner};
 use tokio::time::Instant;
 
 use crate::read_write::{named, reader};
-use crate::support::{patient, Filter, Proxy};
-use crate::world::{ms, secs, Case, World};
+use crate::support::patient;
+use crate::world::{ms, secs, Case};
 
 /// Awaits that a writer of the name waits, and that readers know.
-async fn until_a_writer_waits(case: &Case) {
+pub async fn until_a_writer_waits(case: &Case) {
     let key = format!("lockson:writers:{{{}}}", case.name);
     let waits = async {
         while case.ask(&["ZCARD", &key]).await == "0" {
@@ -68,48 +68,6 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
         guard.unlock().await.unwrap();
     }
     read.unlock().await.unwrap();
-    assert!(case.is_free().await);
-}
-
-/// Rule 16: one of them talks to the server while they wait.
-pub async fn readers_that_wait_together_come_in_together(case: Case) {
-    const READERS: usize = 50;
-    let proxy = match &case.world {
-        World::Real(server) => Some(Proxy::start(server.port())),
-        World::Embedded(_) => None,
-    };
-    let client = match &proxy {
-        Some(proxy) => Locks::connect(&proxy.url()).await.unwrap(),
-        None => case.client().await,
-    };
-    let (lock, other) = (client.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
-    let writer = other.write().guard().await.unwrap();
-    if let Some(proxy) = &proxy {
-        proxy.forget_requests();
-    }
-    let readers: Vec<_> = (0..READERS)
-        .map(|_| {
-            let read = lock.read();
-            tokio::spawn(async move { read.guard().await.unwrap() })
-        })
-        .collect();
-    case.until_waiting(&client).await;
-    tokio::time::sleep(ms(1500)).await;
-    let asked = || proxy.as_ref().map_or(0, |proxy| proxy.requests(Filter::Script.with(&case.name)));
-    let waiting = asked();
-    assert!(waiting < 10, "{waiting} scripts while {READERS} waited");
-    let began = Instant::now();
-    writer.unlock().await.unwrap();
-    let mut guards = Vec::new();
-    for reader in readers {
-        guards.push(patient("a reader", reader).await.unwrap());
-    }
-    assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
-    assert_eq!(other.read().holders().await.unwrap().len(), READERS);
-    println!("{READERS} readers: {waiting} scripts while they waited, {} to come in", asked() - waiting);
-    for guard in guards {
-        guard.unlock().await.unwrap();
-    }
     assert!(case.is_free().await);
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Scripts that a fault may be meant for.
-const VERBS: [&str; 5] = ["acquire", "release", "hand_over", "renew", "settle"];
+const VERBS: [&str; 6] = ["acquire", "admit", "release", "hand_over", "renew", "settle"];
 
 /// A kind of lock.
 pub struct Kind {

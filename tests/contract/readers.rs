@@ -1,0 +1,424 @@
+//! Readers of one process who wait together come in together. Rules 16 and 18.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use lockson::{Guard, Locks, Owner, RLock, ReadWriteLock, Request};
+use tokio::task::JoinHandle;
+
+use crate::read_write::{named, reader};
+use crate::read_write_waits::until_a_writer_waits;
+use crate::support::kinds::text;
+use crate::support::{patient, Proxy, KINDS};
+use crate::world::{begun, ms, secs, Case, World};
+
+const READERS: usize = 50;
+
+/// A client whose scripts are counted.
+struct Counted {
+    client: Locks,
+    proxy: Option<Proxy>,
+}
+
+impl Counted {
+    async fn new(case: &Case) -> Counted {
+        // Nobody looks before it is told.
+        let slow = Locks::builder().wait_cap(secs(60));
+        let World::Real(server) = &case.world else {
+            return Counted { client: case.client_with(slow).await, proxy: None };
+        };
+        for verb in ["acquire", "admit"] {
+            case.ask(&["SCRIPT", "LOAD", &text("read", verb)]).await;
+        }
+        let proxy = Proxy::start(server.port());
+        Counted { client: slow.connect(&proxy.url()).await.unwrap(), proxy: Some(proxy) }
+    }
+
+    /// Scripts that take read holds, of this client; on the embedded server all scripts.
+    fn asked(&self, case: &Case) -> usize {
+        match (&self.proxy, &case.world) {
+            (Some(proxy), _) => {
+                let read = KINDS.iter().find(|kind| kind.name == "read").unwrap();
+                let of = |verb| proxy.requests(read.script(verb).with(&case.name));
+                of("acquire") + of("admit")
+            }
+            (None, World::Embedded(server)) => server.calls() as usize,
+            (None, World::Real(_)) => unreachable!(),
+        }
+    }
+}
+
+/// Readers with owners of their own, `r0` and so on, of whom each stands in the line.
+async fn waiting(lock: &ReadWriteLock, count: usize) -> Vec<JoinHandle<Guard>> {
+    let mut readers = Vec::new();
+    for number in 0..count {
+        let read = reader(lock, &format!("r{number}"));
+        readers.push(begun(async move { read.guard_with(lease_of(number)).await.unwrap().unwrap() }).await);
+    }
+    readers
+}
+
+/// The watchdog's for the first, then leases of 60 s and more.
+fn lease_of(number: usize) -> Request {
+    match number {
+        0 => Request::default(),
+        _ => Request::default().lease(secs(span(number))),
+    }
+}
+
+/// In seconds; of the first ten each has another.
+fn span(number: usize) -> u64 {
+    30 + 30 * (number as u64 % 10)
+}
+
+async fn all_in(readers: Vec<JoinHandle<Guard>>) -> Vec<Guard> {
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(patient("a reader", reader).await.unwrap());
+    }
+    guards
+}
+
+async fn give_back(case: &Case, guards: Vec<Guard>) {
+    for guard in guards {
+        guard.unlock().await.unwrap();
+    }
+    assert!(case.is_free().await);
+}
+
+/// What readers who wait behind a writer cost, while they wait and when it goes.
+async fn come_in_together(case: &Case, counted: &Counted, readers: usize, most: usize, writer: Guard) {
+    let before = counted.asked(case);
+    let tasks = waiting(&counted.client.read_write_lock(&case.name), readers).await;
+    case.until_waiting(&counted.client).await;
+    tokio::time::sleep(ms(300)).await;
+    let waiting = counted.asked(case) - before;
+    writer.unlock().await.unwrap();
+    let guards = all_in(tasks).await;
+    let asked = counted.asked(case) - before - waiting;
+    println!("{readers} readers: {waiting} scripts while they waited, {asked} to come in");
+    assert!(waiting <= 3, "{waiting} scripts while {readers} waited");
+    assert!(asked <= most, "{asked} scripts to come in");
+    assert_eq!(counted.client.read_write_lock(&case.name).read().holders().await.unwrap().len(), readers);
+    give_back(case, guards).await;
+}
+
+/// One of them talks to the server while they wait; one script when it got in takes the others along.
+pub async fn readers_that_wait_together_come_in_together(case: Case) {
+    let counted = Counted::new(&case).await;
+    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
+    come_in_together(&case, &counted, READERS, 4, writer).await;
+}
+
+pub async fn readers_behind_their_own_clients_writer(case: Case) {
+    let counted = Counted::new(&case).await;
+    let lock = counted.client.read_write_lock(&case.name);
+    let writer = lock.write().owned_by(&named("w")).guard().await.unwrap();
+    let before = counted.asked(&case);
+    let tasks = waiting(&lock, READERS).await;
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(counted.asked(&case), before, "who holds it is known here");
+    writer.unlock().await.unwrap();
+    let guards = all_in(tasks).await;
+    let asked = counted.asked(&case) - before;
+    assert!(asked <= 4, "{asked} scripts to come in");
+    give_back(&case, guards).await;
+}
+
+/// The writer goes on reading as it lets them in.
+pub async fn readers_behind_a_downgrade(case: Case) {
+    let counted = Counted::new(&case).await;
+    for client in [case.client().await, counted.client.clone()] {
+        let lock = client.read_write_lock(&case.name);
+        let write = lock.write().owned_by(&named("w")).guard().await.unwrap();
+        let read = reader(&lock, "w").guard().await.unwrap();
+        let before = counted.asked(&case);
+        let tasks = waiting(&counted.client.read_write_lock(&case.name), READERS).await;
+        tokio::time::sleep(ms(300)).await;
+        write.unlock().await.unwrap();
+        let guards = all_in(tasks).await;
+        let asked = counted.asked(&case) - before;
+        assert!(asked <= 6, "{asked} scripts to wait and to come in");
+        read.verify().await.unwrap();
+        for guard in guards {
+            guard.unlock().await.unwrap();
+        }
+        give_back(&case, vec![read]).await;
+    }
+}
+
+/// A writer of another process that waits goes before all of them.
+pub async fn readers_behind_a_writer_that_goes_first(case: Case) {
+    let counted = Counted::new(&case).await;
+    let lock = counted.client.read_write_lock(&case.name);
+    let inside = reader(&lock, "inside").guard().await.unwrap();
+    let write = case.client().await.read_write_lock(&case.name).write();
+    let writer = begun(async move { write.guard().await.unwrap() }).await;
+    until_a_writer_waits(&case).await;
+    let tasks = waiting(&lock, READERS).await;
+    case.until_waiting(&counted.client).await;
+    tokio::time::sleep(ms(300)).await;
+    inside.unlock().await.unwrap();
+    let writer = patient("the writer", writer).await.unwrap();
+    assert_eq!(lock.read().holders().await.unwrap().len(), 0);
+    let before = counted.asked(&case);
+    writer.unlock().await.unwrap();
+    let guards = all_in(tasks).await;
+    let asked = counted.asked(&case) - before;
+    assert!(asked <= 4, "{asked} scripts to come in");
+    give_back(&case, guards).await;
+}
+
+pub async fn more_readers_than_one_script_takes(case: Case) {
+    let counted = Counted::new(&case).await;
+    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
+    come_in_together(&case, &counted, 250, 6, writer).await;
+}
+
+/// All that is on the server for a name, without the name, and whether each lease is the one of its reader.
+async fn stored(case: &Case, name: &str, readers: usize, client: &Locks) -> Vec<String> {
+    let mut all: Vec<String> = case.ask(&["HGETALL", name]).await.split(' ').map(str::to_owned).collect();
+    all.sort();
+    for number in 0..readers {
+        for hold in 1..=2 {
+            let key = format!("{{{name}}}:{}:named-r{number}:rwlock_timeout:{hold}", client.client_id());
+            let left: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+            let lease = span(number) as i64 * 1000;
+            let whole = (lease - 15_000..=lease).contains(&left);
+            all.push(format!("r{number} {hold}: {}, whole {whole}", case.ask(&["GET", &key]).await));
+        }
+    }
+    let (longest, left) = (span(readers - 1) as i64 * 1000, case.ask(&["PTTL", name]).await);
+    all.push(format!("hash: whole {}", (longest - 15_000..=longest).contains(&left.parse().unwrap())));
+    all
+}
+
+/// Redisson's fields and keys, each with its own lease; each is given back by itself, and may be entered again.
+pub async fn each_of_them_holds_as_if_it_came_alone(case: Case) {
+    const FEW: usize = 8;
+    let (client, other) = (case.client().await, case.client().await);
+    let alone = client.read_write_lock(&format!("{}-alone", case.name));
+    let mut singles = Vec::new();
+    for number in 0..FEW {
+        let read = reader(&alone, &format!("r{number}"));
+        singles.push(read.guard_with(lease_of(number)).await.unwrap().unwrap());
+    }
+    let writer = other.read_write_lock(&case.name).write().guard().await.unwrap();
+    let lock = client.read_write_lock(&case.name);
+    let tasks = waiting(&lock, FEW).await;
+    case.until_waiting(&client).await;
+    writer.unlock().await.unwrap();
+    let mut guards = all_in(tasks).await;
+    let expected = stored(&case, alone.name(), FEW, &client).await;
+    assert_eq!(stored(&case, &case.name, FEW, &client).await, expected);
+    assert_eq!(expected.iter().filter(|line| line.contains("1: 1, whole true")).count(), FEW, "{expected:?}");
+    for (number, guard) in guards.iter().enumerate() {
+        let lease = span(number);
+        assert!(guard.remaining() <= secs(lease) && guard.remaining() > secs(lease - 15), "{number}");
+        guard.verify().await.unwrap();
+    }
+    let again = reader(&lock, "r5");
+    again.lock().await.unwrap();
+    assert_eq!(again.hold_count().await.unwrap(), 2);
+    again.unlock().await.unwrap();
+    for left in (0..FEW).rev() {
+        guards.remove(left / 2).unlock().await.unwrap();
+        assert_eq!(lock.read().holders().await.unwrap().len(), left);
+    }
+    give_back(&case, singles).await;
+    let keys = (0..FEW).map(|n| format!("{{{}}}:{}:named-r{n}:rwlock_timeout:1", case.name, client.client_id()));
+    let keys: Vec<String> = keys.collect();
+    let exist: Vec<&str> = std::iter::once("EXISTS").chain(keys.iter().map(String::as_str)).collect();
+    assert_eq!(case.ask(&exist).await, "0");
+}
+
+/// They are dropped when the server has let them in, and before they know.
+pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
+    const FEW: usize = 10;
+    let counted = Counted::new(&case).await;
+    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
+    let mut tasks = waiting(&counted.client.read_write_lock(&case.name), FEW).await;
+    case.until_waiting(&counted.client).await;
+    match (&counted.proxy, &case.world) {
+        (Some(proxy), _) => proxy.delay_replies(ms(200)),
+        (None, World::Embedded(server)) => server.inject(lockson::Faults::seeded(7).delay(ms(200))),
+        (None, World::Real(_)) => unreachable!(),
+    }
+    writer.unlock().await.unwrap();
+    let let_in = async {
+        while case.ask(&["HLEN", &case.name]).await != (FEW + 1).to_string() {
+            tokio::time::sleep(ms(1)).await;
+        }
+    };
+    patient("they are let in", let_in).await;
+    for task in tasks.split_off(FEW / 2) {
+        task.abort();
+        // One that ended before gives its guard back here.
+        drop(task.await);
+    }
+    let guards = all_in(tasks).await;
+    let given_back = async {
+        while case.ask(&["HLEN", &case.name]).await != (FEW / 2 + 1).to_string() {
+            tokio::time::sleep(ms(1)).await;
+        }
+    };
+    patient("what the others had is given back", given_back).await;
+    for guard in &guards {
+        guard.verify().await.unwrap();
+    }
+    give_back(&case, guards).await;
+}
+
+/// A future that is not polled is let in too, and when its lease has ended the line goes on without it.
+pub async fn one_that_does_not_look_stands_in_nobodys_way(case: Case) {
+    let (client, other) = (case.client().await, case.client().await);
+    let lock = client.read_write_lock(&case.name);
+    let writer = other.read_write_lock(&case.name).write().guard().await.unwrap();
+    let first = waiting(&lock, 1).await;
+    case.until_waiting(&client).await;
+    let unpolled = reader(&lock, "unpolled");
+    let mut unpolled = Box::pin(unpolled.guard_with(Request::default().lease(ms(500))));
+    assert!(futures::poll!(&mut unpolled).is_pending());
+    let write = lock.write().owned_by(&named("w"));
+    let behind = begun(async move { write.guard().await.unwrap() }).await;
+    writer.unlock().await.unwrap();
+    let guards = all_in(first).await;
+    let let_in = async {
+        while lock.read().holders().await.unwrap().len() < 2 {
+            tokio::time::sleep(ms(1)).await;
+        }
+    };
+    patient("it is let in", let_in).await;
+    drop(guards);
+    let writer = patient("the writer behind it", behind).await.unwrap();
+    give_back(&case, vec![writer]).await;
+    drop(unpolled);
+}
+
+/// While readers are inside, nobody waits for one that began to ask and is not polled.
+pub async fn one_that_does_not_ask_on_keeps_no_reader_out(case: Case) {
+    let lock = case.client().await.read_write_lock(&case.name);
+    let inside = reader(&lock, "inside").guard().await.unwrap();
+    let unpolled = reader(&lock, "unpolled");
+    let mut unpolled = Box::pin(unpolled.guard());
+    let early = futures::poll!(&mut unpolled);
+    let late = patient("one who comes behind it", reader(&lock, "late").guard()).await.unwrap();
+    let unpolled = match early {
+        Poll::Ready(guard) => guard.unwrap(),
+        Poll::Pending => patient("it goes on", unpolled).await.unwrap(),
+    };
+    give_back(&case, vec![inside, late, unpolled]).await;
+}
+
+/// A future whose owner got in elsewhere is one hold more, not a part of what others are given.
+pub async fn an_owner_that_is_in_already_enters_once_more(case: Case) {
+    let client = case.client_with(Locks::builder().wait_cap(secs(60))).await;
+    let lock = client.read_write_lock(&case.name);
+    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
+    let (one, two) = (reader(&lock, "one"), reader(&lock, "two"));
+    let mut waits = Box::pin(one.guard());
+    // It asks, listens, asks again, and then sleeps.
+    assert!(tokio::time::timeout(secs(2), &mut waits).await.is_err());
+    writer.unlock().await.unwrap();
+    assert!(one.try_lock().await.unwrap() && two.try_lock().await.unwrap());
+    // Time for what the second would take along.
+    tokio::time::sleep(ms(50)).await;
+    let guard = patient("the re-entry", waits).await.unwrap();
+    let field = format!("{}:named-one", client.client_id());
+    assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
+    one.unlock().await.unwrap();
+    two.unlock().await.unwrap();
+    give_back(&case, vec![guard]).await;
+}
+
+/// The line is kept: who stands behind a writer of the process comes after it.
+pub async fn a_writer_between_readers_parts_them(case: Case) {
+    let (client, other) = (case.client().await, case.client().await);
+    let lock = client.read_write_lock(&case.name);
+    let holder = other.read_write_lock(&case.name).write().guard().await.unwrap();
+    let front = waiting(&lock, 5).await;
+    let write = lock.write().owned_by(&named("w"));
+    let write = begun(async move { write.guard().await.unwrap() }).await;
+    let behind: Vec<_> = (0..5).map(|_| lock.read().owned_by(&Owner::unique())).collect();
+    let mut waits: Vec<_> = behind.iter().map(|read| Box::pin(read.guard())).collect();
+    for wait in &mut waits {
+        assert!(futures::poll!(wait).is_pending());
+    }
+    case.until_waiting(&client).await;
+    holder.unlock().await.unwrap();
+    let front = all_in(front).await;
+    tokio::time::sleep(ms(50)).await;
+    assert_eq!(lock.read().holders().await.unwrap().len(), 5, "those before the writer, and no more");
+    for guard in front {
+        guard.unlock().await.unwrap();
+    }
+    let writer = patient("the writer", write).await.unwrap();
+    assert_eq!(lock.read().holders().await.unwrap().len(), 0);
+    writer.unlock().await.unwrap();
+    let guards = patient("those behind it", futures::future::join_all(waits)).await;
+    give_back(&case, guards.into_iter().map(Result::unwrap).collect()).await;
+}
+
+const ADMIT: &str = concat!(
+    include_str!("../../lua/begin.lua"),
+    include_str!("../../lua/read_write.lua"),
+    include_str!("../../lua/read/admit.lua")
+);
+
+/// One copy for these owners: what it says of each, or its status.
+async fn admit(case: &Case, not_after: i64, owners: &[&str]) -> String {
+    let writers = format!("lockson:writers:{{{}}}", case.name);
+    let turn = format!("lockson:readers_turn:{{{}}}", case.name);
+    let not_after = not_after.to_string();
+    let args = ["n", &not_after].into_iter().chain(owners.iter().flat_map(|owner| [*owner, "5000"]));
+    let answer = case.eval(ADMIT, &[&case.name, &writers, &turn], &args.collect::<Vec<_>>()).await;
+    match answer.strip_prefix("1 n ") {
+        Some(rest) => rest.split(' ').skip(1).collect::<Vec<_>>().join(" "),
+        None => format!("status {}", answer.split(' ').next().unwrap()),
+    }
+}
+
+/// What keeps one reader out keeps all out, but for those who are in by an earlier copy.
+pub async fn whom_one_script_lets_in(case: Case) {
+    let soon = case.time().await + 3_600_000;
+    let writers = format!("lockson:writers:{{{}}}", case.name);
+    assert_eq!(admit(&case, soon, &["a", "b", "c"]).await, "1 1 1");
+    case.ask(&["ZADD", &writers, &(case.time().await + 600_000).to_string(), "w"]).await;
+    assert_eq!(admit(&case, soon, &["a", "d", "b"]).await, "1 0 1", "a writer goes first");
+    case.ask(&["SET", &format!("lockson:readers_turn:{{{}}}", case.name), "1", "PX", "60000"]).await;
+    assert_eq!(admit(&case, soon, &["a", "d"]).await, "1 1", "readers have their turn");
+    case.ask(&["DEL", &writers]).await;
+    case.ask(&["HSET", &case.name, "a", "7"]).await;
+    assert_eq!(admit(&case, soon, &["a", "e"]).await, "0 1", "one bad count is one's own");
+    // Leases that ended: the field counts no more.
+    case.ask(&["HSET", &case.name, "dead", "1"]).await;
+    assert_eq!(admit(&case, soon, &["dead"]).await, "1");
+    assert_eq!(case.ask(&["EXISTS", &format!("{{{}}}:dead:rwlock_timeout:1", case.name)]).await, "1");
+    for other in [["mode", "write", "x:write", "1"], ["java:1", "1", "java:2", "1"]] {
+        case.ask(&["DEL", &case.name]).await;
+        case.ask(&[&["HSET", &case.name], &other[..]].concat()).await;
+        assert_eq!(admit(&case, soon, &["f", "g"]).await, "0 0");
+        assert_eq!(case.ask(&["HLEN", &case.name]).await, (other.len() / 2).to_string());
+    }
+    case.ask(&["DEL", &case.name]).await;
+    case.ask(&["SET", &case.name, "text"]).await;
+    assert_eq!(admit(&case, soon, &["a"]).await, "status 4");
+}
+
+/// Rules 5 and 6, at script level.
+pub async fn copies_of_an_admission(case: Case) {
+    let soon = case.time().await + 3_600_000;
+    assert_eq!(admit(&case, case.time().await - 1, &["a", "b"]).await, "status 2");
+    assert!(case.is_free().await);
+    for _ in 0..3 {
+        assert_eq!(admit(&case, soon, &["a", "b"]).await, "1 1");
+        assert_eq!(case.ask(&["HGETALL", &case.name]).await, "mode read a 1 b 1");
+    }
+    let key = format!("{{{}}}:a:rwlock_timeout:1", case.name);
+    case.ask(&["PEXPIRE", &key, "60000"]).await;
+    case.ask(&["PEXPIRE", &case.name, "60000"]).await;
+    assert_eq!(admit(&case, soon, &["a", "b"]).await, "1 1");
+    let left = |text: String| text.parse::<i64>().unwrap();
+    let least = Duration::from_secs(30).as_millis() as i64;
+    assert!(left(case.ask(&["PTTL", &key]).await) > least && case.pttl().await > least, "leases only grow");
+}

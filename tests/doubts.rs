@@ -1,0 +1,222 @@
+//! Permits and counts whose calls stay in doubt: nothing is promised that the server does not keep, and what is undone
+//! touches nothing else (PROTOCOL rules 6, 9, 13 and 22).
+
+mod support;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use lockson::{Builder, EmbeddedServer, Faults, Locks, PermitGuard, SyncError, Waited};
+use support::sha1::sha1;
+use support::{eventually, patient, unique, Filter, Proxy, Server};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+macro_rules! text {
+    ($($file:literal),*) => { concat!($(include_str!(concat!("../lua/", $file, ".lua"))),*) };
+}
+
+const ACQUIRE: &str = text!("begin", "once", "ids", "permit_semaphore/acquire");
+const EXTEND: &str = text!("begin", "ids", "permit_semaphore/extend");
+const CHANGE: &str = text!("begin", "once", "semaphore/change");
+const COUNT_DOWN: &str = text!("begin", "once", "latch/count_down");
+const INSPECT: &str = text!("begin", "once", "latch/inspect");
+
+/// Calls of a script.
+fn script(text: &str) -> Filter {
+    Filter::script(sha1(text.as_bytes()))
+}
+
+/// A client behind a proxy of its own, and one that is not.
+struct Site {
+    server: Server,
+    proxy: Proxy,
+    ours: Locks,
+    theirs: Locks,
+    name: String,
+}
+
+impl Site {
+    async fn start(builder: Builder) -> Self {
+        let server = Server::start();
+        for text in [ACQUIRE, EXTEND, CHANGE, COUNT_DOWN, INSPECT] {
+            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
+        }
+        let proxy = Proxy::start(server.port());
+        let ours = builder.connect(&proxy.url()).await.unwrap();
+        let theirs = Locks::connect(&server.url()).await.unwrap();
+        Self { server, proxy, ours, theirs, name: unique("doubt") }
+    }
+
+    /// What is left of a permit's lease on the server.
+    async fn kept(&self, guard: &PermitGuard) -> Duration {
+        let semaphore = self.theirs.permit_semaphore(&self.name);
+        let [id] = &guard.ids()[..] else { panic!("one permit") };
+        semaphore.remaining_lease(id).await.unwrap().unwrap_or_default()
+    }
+}
+
+/// The first copy took the permits, and its answer is lost for a while: the lease counts from there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_counts_from_the_first_copy() {
+    let site = Site::start(Locks::builder().command_timeout(ms(500))).await;
+    let semaphore = site.ours.permit_semaphore(&site.name);
+    assert!(semaphore.try_set_permits(1).await.unwrap());
+    let fault = site.proxy.cut_after(1, script(ACQUIRE));
+    let (guard, ()) = tokio::join!(semaphore.acquire(1).lease(ms(20_000)).guard(), async {
+        fault.done().await;
+        site.proxy.refuse(true);
+        // As long as it takes for the server to have less left than the promise may be short by.
+        tokio::time::sleep(ms(1000)).await;
+        site.proxy.refuse(false);
+    });
+    let guard = patient("the permit", async { guard }).await.unwrap().unwrap();
+    let kept = site.kept(&guard).await;
+    assert!(guard.remaining() <= kept, "says {:?}, the server {kept:?}", guard.remaining());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_change_of_permits_undoes_no_later_one() {
+    let site = Site::start(Locks::builder().command_timeout(ms(2000))).await;
+    let semaphore = site.ours.permit_semaphore(&site.name);
+    assert!(semaphore.try_set_permits(1).await.unwrap());
+    let guard = semaphore.guard(1).await.unwrap();
+    let copy = site.proxy.hold_back(1, script(EXTEND));
+    guard.extend(ms(3000)).await.unwrap();
+    guard.extend(ms(60_000)).await.unwrap();
+    assert_eq!(copy.release().await.len(), 1);
+    let kept = site.kept(&guard).await;
+    assert!(guard.remaining() <= kept && kept > ms(50_000), "says {:?}, the server {kept:?}", guard.remaining());
+    // The same by ids.
+    let copy = site.proxy.hold_back(1, script(EXTEND));
+    semaphore.set_lease(&guard.ids(), ms(3000)).await.unwrap();
+    semaphore.set_lease(&guard.ids(), ms(60_000)).await.unwrap();
+    assert_eq!(copy.release().await.len(), 1);
+    assert!(site.kept(&guard).await > ms(50_000));
+}
+
+/// Its answer is lost, and it is an error: who asks again, or waits for permits, finds a semaphore that can be set.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_in_doubt_can_be_set_again() {
+    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
+    let semaphore = site.ours.semaphore(&site.name);
+    let fault = site.proxy.cut_after(1, script(CHANGE));
+    let (set, ()) = tokio::join!(semaphore.try_set_permits(10), async {
+        fault.done().await;
+        site.proxy.refuse(true);
+    });
+    assert!(matches!(set, Err(SyncError::Unreachable { .. })), "{set:?}");
+    let cancels = site.proxy.requests(script(text!("begin", "once", "cancel")));
+    site.proxy.refuse(false);
+    let cancel = script(text!("begin", "once", "cancel"));
+    patient("the cancellation", site.proxy.wait_requests(cancels + 1, cancel)).await;
+    eventually(ms(20_000), "the client is back", async || semaphore.try_set_permits(10).await.is_ok()).await;
+    assert_eq!(site.theirs.semaphore(&site.name).available_permits().await.unwrap(), 10);
+}
+
+/// The count is undone in its own latch; another one of that name, since, is left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_undone_count_is_of_its_own_latch() {
+    join_all([false, true].map(async |is_next| {
+        let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
+        let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
+        assert!(theirs.try_set_count(2).await.unwrap());
+        let fault = site.proxy.cut_after(1, script(COUNT_DOWN));
+        let (counted, ()) = tokio::join!(ours.count_down(), async {
+            fault.done().await;
+            site.proxy.refuse(true);
+        });
+        assert!(matches!(counted, Err(SyncError::Unreachable { .. })), "{counted:?}");
+        let mut expected = 2;
+        if is_next {
+            assert_eq!(theirs.count_down().await.unwrap(), Some(0));
+            assert!(theirs.try_set_count(5).await.unwrap());
+            expected = 5;
+        }
+        let receipts = site.server.calls("set");
+        site.proxy.refuse(false);
+        // That of the call is written anew.
+        eventually(ms(20_000), "the cancellation", async || site.server.calls("set") > receipts).await;
+        assert_eq!(theirs.count().await.unwrap(), expected, "the next latch: {is_next}");
+    }))
+    .await;
+}
+
+/// All hear of an outage at its limit, not each a limit after the one before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_of_a_latch_hear_of_an_outage_together() {
+    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(1000))).await;
+    assert!(site.theirs.latch(&site.name).try_set_count(1).await.unwrap());
+    let waits = (0..50).map(|_| {
+        let latch = site.ours.latch(&site.name);
+        tokio::spawn(async move { latch.wait().await })
+    });
+    let waits: Vec<_> = waits.collect();
+    // Each has looked once.
+    site.proxy.wait_requests(50, script(INSPECT)).await;
+    eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
+    site.proxy.black_hole_requests(true);
+    for waited in patient("fifty errors, of which one comes after a second", join_all(waits)).await {
+        assert!(matches!(waited.unwrap(), Err(SyncError::Unreachable { .. })));
+    }
+}
+
+/// A server without memory takes renewals and changes of leases, as of locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_renews() {
+    let site = Site::start(Locks::builder().command_timeout(ms(500)).watchdog_lease(ms(6000))).await;
+    let renew = script(text!("begin", "ids", "permit_semaphore/renew"));
+    let semaphore = site.ours.permit_semaphore(&site.name);
+    assert!(semaphore.try_set_permits(2).await.unwrap());
+    let guard = semaphore.guard(1).await.unwrap();
+    site.server.raw().await.must(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let before = guard.remaining();
+    patient("a renewal", site.proxy.wait_requests(1, renew)).await;
+    eventually(ms(20_000), "the renewal counts", async || {
+        assert!(guard.is_valid());
+        guard.remaining() > before - ms(500)
+    })
+    .await;
+    guard.extend(ms(60_000)).await.unwrap();
+    assert!(site.kept(&guard).await > ms(50_000));
+}
+
+/// The machine stood still with a call in doubt, and the server has forgotten it since: it is not done again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_server_forgot_is_not_done_again() {
+    let server = EmbeddedServer::new();
+    let locks = server.connect_with(Locks::builder().command_timeout(ms(200))).unwrap();
+    let semaphore = locks.semaphore("pool");
+    assert!(semaphore.try_set_permits(10).await.unwrap());
+    server.inject(Faults::seeded(7).lose_replies(1000));
+    let release = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.release(1).await }
+    });
+    tokio::time::sleep(ms(100)).await;
+    server.set_clock_ahead(Duration::from_secs(3600));
+    server.heal();
+    assert!(matches!(release.await.unwrap(), Err(SyncError::Unreachable { .. })));
+    assert!(matches!(semaphore.available_permits().await.unwrap(), 10 | 11));
+}
+
+/// Whoever is under way when the client is shut down hears just that.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_takers_and_waiters() {
+    let server = EmbeddedServer::new();
+    let (locks, other) = (server.connect(), server.connect());
+    assert!(other.semaphore("pool").try_set_permits(1).await.unwrap());
+    assert!(other.latch("start").try_set_count(1).await.unwrap());
+    server.inject(Faults::seeded(7).delay(ms(300)));
+    let (pool, latch) = (locks.semaphore("pool"), locks.latch("start"));
+    let taker = tokio::spawn(async move { pool.guard(2).await.map(drop) });
+    let waiter = tokio::spawn(async move { latch.wait().await });
+    tokio::time::sleep(ms(50)).await;
+    locks.shutdown(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(taker.await.unwrap(), Err(SyncError::Closed));
+    assert_eq!(waiter.await.unwrap(), Err::<Waited, _>(SyncError::Closed));
+    server.heal();
+    assert_eq!(other.semaphore("pool").available_permits().await.unwrap(), 1);
+}

@@ -1,0 +1,195 @@
+//! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
+//! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
+
+mod sites;
+mod support;
+
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+use lockson::{Builder, Locks};
+use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
+use support::{eventually, patient, seed, soak, Kind, Rng, Server, KINDS};
+
+const READERS: usize = 6;
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+/// What a machine with two busy cores may add.
+const NOISE: Duration = Duration::from_secs(2);
+
+/// Readers of one client, and the writer of another that they wait for.
+struct Crowd {
+    readers: Vec<Own>,
+    writer: Own,
+}
+
+impl Crowd {
+    async fn new(site: &Site, direct: &Locks) -> Crowd {
+        let name = fresh_name();
+        let readers: Vec<Own> = (0..READERS).map(|_| Own::new(site.kind, &site.locks, &name)).collect();
+        let writer = readers[0].rival(direct);
+        writer.lock_times(1).await;
+        Crowd { readers, writer }
+    }
+
+    fn name(&self) -> &str {
+        &self.writer.name
+    }
+
+    /// All of them stand in line before the writer goes.
+    async fn come_in(&self, site: &Site) -> Result<(), String> {
+        let mut waits: Vec<_> = self.readers.iter().map(|own| own.lock.lock()).collect();
+        for wait in &mut waits {
+            expect("it waits", begin(wait).await, true)?;
+        }
+        let (given, taken) = join(self.let_go(site), patient("the readers", join_all(waits))).await;
+        given?;
+        expect("lock", taken, vec![Ok(()); READERS])
+    }
+
+    async fn let_go(&self, site: &Site) -> Result<(), String> {
+        eventually(Duration::from_secs(20), "they listen", || site.listens(&self.readers[0])).await;
+        self.writer.unlock_times(1).await
+    }
+
+    async fn counts(&self, site: &Site) -> Vec<u64> {
+        join_all(self.readers.iter().map(|own| site.count(own))).await
+    }
+
+    async fn give_back(&self) -> Result<(), String> {
+        for own in &self.readers {
+            own.unlock_times(1).await?;
+        }
+        Ok(())
+    }
+
+    async fn exists(&self, site: &Site) -> bool {
+        for own in &self.readers {
+            if site.exists(own).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Nothing is left when no copy can come any more.
+    async fn gone(&self, site: &Site, timeout: Duration) -> Result<(), String> {
+        let gone = time_until(timeout + NOISE, || async { !self.exists(site).await }).await;
+        expect("a hold stays", gone.is_none(), false)
+    }
+}
+
+fn reading() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| kind.name.starts_with("read"))
+}
+
+/// Runs cases for both kinds that read, each at sites of its own.
+async fn drive_all(
+    label: &str,
+    full: usize,
+    builder: Builder,
+    case: impl AsyncFn(&Site, &Locks, &mut Rng) -> Result<usize, String>,
+) {
+    let _turn = turn().await;
+    let server = Server::start();
+    load_scripts(&server).await;
+    let direct = Locks::connect(&server.url()).await.unwrap();
+    for kind in reading() {
+        let sites = Site::many(&server, kind, 4, builder.clone()).await;
+        let run = async |site: &Site, _: usize, rng: &mut Rng| case(site, &direct, rng).await;
+        drive(&format!("{}: {label}", kind.name), soak(full), seed(), &sites, run).await;
+    }
+}
+
+/// A call that a busy machine answers late would leave a doubt of its own, beside those that are made here.
+fn patient_builder() -> Builder {
+    Locks::builder().command_timeout(COMMAND_TIMEOUT * 5)
+}
+
+/// One to three scripts for many are cut in a row, before the server read them or after: each reader has one hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_is_in_once_whatever_is_cut() {
+    drive_all("scripts for many cut", 500, patient_builder(), async |site, direct, rng| {
+        let crowd = Crowd::new(site, direct).await;
+        let (cuts, filter) = (1 + rng.below(3) as usize, site.kind.script("admit").with(crowd.name()));
+        let fault = match rng.chance(0.7) {
+            true => site.proxy.cut_after(cuts, filter),
+            false => site.proxy.cut_before(cuts, filter),
+        };
+        crowd.come_in(site).await?;
+        let worth = usize::from(fault.hits() > 0);
+        site.proxy.heal();
+        expect("counts", crowd.counts(site).await, vec![1; READERS])?;
+        crowd.give_back().await?;
+        expect("a hold stays", crowd.exists(site).await, false)?;
+        Ok(worth)
+    })
+    .await;
+}
+
+/// A script for many is kept back and comes when they are in by other ones: nothing changes. Or when they have given
+/// back: what it takes for nobody is given back once no copy can come any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_copy_is_nobodys() {
+    let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);
+    drive_all("scripts for many kept back", 300, builder, async |site, direct, rng| {
+        let crowd = Crowd::new(site, direct).await;
+        let held = site.proxy.hold_back(1, site.kind.script("admit").with(crowd.name()));
+        crowd.come_in(site).await?;
+        if held.count() == 0 {
+            site.proxy.heal();
+            crowd.give_back().await?;
+            return Ok(0);
+        }
+        if rng.chance(0.5) {
+            expect("late copies", held.release().await.len(), 1)?;
+            expect("counts", crowd.counts(site).await, vec![1; READERS])?;
+            crowd.give_back().await?;
+        } else {
+            crowd.give_back().await?;
+            held.release().await;
+        }
+        crowd.gone(site, COMMAND_TIMEOUT).await?;
+        Ok(1)
+    })
+    .await;
+}
+
+/// Some go away at any moment, while scripts for many are cut or not: those who stay get in, and nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_away_leaves_nothing() {
+    drive_all("readers who go away", 1000, patient_builder(), async |site, direct, rng| {
+        let crowd = Crowd::new(site, direct).await;
+        if rng.chance(0.3) {
+            let _ = site.proxy.cut_after(1, site.kind.script("admit").with(crowd.name()));
+        }
+        let waits = crowd.readers.iter().enumerate().map(|(number, own)| {
+            let (polls, after) = (rng.below(8) as usize, Duration::from_micros(rng.below(5000)));
+            let by_polls = rng.chance(0.5);
+            async move {
+                let held = match (number < 2, by_polls) {
+                    (true, _) => Some(patient("one who stays", own.lock.lock()).await),
+                    (_, true) => give_up_after(polls, own.lock.lock()).await,
+                    (_, false) => tokio::time::timeout(after, own.lock.lock()).await.ok(),
+                };
+                match held {
+                    Some(Ok(())) => own.unlock_times(1).await.map(|()| 0),
+                    Some(Err(error)) => Err(format!("{error:?}")),
+                    None => Ok(1),
+                }
+            }
+        });
+        let waits = join_all(waits.collect::<Vec<_>>());
+        let delay = Duration::from_micros(rng.below(4000));
+        let release = async {
+            tokio::time::sleep(delay).await;
+            crowd.writer.unlock_times(1).await
+        };
+        let (left, released) = join(waits, release).await;
+        released?;
+        site.proxy.heal();
+        let left: usize = left.into_iter().sum::<Result<usize, String>>()?;
+        crowd.gone(site, COMMAND_TIMEOUT * 5).await?;
+        Ok(left)
+    })
+    .await;
+}
