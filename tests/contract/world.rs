@@ -16,13 +16,15 @@ pub enum World {
     Embedded(EmbeddedServer),
 }
 
+type OwnedFactory = fn(&Locks, &str) -> Arc<dyn OwnedLock>;
+
 /// A kind of lock, as the cases see it.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// Makes one, by any client.
     pub lock: fn(&Locks, &str) -> Arc<dyn RLock>,
     /// The same, with what its owner on the server adds; `None` for those that have none there.
-    pub owned: Option<fn(&Locks, &str) -> Arc<dyn OwnedLock>>,
+    pub owned: Option<OwnedFactory>,
     /// What its field has behind the owner.
     pub suffix: &'static str,
 }
