@@ -307,7 +307,7 @@ async fn scripts_get_the_answers_of_a_real_server() {
             println!("{difference}");
         }
     }
-    report("scripts", SCRIPTS.len(), SCRIPTS.len(), failures, 0);
+    report("scripts", SCRIPTS.len(), SCRIPTS.len(), failures, None);
 }
 
 /// All files of `lua/KIND/`, each joined to what stands before it when it is sent.

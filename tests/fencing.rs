@@ -107,9 +107,9 @@ async fn run_if_held_refuses_the_late_write() {
     assert!(matches!(refused, Err(RunError::Lost(_))), "{refused:?}");
     let mut raw = server.raw().await;
     assert_eq!(raw.get(&key).await.as_deref(), Some("by the second"));
-    // The same two steps by hand, look and then write.
-    raw.must(&["SET", &key, "by the first"]).await;
-    assert_eq!(raw.get(&key).await.as_deref(), Some("by the first"));
+    // With the script the resource keeps out what the lock's own answer, asked before the write, did not.
+    late.current.run_if_held(set, &[&key], &["by the second again"]).await.unwrap();
+    assert_eq!(raw.get(&key).await.as_deref(), Some("by the second again"));
 }
 
 /// The first holder was paused in the middle: its clock said yes, the call left, and the network kept it.

@@ -205,7 +205,8 @@ async fn crowd(kind: &str, kills: bool) {
     // And they stay free: no late copy takes or gives one.
     tokio::time::sleep(ms(1000)).await;
     assert_eq!(permits.available().await, i64::from(PERMITS));
-    report(&format!("{kind}: at most {PERMITS} in use"), turns, turns, too_many, seed);
+    println!("{kind}: at most {PERMITS} in use: {turns} turns, {too_many} failures, seed {seed}");
+    assert_eq!(too_many, 0, "seed {seed}");
 }
 
 async fn ten_permits_for_a_hundred_tasks() {
@@ -261,6 +262,6 @@ async fn a_thousand_waiters_of_a_latch() {
         latest = latest.max(at.parse::<u64>().unwrap().saturating_sub(began));
     }
     println!("1000 waiters without a message: let go after {latest} ms, the cap is 1000 ms");
-    report("waiters of an opened latch", opened, 1000, 0, 0);
-    assert!(clock.elapsed() < Duration::from_secs(10), "within the cap, and what a busy machine adds");
+    report("waiters of an opened latch", opened, 1000, 0, None);
+    assert!(clock.elapsed() < Duration::from_secs(20), "within the cap, and what a busy machine adds");
 }

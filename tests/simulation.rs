@@ -213,14 +213,15 @@ fn in_paused_time<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn seeded_schedules() {
     let (schedules, first) = (soak(2_000), seed());
-    let (mut held, mut failures) = (0, Vec::new());
+    let (mut done, mut held, mut failures) = (0, 0, Vec::new());
     for seed in (0..schedules as u64).map(|round| first.wrapping_add(round)) {
         let outcome = in_paused_time(play(seed));
         held += outcome.held;
         failures.extend(outcome.failures);
+        done += 1;
     }
     failures.iter().take(20).for_each(|failure| println!("{failure}"));
     println!("{held} holds in {schedules} schedules");
     assert!(held > schedules, "the schedules test next to nothing");
-    report("seeded schedules", schedules, schedules, failures.len(), first);
+    report("seeded schedules", done, schedules, failures.len(), first);
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 const CODE_LINES_OF_A_FILE: usize = 400;
 const LINES_OF_A_FUNCTION: usize = 70;
 const COLUMNS: usize = 120;
+/// Files that are to be split.
+const LONG_YET: [&str; 2] = ["tests/multi.rs", "tests/red.rs"];
 
 struct Source {
     path: String,
@@ -40,6 +42,11 @@ fn read(folder: &str) -> Vec<Source> {
         Source { path, code: blanked(&text), text }
     };
     files.iter().map(source).collect()
+}
+
+/// Every source file, tests and benches too.
+fn all() -> impl Iterator<Item = Source> {
+    ["src", "tests", "examples", "benches"].into_iter().flat_map(read)
 }
 
 /// Where the comment or literal that begins here ends, if one does.
@@ -112,7 +119,7 @@ fn the_blanking_knows_literals_from_code() {
 
 #[test]
 fn files_are_short() {
-    let found = read("src").into_iter().filter_map(|source| {
+    let found = all().filter(|source| !LONG_YET.contains(&&*source.path)).filter_map(|source| {
         let lines = source.shipped().lines().filter(|line| !line.trim().is_empty()).count();
         (lines > CODE_LINES_OF_A_FILE).then(|| format!("{}: {lines} code lines", source.path))
     });
@@ -122,7 +129,7 @@ fn files_are_short() {
 #[test]
 fn functions_are_short() {
     let mut found = vec![];
-    for source in read("src").iter().chain(&read("examples")) {
+    for source in all() {
         let lines: Vec<&str> = source.code.lines().collect();
         for (number, line) in lines.iter().enumerate() {
             if line.split_whitespace().all(|word| word != "fn") {
@@ -151,7 +158,7 @@ fn functions_are_short() {
 #[test]
 fn lines_are_short() {
     let mut found = vec![];
-    for source in ["src", "tests", "examples", "benches"].iter().flat_map(|folder| read(folder)) {
+    for source in all() {
         for (number, line) in source.text.lines().enumerate() {
             let columns = line.chars().count();
             if columns > COLUMNS {

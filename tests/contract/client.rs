@@ -1,9 +1,10 @@
 //! What belongs to no lock: clients, their ids, and their end.
 
-use lockson::{LockError, Locks, Owner, Request, UnlockError};
+use lockson::{LockError, Locks, NameError, Owner, Request, UnlockError};
+use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::support::{patient, Proxy};
+use crate::world::{ms, secs, Case, World};
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
 pub async fn labels_never_make_two_clients_one(case: Case) {
@@ -87,7 +88,58 @@ pub async fn prefixes_part_names(case: Case) {
     assert!(case.lock(&a).try_lock().await.unwrap());
     assert!(case.lock(&b).try_lock().await.unwrap());
     assert_eq!(case.ask(&["EXISTS", &format!("app:{}", case.name)]).await, "1");
-    assert!(!(case.factory)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
+    assert!(!(case.kind.lock)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
+}
+
+/// In bytes, with the prefix.
+pub async fn the_limit_of_names_is_the_builders(case: Case) {
+    let limit = "app:".len() + case.name.len();
+    let locks = case.client_with(Locks::builder().key_prefix("app:").max_name_len(limit)).await;
+    assert!(case.lock(&locks).try_lock().await.unwrap());
+    case.lock(&locks).unlock().await.unwrap();
+    let longer = format!("{}x", case.name);
+    match (case.kind.lock)(&locks, &longer).try_lock().await {
+        Err(LockError::Name(NameError::TooLong { len, limit: told })) => assert_eq!((len, told), (limit + 1, limit)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
+}
+
+/// A waiter without a limit, and one attempt, end at the outage limit, from when the server was heard last; the client
+/// works again with the server.
+pub async fn the_outage_limit_ends_calls(case: Case) {
+    let builder = Locks::builder().command_timeout(ms(300)).outage_limit(secs(1));
+    let proxy = match &case.world {
+        World::Real(server) => Some(Proxy::start(server.port())),
+        World::Embedded(_) => None,
+    };
+    let locks = match (&case.world, &proxy) {
+        (World::Embedded(server), _) => server.connect_with(builder).unwrap(),
+        (World::Real(_), proxy) => builder.connect(&proxy.as_ref().unwrap().url()).await.unwrap(),
+    };
+    let reachable = |yes: bool| match (&case.world, &proxy) {
+        (World::Embedded(server), _) => {
+            if yes {
+                server.start()
+            } else {
+                server.stop()
+            }
+        }
+        (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
+    };
+    assert!(!case.lock(&locks).is_held().await.unwrap());
+    reachable(false);
+    let began = Instant::now();
+    let (lock, probe) = (case.lock(&locks), case.lock(&locks).owned_by(&Owner::unique()));
+    let (waited, tried) = patient("both end", async { tokio::join!(lock.lock(), probe.try_lock()) }).await;
+    assert!(matches!(waited, Err(LockError::Unreachable { .. })), "{waited:?}");
+    assert!(matches!(tried, Err(LockError::Unreachable { .. })), "{tried:?}");
+    let took = began.elapsed();
+    assert!(took >= ms(900) && took <= case.bound(ms(1400)), "{took:?}");
+    assert!(!locks.health().reachable);
+    reachable(true);
+    patient("it works again", async { while lock.try_lock().await != Ok(true) {} }).await;
+    lock.unlock().await.unwrap();
 }
 
 /// Rule 14: the hint of an unlock that came too late still wakes whoever waits for the key to go.

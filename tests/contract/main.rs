@@ -8,7 +8,10 @@ mod support;
 mod client;
 mod every;
 mod fair;
+mod fair_layout;
 mod fenced;
+mod guards;
+mod hash;
 mod latch;
 mod multi_lock;
 mod permit_semaphore;
@@ -23,39 +26,27 @@ mod spin;
 mod verbs;
 mod world;
 
-use world::{Case, Factory};
-
-/// Every factory of `Locks`, with what it makes.
-const FACTORIES: [(&str, Factory); 11] = [
-    ("lock", |locks, name| std::sync::Arc::new(locks.lock(name))),
-    ("mutex", |locks, name| std::sync::Arc::new(locks.mutex(name))),
-    ("spin_lock", |locks, name| std::sync::Arc::new(locks.spin_lock(name, lockson::Backoff::default()))),
-    ("fenced_lock", |locks, name| std::sync::Arc::new(locks.fenced_lock(name))),
-    ("read", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).read())),
-    ("write", |locks, name| std::sync::Arc::new(locks.read_write_lock(name).write())),
-    ("fair_lock", |locks, name| std::sync::Arc::new(locks.fair_lock(name))),
-    ("fair_mutex", |locks, name| std::sync::Arc::new(locks.fair_mutex(name))),
-    ("plain_lock", |locks, name| std::sync::Arc::new(locks.plain_lock(name))),
-    ("multi", multi_lock::factory),
-    ("red", red_lock::factory),
-];
+use lockson::{Locks, ReadLock, ReentrantLock, SpinLock, WriteLock};
+use multi_lock::make as multi_members;
+use red_lock::make as red_of_one;
+use world::{Case, Kind};
 
 /// What `Locks` makes besides.
 const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
 
 macro_rules! cases {
-    ($factory:expr, $module:ident: $($case:ident),* $(,)?) => {
+    ($kind:expr, $module:ident: $($case:ident),* $(,)?) => {
         mod $module {
             mod real {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    crate::$module::$case(crate::Case::real($factory)).await;
+                    crate::$module::$case(crate::Case::real($kind)).await;
                 })*
             }
             mod embedded {
                 $(#[tokio::test(start_paused = true)]
                 async fn $case() {
-                    crate::$module::$case(crate::Case::embedded($factory)).await;
+                    crate::$module::$case(crate::Case::embedded($kind)).await;
                 })*
             }
         }
@@ -63,8 +54,8 @@ macro_rules! cases {
 }
 
 macro_rules! every {
-    ($factory:expr) => {
-        cases!($factory, every:
+    ($kind:expr) => {
+        cases!($kind, every:
             try_lock_says_busy,
             unlock_by_another_changes_nothing,
             unlock_twice,
@@ -74,16 +65,6 @@ macro_rules! every {
             a_fixed_lease_is_not_renewed,
             the_watchdog_renews_and_stops_at_unlock,
             max_hold_ends_renewal,
-            a_guard_releases_when_dropped,
-            a_loop_that_drops_its_guards_lets_others_in,
-            a_guard_moves_between_tasks,
-            guards_and_bare_holds_are_counted_apart,
-            a_guard_of_a_lost_hold_leaves_the_next_alone,
-            losing_it_is_told,
-            run_stops_the_work,
-            run_returns_what_the_work_does,
-            extend_is_exact,
-            verify_asks_the_server,
             a_dropped_wait_leaves_nothing,
             a_bad_name_is_the_first_verbs_error,
             a_bad_lease_is_refused,
@@ -95,36 +76,61 @@ macro_rules! every {
             a_key_without_ttl_is_asked_again,
             no_key_is_left_without_ttl,
         );
+        cases!($kind, guards:
+            a_guard_releases_when_dropped,
+            a_loop_that_drops_its_guards_lets_others_in,
+            a_guard_moves_between_tasks,
+            guards_and_bare_holds_are_counted_apart,
+            a_guard_of_a_lost_hold_leaves_the_next_alone,
+            losing_it_is_told,
+            run_stops_the_work,
+            run_returns_what_the_work_does,
+            extend_is_exact,
+            verify_asks_the_server,
+        );
     };
 }
 
 macro_rules! exclusive {
-    ($factory:expr) => {
+    ($kind:expr) => {
         mod exclusive {
-            cases!($factory, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
+            cases!($kind, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
         }
     };
 }
 
 macro_rules! exclusive_reentry {
-    ($factory:expr) => {
+    ($kind:expr) => {
         mod exclusive_reentry {
-            cases!($factory, reentry: scopes_part_joined_futures);
+            cases!($kind, reentry: scopes_part_joined_futures);
         }
     };
 }
 
 macro_rules! plain_hash {
-    ($factory:expr) => {
+    ($kind:expr) => {
         mod plain_hash {
-            cases!($factory, every: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
+            cases!($kind, hash: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
+        }
+    };
+}
+
+macro_rules! owned {
+    ($kind:expr) => {
+        mod owned {
+            cases!($kind, verbs:
+                who_holds_it,
+                holds_are_counted,
+                force_unlock_frees_and_wakes,
+                force_unlock_if_asks_who,
+            );
         }
     };
 }
 
 macro_rules! reentry {
-    ($factory:expr) => {
-        cases!($factory, reentry:
+    ($kind:expr) => {
+        cases!($kind, reentry:
             entering_again_counts,
             joined_futures_share_an_owner,
             re_entry_passes_waiters_by,
@@ -136,239 +142,206 @@ macro_rules! reentry {
     };
 }
 
-mod lock {
-    every!(crate::FACTORIES[0].1);
-    exclusive!(crate::FACTORIES[0].1);
-    plain_hash!(crate::FACTORIES[0].1);
-    reentry!(crate::FACTORIES[0].1);
-    exclusive_reentry!(crate::FACTORIES[0].1);
-    cases!(crate::FACTORIES[0].1, verbs:
-        who_holds_it,
-        force_unlock_frees_and_wakes,
-        force_unlock_if_asks_who,
-        names_and_debug,
-        transactions_of_one_task_exclude_each_other,
-    );
-    cases!(crate::FACTORIES[0].1, client:
-        labels_never_make_two_clients_one,
-        shutdown_gives_everything_back,
-        shutdown_ends_waits,
-        the_last_handle_closes_the_client,
-        health_counts,
-        prefixes_part_names,
-        an_unlock_of_an_expired_hold_is_heard,
-    );
+/// Each kind: what makes it, what its field has behind the owner, the groups of cases that it runs besides `every`, and
+/// cases of its own. The list of kinds and their modules are made of the same lines.
+macro_rules! kinds {
+    ($($name:ident: $shape:ident($make:expr), $suffix:literal, [$($group:ident),*] {
+        $($module:ident: $($case:ident),+;)*
+    })*) => {
+        const KINDS: &[&str] = &[$(stringify!($name)),*];
+
+        $(mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            pub const KIND: crate::Kind = crate::world::$shape!($make, $suffix);
+
+            every!(crate::$name::KIND);
+            $($group!(crate::$name::KIND);)*
+            $(cases!(crate::$name::KIND, $module: $($case),+);)*
+        })*
+    };
 }
 
-mod mutex {
-    every!(crate::FACTORIES[1].1);
-    exclusive!(crate::FACTORIES[1].1);
-    plain_hash!(crate::FACTORIES[1].1);
-    cases!(crate::FACTORIES[1].1, verbs: a_mutex_is_not_entered_again, who_holds_it, force_unlock_frees_and_wakes);
+kinds! {
+    lock: hash(Locks::lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        verbs:
+            names_and_debug,
+            transactions_of_one_task_exclude_each_other;
+        client:
+            labels_never_make_two_clients_one,
+            shutdown_gives_everything_back,
+            shutdown_ends_waits,
+            the_last_handle_closes_the_client,
+            health_counts,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
+            prefixes_part_names,
+            an_unlock_of_an_expired_hold_is_heard;
+    }
+    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
+        verbs: a_mutex_is_not_entered_again;
+    }
+    spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        spin:
+            it_says_nothing,
+            the_wait_limit_is_kept,
+            it_excludes_the_other_kinds,
+            an_exponential_back_off_grows,
+            its_own_back_off_is_asked;
+    }
+    fenced_lock: hash(Locks::fenced_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        fenced:
+            tokens_rise,
+            a_re_entry_keeps_the_token,
+            a_hand_over_raises_the_token,
+            a_token_rises_over_data_loss,
+            a_token_is_exact_beyond_2_53,
+            javas_counter_is_continued,
+            a_retry_keeps_the_token,
+            a_token_key_of_another_type_is_refused,
+            a_script_runs_while_the_lock_is_held,
+            a_script_of_a_lost_hold_does_not_run,
+            a_script_gets_no_key_of_another_slot,
+            a_scripts_own_error_is_said,
+            a_script_that_does_not_compile_runs_nothing,
+            a_late_script_does_not_run;
+    }
+    read: hash(read), "", [reentry, owned] {
+        read_write:
+            many_readers_or_one_writer,
+            both_sides_nest,
+            the_layout_of_readers_and_writers_is_redissons,
+            late_and_repeated_copies_of_both_sides,
+            an_upgrade_is_refused_at_once,
+            a_dropped_guard_is_no_upgrade,
+            a_release_of_the_write_hold_keeps_the_read_holds,
+            a_reader_whose_lease_ended_stops_counting,
+            a_reader_is_renewed_with_its_keys,
+            an_inner_read_release_never_shortens_the_write_lease,
+            a_write_re_entry_adds_no_lease,
+            mixed_leases_of_a_reader,
+            who_reads_and_who_writes,
+            force_unlock_is_for_its_side,
+            transactions_read_what_they_write,
+            another_kinds_lock_keeps_both_out;
+        read_write_waits:
+            both_sides_wait_in_one_task,
+            a_downgrade_wakes_readers_at_once,
+            a_writer_passes_a_stream_of_readers,
+            a_writer_that_gives_up_lets_readers_in;
+        readers:
+            readers_that_wait_together_come_in_together,
+            readers_behind_their_own_clients_writer,
+            readers_behind_a_downgrade,
+            readers_behind_a_writer_that_goes_first,
+            more_readers_than_one_script_takes,
+            each_of_them_holds_as_if_it_came_alone,
+            those_that_go_away_meanwhile_leave_nothing,
+            one_that_does_not_look_stands_in_nobodys_way,
+            one_that_does_not_ask_on_keeps_no_reader_out,
+            an_owner_that_is_in_already_enters_once_more,
+            a_writer_between_readers_parts_them,
+            whom_one_script_lets_in,
+            copies_of_an_admission;
+    }
+    write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
+    }
+    fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        fair:
+            the_queue_is_served_in_order,
+            length_and_position,
+            a_wait_limit_leaves_the_queue,
+            a_cancelled_waiter_leaves_the_queue,
+            a_woken_head_that_gives_up_wakes_the_next,
+            a_dead_head_costs_three_seconds,
+            a_dead_client_costs_three_seconds_however_many_wait,
+            a_deaf_foreign_head_is_dropped,
+            a_foreign_head_that_ignores_its_turn_is_dropped,
+            live_foreign_waiters_stay,
+            one_attempt_does_not_queue,
+            waiters_that_do_not_ask_are_refreshed,
+            a_lost_queue_is_made_again,
+            shutdown_leaves_the_queue,
+            force_unlock_wakes_the_head,
+            lost_messages_cost_at_most_the_cap;
+        fair_layout:
+            scores_do_not_drift,
+            the_layout_key_by_key,
+            queue_keys_have_a_ttl,
+            a_late_enqueue_writes_nothing,
+            copies_of_an_enqueue_make_one_entry,
+            a_settled_owner_is_not_in_the_queue,
+            a_queue_that_java_emptied_is_forgotten;
+    }
+    fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
+        fair: a_fair_mutex_is_not_entered_again;
+    }
+    plain_lock: value(Locks::plain_lock), "", [exclusive] {
+        plain:
+            the_layout_is_the_common_one,
+            every_hold_has_a_token_of_its_own,
+            a_hand_over_is_one_write,
+            what_another_library_took_is_left_alone,
+            a_hold_that_expired_and_went_to_another_is_not_held,
+            an_expired_hold_is_not_handed_over,
+            it_is_renewed_and_keeps_others_out,
+            questions_and_force,
+            it_is_not_entered_again,
+            a_value_that_is_no_text,
+            a_lock_of_another_kind_is_another_type,
+            the_same_owner_of_another_process_is_another,
+            shutdown_gives_it_back,
+            late_copies_write_nothing,
+            copies_of_an_acquire,
+            copies_of_a_release_and_a_settle,
+            copies_of_a_hand_over,
+            a_renewal_renews_only_its_own;
+        client:
+            an_unlock_of_an_expired_hold_is_heard,
+            shutdown_ends_waits,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
+            prefixes_part_names;
+    }
+    multi: value(multi_members), "", [exclusive] {
+        multi_lock:
+            all_members_or_none,
+            the_order_is_everybodys,
+            a_lock_that_is_given_twice_is_taken_once,
+            multi_locks_nest,
+            both_sides_of_one_read_write_lock,
+            members_that_keep_each_other_out_are_refused,
+            no_members,
+            a_mutex_member_is_not_entered_again,
+            one_wait_limit_for_all,
+            a_lease_begins_when_all_are_held,
+            an_outer_lease_is_not_shortened,
+            one_lost_member_loses_the_guard,
+            one_lost_member_keeps_nothing_else_locked,
+            a_member_that_is_lost_while_others_are_waited_for,
+            a_lost_outer_hold_is_said,
+            a_dropped_guard_gives_all_back,
+            owners_and_names;
+    }
+    red: value(red_of_one), "", [exclusive, reentry, exclusive_reentry] {
+        red_lock:
+            a_young_server_does_not_vote,
+            leases_above_the_limit_are_refused,
+            one_server_is_one_member,
+            no_members,
+            it_is_the_lock_of_its_server,
+            a_member_of_a_multi_lock,
+            owners_and_names;
+    }
+    lock_in_transaction: hash(lock_in_transaction), ":t1", [exclusive, reentry, exclusive_reentry, owned] {}
+    read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
+    write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
 }
 
-mod spin_lock {
-    every!(crate::FACTORIES[2].1);
-    exclusive!(crate::FACTORIES[2].1);
-    plain_hash!(crate::FACTORIES[2].1);
-    reentry!(crate::FACTORIES[2].1);
-    exclusive_reentry!(crate::FACTORIES[2].1);
-    cases!(crate::FACTORIES[2].1, spin:
-        it_says_nothing,
-        the_wait_limit_is_kept,
-        it_excludes_the_other_kinds,
-        its_own_back_off_is_asked,
-    );
-}
-
-mod fenced_lock {
-    every!(crate::FACTORIES[3].1);
-    exclusive!(crate::FACTORIES[3].1);
-    plain_hash!(crate::FACTORIES[3].1);
-    reentry!(crate::FACTORIES[3].1);
-    exclusive_reentry!(crate::FACTORIES[3].1);
-    cases!(crate::FACTORIES[3].1, fenced:
-        tokens_rise,
-        a_re_entry_keeps_the_token,
-        a_hand_over_raises_the_token,
-        a_token_rises_over_data_loss,
-        a_token_is_exact_beyond_2_53,
-        javas_counter_is_continued,
-        a_retry_keeps_the_token,
-        a_token_key_of_another_type_is_refused,
-        a_script_runs_while_the_lock_is_held,
-        a_script_of_a_lost_hold_does_not_run,
-        a_script_gets_no_key_of_another_slot,
-        a_scripts_own_error_is_said,
-        a_script_that_does_not_compile_runs_nothing,
-        a_late_script_does_not_run,
-    );
-}
-
-mod read {
-    every!(crate::FACTORIES[4].1);
-    reentry!(crate::FACTORIES[4].1);
-    cases!(crate::FACTORIES[4].1, read_write:
-        many_readers_or_one_writer,
-        both_sides_nest,
-        the_layout_of_readers_and_writers_is_redissons,
-        late_and_repeated_copies_of_both_sides,
-        an_upgrade_is_refused_at_once,
-        a_dropped_guard_is_no_upgrade,
-        a_release_of_the_write_hold_keeps_the_read_holds,
-        a_reader_whose_lease_ended_stops_counting,
-        a_reader_is_renewed_with_its_keys,
-        an_inner_read_release_never_shortens_the_write_lease,
-        a_write_re_entry_adds_no_lease,
-        mixed_leases_of_a_reader,
-        who_reads_and_who_writes,
-        force_unlock_is_for_its_side,
-        transactions_read_what_they_write,
-        another_kinds_lock_keeps_both_out,
-    );
-    cases!(crate::FACTORIES[4].1, read_write_waits:
-        both_sides_wait_in_one_task,
-        a_downgrade_wakes_readers_at_once,
-        a_writer_passes_a_stream_of_readers,
-        a_writer_that_gives_up_lets_readers_in,
-    );
-    cases!(crate::FACTORIES[4].1, readers:
-        readers_that_wait_together_come_in_together,
-        readers_behind_their_own_clients_writer,
-        readers_behind_a_downgrade,
-        readers_behind_a_writer_that_goes_first,
-        more_readers_than_one_script_takes,
-        each_of_them_holds_as_if_it_came_alone,
-        those_that_go_away_meanwhile_leave_nothing,
-        one_that_does_not_look_stands_in_nobodys_way,
-        one_that_does_not_ask_on_keeps_no_reader_out,
-        an_owner_that_is_in_already_enters_once_more,
-        a_writer_between_readers_parts_them,
-        whom_one_script_lets_in,
-        copies_of_an_admission,
-    );
-}
-
-mod write {
-    every!(crate::FACTORIES[5].1);
-    exclusive!(crate::FACTORIES[5].1);
-    reentry!(crate::FACTORIES[5].1);
-    exclusive_reentry!(crate::FACTORIES[5].1);
-}
-
-mod fair_lock {
-    every!(crate::FACTORIES[6].1);
-    exclusive!(crate::FACTORIES[6].1);
-    plain_hash!(crate::FACTORIES[6].1);
-    reentry!(crate::FACTORIES[6].1);
-    exclusive_reentry!(crate::FACTORIES[6].1);
-    cases!(crate::FACTORIES[6].1, fair:
-        the_queue_is_served_in_order,
-        length_and_position,
-        a_wait_limit_leaves_the_queue,
-        a_cancelled_waiter_leaves_the_queue,
-        a_woken_head_that_gives_up_wakes_the_next,
-        a_dead_head_costs_three_seconds,
-        a_dead_client_costs_three_seconds_however_many_wait,
-        a_deaf_foreign_head_is_dropped,
-        a_foreign_head_that_ignores_its_turn_is_dropped,
-        live_foreign_waiters_stay,
-        scores_do_not_drift,
-        the_layout_key_by_key,
-        queue_keys_have_a_ttl,
-        a_late_enqueue_writes_nothing,
-        copies_of_an_enqueue_make_one_entry,
-        a_settled_owner_is_not_in_the_queue,
-        one_attempt_does_not_queue,
-        waiters_that_do_not_ask_are_refreshed,
-        a_lost_queue_is_made_again,
-        shutdown_leaves_the_queue,
-        force_unlock_wakes_the_head,
-        lost_messages_cost_at_most_the_cap,
-        a_queue_that_java_emptied_is_forgotten,
-    );
-}
-
-mod fair_mutex {
-    every!(crate::FACTORIES[7].1);
-    exclusive!(crate::FACTORIES[7].1);
-    plain_hash!(crate::FACTORIES[7].1);
-    cases!(crate::FACTORIES[7].1, fair: a_fair_mutex_is_not_entered_again);
-}
-
-mod multi {
-    every!(crate::FACTORIES[9].1);
-    exclusive!(crate::FACTORIES[9].1);
-    cases!(crate::FACTORIES[9].1, multi_lock:
-        all_members_or_none,
-        the_order_is_everybodys,
-        a_lock_that_is_given_twice_is_taken_once,
-        multi_locks_nest,
-        both_sides_of_one_read_write_lock,
-        members_that_keep_each_other_out_are_refused,
-        no_members,
-        a_mutex_member_is_not_entered_again,
-        one_wait_limit_for_all,
-        a_lease_begins_when_all_are_held,
-        an_outer_lease_is_not_shortened,
-        one_lost_member_loses_the_guard,
-        one_lost_member_keeps_nothing_else_locked,
-        a_member_that_is_lost_while_others_are_waited_for,
-        a_lost_outer_hold_is_said,
-        a_dropped_guard_gives_all_back,
-        owners_and_names,
-    );
-}
-
-mod red {
-    every!(crate::FACTORIES[10].1);
-    exclusive!(crate::FACTORIES[10].1);
-    reentry!(crate::FACTORIES[10].1);
-    exclusive_reentry!(crate::FACTORIES[10].1);
-    cases!(crate::FACTORIES[10].1, red_lock:
-        a_young_server_does_not_vote,
-        leases_above_the_limit_are_refused,
-        one_server_is_one_member,
-        no_members,
-        it_is_the_lock_of_its_server,
-        a_member_of_a_multi_lock,
-        owners_and_names,
-    );
-}
-
-mod plain_lock {
-    every!(crate::FACTORIES[8].1);
-    exclusive!(crate::FACTORIES[8].1);
-    cases!(crate::FACTORIES[8].1, plain:
-        the_layout_is_the_common_one,
-        every_hold_has_a_token_of_its_own,
-        a_hand_over_is_one_write,
-        what_another_library_took_is_left_alone,
-        a_hold_that_expired_and_went_to_another_is_not_held,
-        an_expired_hold_is_not_handed_over,
-        it_is_renewed_and_keeps_others_out,
-        questions_and_force,
-        it_is_not_entered_again,
-        a_value_that_is_no_text,
-        a_lock_of_another_kind_is_another_type,
-        the_same_owner_of_another_process_is_another,
-        shutdown_gives_it_back,
-        late_copies_write_nothing,
-        copies_of_an_acquire,
-        copies_of_a_release_and_a_settle,
-        copies_of_a_hand_over,
-        a_renewal_renews_only_its_own,
-    );
-    cases!(crate::FACTORIES[8].1, client:
-        an_unlock_of_an_expired_hold_is_heard,
-        shutdown_ends_waits,
-        prefixes_part_names,
-    );
-}
-
-/// What is no lock: the factory of the case is not used.
+/// What is no lock: the kind of the case is not used.
 mod synchronizers {
-    cases!(crate::FACTORIES[0].1, semaphore:
+    cases!(crate::lock::KIND, semaphore:
         permits_are_counted,
         handles_come_and_go,
         a_guard_gives_back_when_dropped,
@@ -381,7 +354,7 @@ mod synchronizers {
         copies_of_a_call_do_it_once,
         receipts_are_few_and_end,
     );
-    cases!(crate::FACTORIES[0].1, permit_semaphore:
+    cases!(crate::lock::KIND, permit_semaphore:
         permits_have_ids,
         the_layout_of_permits_is_redissons,
         javas_permits_are_known,
@@ -396,7 +369,7 @@ mod synchronizers {
         bad_input_about_permits_is_refused,
         copies_about_permits_do_it_once,
     );
-    cases!(crate::FACTORIES[0].1, latch:
+    cases!(crate::lock::KIND, latch:
         a_latch_counts_down,
         all_waiters_are_let_go,
         deletion_ends_waits,
@@ -408,30 +381,50 @@ mod synchronizers {
     );
 }
 
+fn spin_lock(locks: &Locks, name: &str) -> SpinLock {
+    locks.spin_lock(name, lockson::Backoff::default())
+}
+
+fn read(locks: &Locks, name: &str) -> ReadLock {
+    locks.read_write_lock(name).read()
+}
+
+fn write(locks: &Locks, name: &str) -> WriteLock {
+    locks.read_write_lock(name).write()
+}
+
+fn lock_in_transaction(locks: &Locks, name: &str) -> ReentrantLock {
+    locks.lock(name).in_transaction("t1").unwrap()
+}
+
+fn read_in_transaction(locks: &Locks, name: &str) -> ReadLock {
+    read(locks, name).in_transaction("t1").unwrap()
+}
+
+fn write_in_transaction(locks: &Locks, name: &str) -> WriteLock {
+    write(locks, name).in_transaction("t1").unwrap()
+}
+
+/// Locks that are made of other locks, and not by a factory.
+const MADE_OF_OTHERS: [&str; 5] =
+    ["multi", "red", "lock_in_transaction", "read_in_transaction", "write_in_transaction"];
+
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]
 fn every_factory_is_in_the_list() {
     let source = include_str!("../../src/client.rs");
     let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
-    let mut made: Vec<&str> = source
+    let made = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub fn "))
         .filter(|line| line.contains("(&self, name: &str"))
         .filter_map(|line| line.split('(').next())
-        .flat_map(sides)
-        .collect();
-    // Locks that are made of others have no factory.
-    made.extend(["multi", "red"]);
-    let (synchronizers, made): (Vec<&str>, Vec<&str>) = made.into_iter().partition(|name| SYNCHRONIZERS.contains(name));
-    let listed: Vec<&str> = FACTORIES.iter().map(|(name, _)| *name).collect();
-    assert_eq!((&synchronizers[..], made), (&SYNCHRONIZERS[..], listed));
+        .flat_map(sides);
+    let (synchronizers, mut made): (Vec<&str>, Vec<&str>) = made.partition(|name| SYNCHRONIZERS.contains(name));
+    made.extend(MADE_OF_OTHERS);
+    assert_eq!((&synchronizers[..], &made[..]), (&SYNCHRONIZERS[..], KINDS));
     for name in SYNCHRONIZERS {
-        assert!(
-            include_str!("main.rs").contains(&format!("cases!(crate::FACTORIES[0].1, {name}:\n")),
-            "{name} is not run"
-        );
-    }
-    for (name, _) in FACTORIES {
-        assert!(include_str!("main.rs").contains(&format!("\nmod {name} {{\n    every!")), "{name} is not run");
+        let line = format!("cases!(crate::lock::KIND, {name}:\n");
+        assert!(include_str!("main.rs").contains(&line), "{name} is not run");
     }
 }

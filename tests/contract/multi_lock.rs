@@ -9,10 +9,10 @@ use lockson::{HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Requ
 use crate::support::patient;
 use crate::world::{ms, secs, Case};
 
-pub fn factory(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+pub fn make(locks: &Locks, name: &str) -> MultiLock {
     let last = locks.fair_lock(&format!("{name}:z"));
     let middle = locks.fenced_lock(&format!("{name}:m"));
-    Arc::new(MultiLock::new(vec![Arc::new(last), Arc::new(locks.lock(name)), Arc::new(middle)]))
+    MultiLock::new(vec![Arc::new(last), Arc::new(locks.lock(name)), Arc::new(middle)])
 }
 
 /// The keys of the members, in the order that they are taken in.

@@ -13,8 +13,8 @@ fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {
 }
 
 /// Of one server, as young as it is; with leases as long as those of the other locks.
-pub fn factory(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(red(locks, name).fresh().max_lease(secs(3600)))
+pub fn make(locks: &Locks, name: &str) -> RedLock<Reentrant> {
+    red(locks, name).fresh().max_lease(secs(3600))
 }
 
 async fn until_free(case: &Case) {

@@ -7,19 +7,22 @@ use crate::world::{ms, secs, Case};
 
 pub async fn entering_again_counts(case: Case) {
     let locks = case.client().await;
-    let lock = locks.lock(&case.name);
+    let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
+    let field = case.field(&locks, "named-me");
+    let count = async || case.ask(&["HGET", &case.name, &field]).await;
     for depth in 1..=5 {
         lock.lock().await.unwrap();
-        assert_eq!(lock.hold_count().await.unwrap(), depth);
+        assert_eq!(count().await, depth.to_string());
     }
     let guard = lock.guard().await.unwrap();
     assert!(lock.try_lock().await.unwrap());
-    assert_eq!(lock.hold_count().await.unwrap(), 7);
+    assert_eq!(count().await, "7");
     guard.unlock().await.unwrap();
-    for left in (0..6).rev() {
+    for left in (1..6).rev() {
         lock.unlock().await.unwrap();
-        assert_eq!(lock.hold_count().await.unwrap(), left);
+        assert_eq!(count().await, left.to_string());
     }
+    lock.unlock().await.unwrap();
     assert!(case.is_free().await);
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
@@ -31,7 +34,7 @@ pub async fn joined_futures_share_an_owner(case: Case) {
     let (first, second) = patient("both enter", async { tokio::join!(lock.guard(), lock.guard()) }).await;
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.owner(), second.owner());
-    let field = case.field(&locks, first.owner().as_str());
+    let field = case.field(&locks, first.owner().as_str().trim_end_matches(":t1"));
     assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     first.unlock().await.unwrap();
     assert!(second.is_valid());

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-use lockson::Backoff;
+use lockson::{Backoff, Locks, Request};
 use tokio::time::Instant;
 
 use crate::support::{patient, Listener, Raw};
@@ -71,6 +71,25 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
         async move { spin.guard().await }
     });
     patient("the spinner", spinner).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// On paused time: pauses from half to all of 1 s, doubled up to 4 s.
+pub async fn an_exponential_back_off_grows(case: Case) {
+    let World::Embedded(server) = &case.world else { return };
+    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(600))).await.unwrap());
+    let lock = b.spin_lock(&case.name, Backoff::exponential(secs(1), secs(4)));
+    let before = server.calls();
+    let attempts = || server.calls() - before;
+    let waiter = tokio::spawn(async move { lock.lock().await });
+    tokio::time::sleep(ms(450)).await;
+    assert_eq!(attempts(), 1);
+    tokio::time::sleep(ms(600)).await;
+    assert_eq!(attempts(), 2);
+    tokio::time::sleep(secs(60)).await;
+    // A minute of pauses of 2 to 4 s; of 1 s it would be 60 to 120.
+    assert!((15..=34).contains(&attempts()), "{} attempts", attempts());
+    waiter.abort();
 }
 
 pub async fn its_own_back_off_is_asked(case: Case) {

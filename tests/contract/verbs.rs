@@ -7,36 +7,48 @@ use crate::world::{secs, Case};
 
 pub async fn who_holds_it(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let (mine, other) = (a.lock(&case.name), b.lock(&case.name));
-    assert_eq!(other.holder().await.unwrap(), None);
-    assert!(!other.is_locked().await.unwrap());
-    assert_eq!(other.remaining_ttl().await.unwrap(), None);
+    let (mine, other) = (case.owned(&a), case.owned(&b));
+    assert_eq!(other.holder().await, None);
+    assert!(!other.is_locked().await);
+    assert_eq!(other.remaining_ttl().await, None);
     let owner = Owner::named("holder").unwrap();
-    mine.owned_by(&owner).lock().await.unwrap();
-    let holder = other.holder().await.unwrap().unwrap();
-    assert_eq!((holder.client.as_str(), &holder.owner, holder.count), (a.client_id(), &owner, 1));
-    assert!(holder.ttl.unwrap() > secs(25));
-    assert_eq!(holder.field(), format!("{}:named-holder", a.client_id()));
-    assert!(other.is_locked().await.unwrap());
-    assert!(other.remaining_ttl().await.unwrap().unwrap() > secs(25));
-    assert_eq!(mine.owned_by(&owner).hold_count().await.unwrap(), 1);
-    // The same owner of another client is another owner.
-    assert_eq!(other.owned_by(&owner).hold_count().await.unwrap(), 0);
+    mine.of(&owner).verbs().lock().await.unwrap();
+    let holder = other.holder().await.unwrap();
+    assert_eq!((holder.client.as_str(), holder.count), (a.client_id(), 1));
+    assert_eq!(holder.owner.as_str(), case.owner(&owner));
+    assert!(holder.ttl.unwrap() > secs(5));
+    assert_eq!(holder.field(), case.field(&a, "named-holder"));
+    assert!(other.is_locked().await);
+    assert!(other.remaining_ttl().await.unwrap() > secs(5));
     case.ask(&["PERSIST", &case.name]).await;
-    assert_eq!(other.holder().await.unwrap().unwrap().ttl, None);
-    mine.owned_by(&owner).unlock().await.unwrap();
+    assert_eq!(other.holder().await.unwrap().ttl, None);
+    mine.of(&owner).verbs().unlock().await.unwrap();
+}
+
+pub async fn holds_are_counted(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let owner = Owner::named("holder").unwrap();
+    let (mine, other) = (case.owned(&a).of(&owner), case.owned(&b).of(&owner));
+    assert_eq!(mine.hold_count().await, 0);
+    mine.verbs().lock().await.unwrap();
+    assert_eq!(mine.hold_count().await, 1);
+    // The same owner of another client is another owner, and so is another one of this client.
+    assert_eq!(other.hold_count().await, 0);
+    assert_eq!(case.owned(&a).of(&Owner::unique()).hold_count().await, 0);
+    mine.verbs().unlock().await.unwrap();
+    assert_eq!(mine.hold_count().await, 0);
 }
 
 pub async fn force_unlock_frees_and_wakes(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    assert!(!b.lock(&case.name).force_unlock().await.unwrap());
+    assert!(!case.owned(&b).force_unlock().await);
     let guard = case.lock(&a).guard().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = case.lock(&b);
+        let lock = case.rival(&b);
         async move { lock.guard().await }
     });
     case.until_waiting(&b).await;
-    assert!(a.lock(&case.name).force_unlock().await.unwrap());
+    assert!(case.owned(&a).force_unlock().await);
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
     assert!(guard.verify().await.is_err());
     assert_eq!(guard.lost().await.why, LostBy::Server);
@@ -47,15 +59,15 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
 
 pub async fn force_unlock_if_asks_who(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let lock = a.lock(&case.name);
-    lock.lock().await.unwrap();
-    let field = lock.holder().await.unwrap().unwrap().field();
-    assert!(!b.lock(&case.name).force_unlock_if("somebody:else").await.unwrap());
-    assert!(!b.lock(&case.name).force_unlock_if("").await.unwrap());
-    assert!(lock.is_held().await.unwrap());
-    assert!(b.lock(&case.name).force_unlock_if(&field).await.unwrap());
-    assert!(!lock.is_held().await.unwrap());
-    assert!(!b.lock(&case.name).force_unlock_if(&field).await.unwrap());
+    let (lock, other) = (case.owned(&a), case.owned(&b));
+    lock.verbs().lock().await.unwrap();
+    let field = lock.holder().await.unwrap().field();
+    assert!(!other.force_unlock_if("somebody:else").await);
+    assert!(!other.force_unlock_if("").await);
+    assert!(lock.verbs().is_held().await.unwrap());
+    assert!(other.force_unlock_if(&field).await);
+    assert!(!lock.verbs().is_held().await.unwrap());
+    assert!(!other.force_unlock_if(&field).await);
 }
 
 pub async fn names_and_debug(case: Case) {

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{Builder, EmbeddedServer, Locks, RLock};
+use async_trait::async_trait;
+use lockson::{Builder, EmbeddedServer, Holder, Lock, Locks, Owned, Owner, RLock};
 use tokio::task::JoinHandle;
 
 use crate::support::{self, Raw, Reply, Server};
@@ -15,23 +16,99 @@ pub enum World {
     Embedded(EmbeddedServer),
 }
 
-/// Makes one kind of lock, by any client.
-pub type Factory = fn(&Locks, &str) -> Arc<dyn RLock>;
+type OwnedFactory = fn(&Locks, &str) -> Arc<dyn OwnedLock>;
+
+/// A kind of lock, as the cases see it.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Makes one, by any client.
+    pub lock: fn(&Locks, &str) -> Arc<dyn RLock>,
+    /// The same, with what its owner on the server adds; `None` for those that have none there.
+    pub owned: Option<OwnedFactory>,
+    /// What its field has behind the owner.
+    pub suffix: &'static str,
+}
+
+macro_rules! hash {
+    ($make:expr, $suffix:literal) => {
+        crate::Kind {
+            lock: |locks, name| std::sync::Arc::new($make(locks, name)),
+            owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
+            suffix: $suffix,
+        }
+    };
+}
+
+macro_rules! value {
+    ($make:expr, $suffix:literal) => {
+        crate::Kind { lock: |locks, name| std::sync::Arc::new($make(locks, name)), owned: None, suffix: $suffix }
+    };
+}
+
+pub(crate) use {hash, value};
+
+/// What the kinds add whose owner is on the server.
+#[async_trait]
+pub trait OwnedLock: Send + Sync {
+    fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock>;
+    fn verbs(&self) -> &dyn RLock;
+    async fn hold_count(&self) -> u64;
+    async fn holder(&self) -> Option<Holder>;
+    async fn is_locked(&self) -> bool;
+    async fn remaining_ttl(&self) -> Option<Duration>;
+    async fn force_unlock(&self) -> bool;
+    async fn force_unlock_if(&self, field: &str) -> bool;
+}
+
+#[async_trait]
+impl<K: Owned> OwnedLock for Lock<K> {
+    fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock> {
+        Arc::new(self.owned_by(owner))
+    }
+
+    fn verbs(&self) -> &dyn RLock {
+        self
+    }
+
+    async fn hold_count(&self) -> u64 {
+        Lock::hold_count(self).await.unwrap()
+    }
+
+    async fn holder(&self) -> Option<Holder> {
+        Lock::holder(self).await.unwrap()
+    }
+
+    async fn is_locked(&self) -> bool {
+        Lock::is_locked(self).await.unwrap()
+    }
+
+    async fn remaining_ttl(&self) -> Option<Duration> {
+        Lock::remaining_ttl(self).await.unwrap()
+    }
+
+    async fn force_unlock(&self) -> bool {
+        Lock::force_unlock(self).await.unwrap()
+    }
+
+    async fn force_unlock_if(&self, field: &str) -> bool {
+        Lock::force_unlock_if(self, field).await.unwrap()
+    }
+}
 
 /// A case's tools: a server, the kind under test, and a name that nobody else uses.
 pub struct Case {
     pub world: World,
-    pub factory: Factory,
+    pub kind: Kind,
     pub name: String,
 }
 
 impl Case {
-    pub fn real(factory: Factory) -> Self {
-        Self { world: World::Real(Server::shared()), factory, name: support::unique("contract") }
+    pub fn real(kind: Kind) -> Self {
+        Self { world: World::Real(Server::shared()), kind, name: support::unique("contract") }
     }
 
-    pub fn embedded(factory: Factory) -> Self {
-        Self { world: World::Embedded(EmbeddedServer::new()), factory, name: support::unique("contract") }
+    pub fn embedded(kind: Kind) -> Self {
+        Self { world: World::Embedded(EmbeddedServer::new()), kind, name: support::unique("contract") }
     }
 
     /// A client, as another process would have it.
@@ -48,7 +125,12 @@ impl Case {
 
     /// The lock under test, by a client.
     pub fn lock(&self, locks: &Locks) -> Arc<dyn RLock> {
-        (self.factory)(locks, &self.name)
+        (self.kind.lock)(locks, &self.name)
+    }
+
+    /// The same with what its owner on the server adds.
+    pub fn owned(&self, locks: &Locks) -> Arc<dyn OwnedLock> {
+        self.kind.owned.expect("a kind whose owner is on the server")(locks, &self.name)
     }
 
     /// A lock that the lock under test keeps out: another of its kind, but for readers a writer.
@@ -59,10 +141,22 @@ impl Case {
         self.lock(locks)
     }
 
+    /// An upper bound: exact where time is paused; on a real server as long as [`support::patient`] waits.
+    pub fn bound(&self, exact: Duration) -> Duration {
+        match self.world {
+            World::Embedded(_) => exact,
+            World::Real(_) => secs(20),
+        }
+    }
+
     /// The field of an owner.
     pub fn field(&self, locks: &Locks, owner: &str) -> String {
-        let role = if self.is_kind(locks, "write") { ":write" } else { "" };
-        format!("{}:{owner}{role}", locks.client_id())
+        format!("{}:{owner}{}", locks.client_id(), self.kind.suffix)
+    }
+
+    /// An owner as errors and guards of this kind name it: with the transaction.
+    pub fn owner(&self, owner: &Owner) -> String {
+        format!("{owner}{}", self.kind.suffix.trim_start_matches(":write"))
     }
 
     /// What the server has: all of it, in words.

@@ -16,7 +16,7 @@ use lockson::{Builder, Locks, Owner, RLock};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::support::kinds::texts;
-use crate::support::{report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
+use crate::support::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
 /// Held by each test of a file, so that none counts against another's time: two cores are little.
 pub async fn turn() -> MutexGuard<'static, ()> {
@@ -45,6 +45,18 @@ pub async fn every_kind(test: impl AsyncFn(&'static Kind)) {
     assert!(failed.is_empty(), "failed for {failed:?}");
 }
 
+/// A busy machine may need longer than a short command timeout allows.
+async fn connect(builder: Builder, url: &str) -> Locks {
+    let connected = async {
+        loop {
+            if let Ok(locks) = builder.clone().connect(url).await {
+                return locks;
+            }
+        }
+    };
+    patient("a connection", connected).await
+}
+
 /// A client of one kind's locks, the proxy that only it uses, and a connection past the proxy.
 pub struct Site {
     pub kind: &'static Kind,
@@ -56,7 +68,7 @@ pub struct Site {
 impl Site {
     pub async fn start(server: &Server, kind: &'static Kind, builder: Builder) -> Site {
         let proxy = Proxy::start(server.port());
-        let locks = builder.connect(&proxy.url()).await.unwrap();
+        let locks = connect(builder, &proxy.url()).await;
         Site { kind, proxy, locks, raw: Mutex::new(server.raw().await) }
     }
 

@@ -105,11 +105,6 @@ impl Held {
         kept.iter().map(|kept| kept.request.clone()).collect()
     }
 
-    /// Forgets what it kept.
-    pub fn discard(&self) {
-        self.kept.lock().unwrap().clear();
-    }
-
     /// Sends what it kept to the server in the order it came, each request
     /// over a fresh connection set up as its own was, and returns the
     /// server's answers. A lost connection is a [`Reply::Error`].

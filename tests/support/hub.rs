@@ -80,10 +80,6 @@ pub struct Counts {
     pub replies: usize,
     /// Messages that were swallowed.
     pub swallowed: usize,
-    /// Requests lost in a black hole.
-    pub lost_requests: usize,
-    /// Answers and messages lost in a black hole.
-    pub lost_replies: usize,
     /// Answers in which bytes were replaced.
     pub replaced: usize,
 }

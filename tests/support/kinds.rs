@@ -1,7 +1,7 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
 use super::sha1::sha1;
-use super::{soak, Filter};
+use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::path::Path;
 use std::sync::Arc;
@@ -142,15 +142,6 @@ impl Kind {
     /// The kind that a hold of this one keeps out, and that keeps this one out.
     pub fn rival(&self) -> &'static Kind {
         KINDS.iter().find(|kind| kind.name == self.rival).expect("a kind")
-    }
-
-    /// How often a long test repeats: in the short run the kinds behind the first one do a quarter of [`soak`].
-    pub fn soak(&self, full: usize) -> usize {
-        let times = soak(full);
-        if times == full || self.name == LOCK.name {
-            return times;
-        }
-        times.div_ceil(4)
     }
 
     /// The field of an owner, as the server has it.

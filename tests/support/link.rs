@@ -194,7 +194,6 @@ impl Link {
         }
         if self.hub.modes.borrow().requests.black {
             talk.lossy = true;
-            self.hub.count(|counts| counts.lost_requests += 1);
             return Verdict::Drop;
         }
         if let Some((harm, hits)) = self.harm(&request) {
@@ -266,7 +265,6 @@ impl Link {
         let modes = self.hub.modes.borrow();
         if modes.replies.black {
             talk.lossy = true;
-            self.hub.count(|counts| counts.lost_replies += 1);
             return false;
         }
         if modes.swallow && kind == Kind::Message {

@@ -90,10 +90,11 @@ pub fn patient<F: Future>(what: &str, future: F) -> impl Future<Output = F::Outp
     }
 }
 
-/// Prints what a long test did and fails it unless all went well.
+/// Prints what a long test did and fails it unless all went well. No seed: no chance was involved.
 #[track_caller]
-pub fn report(name: &str, done: usize, asked: usize, failures: usize, seed: u64) {
-    println!("{name}: {done}/{asked}, {failures} failures, seed {seed}");
-    assert_eq!(failures, 0, "{name}: failures, seed {seed}");
-    assert_eq!(done, asked, "{name}: not all done, seed {seed}");
+pub fn report(name: &str, done: usize, asked: usize, failures: usize, seed: impl Into<Option<u64>>) {
+    let chance = seed.into().map_or("no chance involved".to_owned(), |seed| format!("seed {seed}"));
+    println!("{name}: {done}/{asked}, {failures} failures, {chance}");
+    assert_eq!(failures, 0, "{name}: failures, {chance}");
+    assert_eq!(done, asked, "{name}: not all done, {chance}");
 }

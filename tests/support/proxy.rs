@@ -50,11 +50,6 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Sends new connections to another port; old ones stay where they are.
-    pub fn retarget(&self, port: u16) {
-        self.hub.modes.send_modify(|modes| modes.target = port);
-    }
-
     /// Cuts all connections now and says how many there were.
     pub fn cut_all(&self) -> usize {
         let links = self.hub.links();
@@ -194,11 +189,6 @@ impl Proxy {
     /// How many connections the proxy has cut.
     pub fn cuts(&self) -> usize {
         self.counts().cuts
-    }
-
-    /// Awaits that it has cut so many in all.
-    pub async fn wait_cut(&self, count: usize) {
-        self.wait(|counts| counts.cuts >= count).await;
     }
 
     /// How many connections are open.

@@ -166,11 +166,6 @@ impl Server {
         self.tls_port.expect("a server with TLS")
     }
 
-    /// The address of the port that speaks TLS.
-    pub fn tls_url(&self) -> String {
-        format!("rediss://127.0.0.1:{}", self.tls_port())
-    }
-
     /// The socket of a [`Server::unix`].
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
@@ -318,7 +313,7 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
 
 /// A port nobody listens at, below those the system hands out to clients, so
 /// that a server which restarts finds its port free.
-pub fn free_port() -> u16 {
+fn free_port() -> u16 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let mut rng = super::Rng::new(now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
     loop {

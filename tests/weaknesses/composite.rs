@@ -1,7 +1,7 @@
 //! 6.C.2: multi-locks and red locks that wait in circles, stay locked, or are held by two.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::join_all;
 use lockson::{LockError, Locks, MultiLock, RLock, RedLock, Request, UnlockError};
@@ -158,10 +158,8 @@ async fn id_6_c_2h_all_members_are_asked_at_once() {
     proxies.iter().for_each(|proxy| proxy.stall_replies(true));
     let taking = tokio::spawn(async move { red.guard().await });
     for proxy in &proxies {
-        // Past the two of the connection's own.
-        let began = Instant::now();
+        // Nobody has answered yet: who asks one after the other never comes to the second.
         patient("each is asked", proxy.wait_requests(1, Filter::Script.with("red"))).await;
-        assert!(began.elapsed() < secs(20));
     }
     assert!(!taking.is_finished());
     proxies.iter().for_each(|proxy| proxy.stall_replies(false));

@@ -1,0 +1,189 @@
+//! What the fair lock has on the server, and what its scripts do to it.
+
+use std::sync::Arc;
+
+use crate::fair::*;
+use crate::support::{patient, Raw};
+use crate::world::{ms, Case, World};
+
+const DAY: i64 = 24 * 60 * 60 * 1000;
+const ACQUIRE: &str = concat!(
+    include_str!("../../lua/begin.lua"),
+    include_str!("../../lua/fair/begin.lua"),
+    include_str!("../../lua/fair/acquire.lua")
+);
+const SETTLE: &str = concat!(
+    include_str!("../../lua/begin.lua"),
+    include_str!("../../lua/fair/begin.lua"),
+    include_str!("../../lua/fair/settle.lua")
+);
+
+/// Redisson subtracts at every acquisition; whoever does not is 69 days ahead after 20,000.
+pub async fn scores_do_not_drift(case: Case) {
+    let clients = [case.client().await, case.client().await];
+    let case = Arc::new(case);
+    let tasks: Vec<_> = (0..4)
+        .map(|task| {
+            let (lock, case) = (fair(&case, &clients[task % 2], &format!("t{task}")), case.clone());
+            tokio::spawn(async move {
+                let mut most = 0;
+                for round in 0..500 {
+                    let guard = lock.guard().await.unwrap();
+                    let tail = if round % 10 == 0 { waiting(&case).await.pop() } else { None };
+                    if let Some(tail) = tail {
+                        most = most.max(score(&case, &tail).await - case.time().await);
+                    }
+                    guard.unlock().await.unwrap();
+                }
+                most
+            })
+        })
+        .collect();
+    let mut most = 0;
+    for task in tasks {
+        most = most.max(task.await.unwrap());
+    }
+    // Four waiters, a debt of at most four more, and what is under way.
+    assert!(most > 0 && most <= 10 * 300_000, "{most} ms ahead");
+}
+
+pub async fn the_layout_key_by_key(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let holder = format!("{}:named-holder", a.client_id());
+    assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{holder} 1"));
+    assert_eq!(case.ask(&["EXISTS", &queue(&case), &timeouts(&case), &seen(&case), &state(&case)]).await, "0");
+    let served = Arc::default();
+    let before = case.time().await;
+    let first = waiter(fair(&case, &b, "first"), "first", &served);
+    until_queued(&case, 1).await;
+    let second = waiter(fair(&case, &a, "second"), "second", &served);
+    until_queued(&case, 2).await;
+    let (one, two) = (format!("{}:named-first", b.client_id()), format!("{}:named-second", a.client_id()));
+    assert_eq!(waiting(&case).await, [one.clone(), two.clone()]);
+    assert_eq!(case.ask(&["ZRANGE", &timeouts(&case), "0", "-1"]).await, format!("{one} {two}"));
+    let (low, high) = (score(&case, &one).await, score(&case, &two).await);
+    let now = case.time().await;
+    assert!((before + 300_000..=now + 300_000).contains(&low), "{low}");
+    assert!((high - low - 300_000).abs() <= now - before, "{}", high - low);
+    for owner in [&one, &two] {
+        let at: i64 = case.ask(&["ZSCORE", &seen(&case), owner]).await.parse().unwrap();
+        assert!((before..=now).contains(&at));
+    }
+    let heard = match &case.world {
+        World::Real(server) => {
+            let mut raw = Raw::connect(server.port()).await;
+            let own = format!("{}:{one}", channel(&case));
+            while raw.subscribers(&own).await != 1 {
+                tokio::time::sleep(ms(2)).await;
+            }
+            assert_eq!(raw.subscribers(&channel(&case)).await, 0);
+            Some(raw.psubscribe(&format!("{}:*", channel(&case))).await)
+        }
+        World::Embedded(_) => None,
+    };
+    guard.unlock().await.unwrap();
+    patient("the first", first).await.unwrap();
+    patient("the second", second).await.unwrap();
+    if let Some(heard) = heard {
+        // One message each, to the head only; nobody was left to tell after the second.
+        case.ask(&["PUBLISH", &format!("{}:end", channel(&case)), "end"]).await;
+        let messages: Vec<(String, String)> =
+            heard.wait_for(3).await.into_iter().map(|message| (message.channel, message.text)).collect();
+        let told = |owner: &str, payload: &str| (format!("{}:{owner}", channel(&case)), payload.to_owned());
+        assert_eq!(messages, [told(&one, "0"), told(&two, "0"), told("end", "end")]);
+    }
+}
+
+pub async fn queue_keys_have_a_ttl(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = fair(&case, &locks, "w");
+        async move { lock.guard().await }
+    });
+    until_queued(&case, 1).await;
+    tokio::time::sleep(ms(50)).await;
+    for (key, least, most) in [
+        (queue(&case), DAY, DAY + 310_000),
+        (timeouts(&case), DAY, DAY + 310_000),
+        (seen(&case), 1, 60_000),
+        (state(&case), 1, 60_000),
+    ] {
+        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let there = case.ask(&["EXISTS", &key]).await == "1";
+        assert!(!there || (least..=most).contains(&ttl), "{key}: {ttl}");
+    }
+    guard.unlock().await.unwrap();
+    let last = patient("the waiter", waiter).await.unwrap().unwrap();
+    // What a release notes beside a queue that only Java has written.
+    enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
+    last.unlock().await.unwrap();
+    let ttl: i64 = case.ask(&["PTTL", &state(&case)]).await.parse().unwrap();
+    assert!((1..=60_000).contains(&ttl), "{ttl}");
+}
+
+/// A debt of a queue that is gone belongs to nobody.
+pub async fn a_queue_that_java_emptied_is_forgotten(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    case.ask(&["HSET", &state(&case), "debt", "900000"]).await;
+    let served = Arc::default();
+    let task = waiter(fair(&case, &locks, "w"), "w", &served);
+    until_queued(&case, 1).await;
+    assert_eq!(case.ask(&["HGET", &state(&case), "debt"]).await, "nil");
+    guard.unlock().await.unwrap();
+    patient("served", task).await.unwrap();
+}
+
+async fn run(case: &Case, text: &str, not_after: i64, args: &[&str]) -> String {
+    let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case), channel(case)];
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let not_after = not_after.to_string();
+    let all: Vec<&str> = ["n", &not_after].into_iter().chain(args.iter().copied()).collect();
+    case.eval(text, &keys, &all).await
+}
+
+pub async fn a_late_enqueue_writes_nothing(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let answer = run(&case, ACQUIRE, case.time().await - 1, &["c:late", "1000", "0", "1"]).await;
+    assert!(answer.starts_with("2 n "), "{answer}");
+    assert_eq!(waiting(&case).await.len(), 0);
+    guard.unlock().await.unwrap();
+}
+
+pub async fn copies_of_an_enqueue_make_one_entry(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let soon = case.time().await + 60_000;
+    for _ in 0..3 {
+        let answer = run(&case, ACQUIRE, soon, &["c:o", "1000", "0", "1"]).await;
+        assert!(answer.starts_with("0 n "), "{answer}");
+        assert_eq!(waiting(&case).await, ["c:o"]);
+    }
+    guard.unlock().await.unwrap();
+    for _ in 0..3 {
+        assert!(run(&case, ACQUIRE, soon, &["c:o", "1000", "0", "1"]).await.starts_with("1 n "));
+        assert_eq!((waiting(&case).await.len(), case.ask(&["HGET", &case.name, "c:o"]).await), (0, "1".to_owned()));
+    }
+}
+
+/// What the janitor sends for an owner that went away while a copy of its attempt was under way.
+pub async fn a_settled_owner_is_not_in_the_queue(case: Case) {
+    let locks = case.client().await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let soon = case.time().await + 60_000;
+    for owner in ["c:gone", "c:there"] {
+        run(&case, ACQUIRE, soon, &[owner, "1000", "0", "1"]).await;
+    }
+    assert!(run(&case, SETTLE, soon, &["c:there", "0", "1"]).await.starts_with("3 n "));
+    assert!(run(&case, SETTLE, soon, &["c:gone", "0", "0"]).await.starts_with("3 n "));
+    assert_eq!(waiting(&case).await, ["c:there"]);
+    guard.unlock().await.unwrap();
+    // A late copy that takes it is undone by the same script.
+    run(&case, ACQUIRE, soon, &["c:there", "1000", "0", "1"]).await;
+    assert!(!case.is_free().await);
+    assert!(run(&case, SETTLE, soon, &["c:there", "0", "0"]).await.starts_with("1 n "));
+    assert!(case.is_free().await && waiting(&case).await.is_empty());
+}
