@@ -1,4 +1,4 @@
-//! One function for locks of every kind: a backup takes the locks of all that it copies, whatever kinds they are.
+//! One function for locks of every kind: a backup runs under whatever lock its caller has chosen, a multi-lock too.
 //!
 //! ```sh
 //! cargo run --example any_lock --features embedded
@@ -7,35 +7,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{Guard, LockError, Locks, Owner, RLock, Request};
+use lockson::{Locks, MultiLock, Owner, RLock, Request};
 
-/// All of the locks, or none. The order is by name, so that two backups never wait for each other.
-async fn take_all(locks: &mut [Arc<dyn RLock>], limit: Duration) -> Result<Option<Vec<Guard>>, LockError> {
-    locks.sort_by(|a, b| a.name().cmp(b.name()));
-    let deadline = tokio::time::Instant::now() + limit;
-    let mut guards = Vec::with_capacity(locks.len());
-    for lock in locks.iter() {
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        match lock.guard_with(Request::default().wait(left)).await? {
-            Some(guard) => guards.push(guard),
-            // Those that were taken are given back here, as their guards are dropped.
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(guards))
+/// `false`: somebody was at work for longer than the limit.
+async fn backup(lock: &Arc<dyn RLock>, limit: Duration) -> Result<bool, Box<dyn std::error::Error>> {
+    let Some(guard) = lock.guard_with(Request::default().wait(limit)).await? else { return Ok(false) };
+    guard.run(async { println!("backing up under {}", lock.name()) }).await?;
+    guard.unlock().await?;
+    Ok(true)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = Locks::embedded();
-    let mut all: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("orders")), Arc::new(locks.mutex("invoices"))];
+    let limit = Duration::from_millis(100);
+    let (orders, invoices): (Arc<dyn RLock>, Arc<dyn RLock>) =
+        (Arc::new(locks.lock("orders")), Arc::new(locks.mutex("invoices")));
+    let both: Arc<dyn RLock> = Arc::new(MultiLock::new(vec![orders.clone(), invoices.clone()]));
 
-    let writer = locks.mutex("invoices").owned_by(&Owner::named("writer")?).guard().await?;
-    let backup = take_all(&mut all, Duration::from_millis(100)).await?;
-    println!("while a writer is at work: {:?}", backup.map(|guards| guards.len()));
+    let writer = invoices.owned_by(&Owner::named("writer")?).guard().await?;
+    let done = [backup(&orders, limit).await?, backup(&invoices, limit).await?, backup(&both, limit).await?];
+    println!("while the invoices are written: {done:?}");
+    assert_eq!(done, [true, false, false]);
     writer.unlock().await?;
 
-    let backup = take_all(&mut all, Duration::from_millis(100)).await?;
-    println!("afterwards: {:?}", backup.map(|guards| guards.len()));
+    assert!(backup(&both, limit).await?);
+    println!("afterwards both are backed up at once");
     Ok(())
 }

@@ -1,87 +1,121 @@
-//! Batch jobs of several processes share one machine, in the order in which they were submitted: a fair lock is their
-//! queue.
+//! Batch jobs share one machine, in the order in which they were submitted: a fair lock is their queue.
 //!
 //! ```sh
-//! cargo run --example batch_jobs --features embedded
-//! cargo run --example batch_jobs --features embedded -- --url redis://127.0.0.1:6379
+//! cargo run --example batch_jobs --features embedded                                     # clients in one process
+//! cargo run --example batch_jobs --features embedded -- --url redis://127.0.0.1:6379     # each job is a process
 //! ```
 
 use std::error::Error;
+use std::process::Stdio;
 use std::time::Duration;
 
 use lockson::{EmbeddedServer, FairLock, Locks, Owner};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio::task::JoinHandle;
 
 const LOCK: &str = "batch:machine";
+const JOBS: usize = 9;
+/// It is not ready to wait as long as the others.
+const HASTY: usize = 4;
 
-/// A job that waits for its turn, for as long as its submitter is ready to wait.
-async fn run(
-    lock: FairLock,
-    job: String,
-    patience: Duration,
-    work: Duration,
-) -> Result<bool, Box<dyn Error + Send + Sync>> {
-    let Some(guard) = lock.acquire().wait(patience).guard().await? else {
-        println!("{job}: gave up its place after {patience:?}");
-        return Ok(false);
-    };
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// A job that waits for its turn, for as long as its submitter is ready to wait. Whether it was done.
+async fn run(locks: &Locks, job: usize) -> Result<bool, Failure> {
+    // The job's id is the owner: whoever asks for its place needs no more than that.
+    let lock = locks.fair_lock(LOCK).owned_by(&Owner::named(format!("job-{job}"))?);
+    let patience = Duration::from_millis(if job == HASTY { 500 } else { 60_000 });
+    let Some(guard) = lock.acquire().wait(patience).guard().await? else { return Ok(false) };
     // The work is stopped if the machine is lost to another before it is done.
-    guard.run(tokio::time::sleep(work)).await?;
-    println!("{job}: done");
+    guard.run(tokio::time::sleep(Duration::from_millis(20))).await?;
+    println!("{job}");
     guard.unlock().await?;
     Ok(true)
 }
 
-/// Awaits that a job has its place, so that the next is behind it.
-async fn until_queued(lock: &FairLock) -> Result<u64, Box<dyn Error>> {
+/// A job in a process of its own, which prints its number when it is done.
+async fn run_elsewhere(url: String, job: usize, done: UnboundedSender<usize>) -> Result<(), Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--url", &url, "--job", &job.to_string()]).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    while let Some(line) = lines.next_line().await? {
+        done.send(line.parse()?)?;
+    }
+    if child.wait().await?.success() {
+        return Ok(());
+    }
+    Err(format!("job {job} failed").into())
+}
+
+async fn run_here(locks: Locks, job: usize, done: UnboundedSender<usize>) -> Result<(), Failure> {
+    if run(&locks, job).await? {
+        done.send(job)?;
+    }
+    Ok(())
+}
+
+/// Awaits that each of these has its place, or has given it up, so that the next is behind them.
+async fn until_queued(lock: &FairLock, jobs: &[JoinHandle<Result<(), Failure>>]) -> Result<(), Failure> {
     loop {
-        if let Some(place) = lock.queue_position().await? {
-            return Ok(place);
+        let waiting = jobs.iter().filter(|job| !job.is_finished()).count();
+        if lock.queue_len().await? >= waiting as u64 {
+            return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    // Three clients stand for three processes.
-    let mut clients = Vec::new();
-    match args.as_slice() {
-        [flag, url] if flag == "--url" => {
-            for _ in 0..3 {
-                clients.push(Locks::connect(url).await?);
-            }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (clients, url): (Vec<Locks>, Option<&str>) = match args[..] {
+        ["--url", url, "--job", job] => {
+            let locks = Locks::connect(url).await?;
+            run(&locks, job.parse()?).await?;
+            return Ok(locks.shutdown(Duration::from_secs(5)).await?);
         }
-        _ => {
+        ["--url", url] => (vec![Locks::connect(url).await?], Some(url)),
+        [] => {
             let server = EmbeddedServer::new();
-            clients.extend((0..3).map(|_| server.connect()));
+            ((0..3).map(|_| server.connect()).collect(), None)
         }
-    }
+        _ => return Err("arguments: none, or --url and a server's".into()),
+    };
 
     let operator = clients[0].fair_lock(LOCK).owned_by(&Owner::named("operator")?);
     let maintenance = operator.guard().await?;
+    let (done, mut order) = unbounded_channel();
     let mut jobs = Vec::new();
-    for number in 0..9 {
-        // The job's id is the owner: whoever asks for its place needs no more than that.
-        let (job, client) = (format!("job-{number}"), &clients[number % clients.len()]);
-        let lock = client.fair_lock(LOCK).owned_by(&Owner::named(&job)?);
-        let patience = Duration::from_millis(if number == 4 { 500 } else { 60_000 });
-        jobs.push(tokio::spawn(run(lock.clone(), job.clone(), patience, Duration::from_millis(20))));
-        println!("{job}: {} before it", until_queued(&lock).await?);
+    for job in 0..JOBS {
+        jobs.push(match url {
+            Some(url) => tokio::spawn(run_elsewhere(url.to_owned(), job, done.clone())),
+            None => tokio::spawn(run_here(clients[job % clients.len()].clone(), job, done.clone())),
+        });
+        until_queued(&operator, &jobs).await?;
     }
     println!("{} jobs wait for the operator", operator.queue_len().await?);
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    let hasty = jobs.remove(HASTY);
+    hasty.await??;
+    println!("job {HASTY} gave up its place");
     maintenance.unlock().await?;
 
-    let mut done = 0;
     for job in jobs {
-        let ended = job.await?.map_err(|error| error as Box<dyn Error>)?;
-        done += u32::from(ended);
+        job.await??;
     }
-    println!("{done} of 9 jobs were done, in order");
+    drop(done);
+    let mut found = Vec::new();
+    while let Some(job) = order.recv().await {
+        found.push(job);
+    }
+    println!("done, in this order: {found:?}");
+    let expected: Vec<usize> = (0..JOBS).filter(|job| *job != HASTY).collect();
+    assert_eq!(found, expected);
     for client in clients {
         client.shutdown(Duration::from_secs(5)).await?;
     }
-    assert_eq!(done, 8);
     Ok(())
 }

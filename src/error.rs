@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::keys::NameError;
 use crate::owner::Owner;
+use crate::script::Fault;
 use crate::session::LeaseRange;
 
 /// Why the server did not do what it was asked. Nothing was written.
@@ -297,6 +298,16 @@ pub enum QueryError {
     /// The client was shut down.
     #[error("the client is shut down: connect a new one")]
     Closed,
+}
+
+impl QueryError {
+    pub(crate) fn of(name: &str, fault: Fault) -> Self {
+        let name = name.to_owned();
+        match fault {
+            Fault::Unreachable(detail) => Self::Unreachable { name, detail },
+            Fault::Refused(why) => Self::Refused { name, why },
+        }
+    }
 }
 
 /// Why a hold could not be verified or its lease not be changed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready, FutureExt};
 
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{HoldError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
@@ -151,7 +151,7 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| crate::lock::query_error(&slot.line.keys.name, fault))?;
+        let answer = result.map_err(|fault| QueryError::of(&slot.line.keys.name, fault))?;
         if answer.status != Status::Done {
             self.refused();
         }

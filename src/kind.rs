@@ -19,23 +19,6 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// A script of `lua/`, with its KEYS, of a kind whose scripts share functions.
-macro_rules! read_write_script {
-    ($file:literal, [$($key:ident),*]) => {{
-        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
-            $file,
-            concat!(
-                include_str!("../../lua/begin.lua"),
-                include_str!("../../lua/read_write.lua"),
-                include_str!(concat!("../../lua/", $file, ".lua"))
-            ),
-            &[$($key),*],
-        );
-        &SCRIPT
-    }};
-}
-pub(crate) use read_write_script;
-
 /// The acquire script of a kind as one that votes: no second text of it.
 macro_rules! vote_script {
     ($file:literal, [$($key:ident),*]) => {{

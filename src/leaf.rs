@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use crate::acquire::Request;
 use crate::backend::Script;
 use crate::clock::millis;
-use crate::error::{LockError, UnlockError};
+use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::Group;
 use crate::hold::Share;
 use crate::kind::Role;
 use crate::lease::Lease;
 use crate::line::Line;
-use crate::lock::{query_error, RLock};
+use crate::lock::RLock;
 use crate::owner::Owner;
 use crate::script::Status;
 use crate::session::Session;
@@ -107,7 +107,7 @@ impl Leaf {
         let work = core.janitor.carry(|abandoned| async move {
             of.wire.settle(&SERVER_ID, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
-        let answer = work.await.result.map_err(|fault| LockError::from_query(query_error(&name, fault)))?;
+        let answer = work.await.result.map_err(|fault| LockError::from_query(QueryError::of(&name, fault)))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

@@ -26,7 +26,7 @@ use crate::line::Line;
 use crate::majority::Voter;
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
-use crate::script::{Answer, Fault, Status};
+use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
@@ -325,7 +325,7 @@ impl<K: Kind> Lock<K> {
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
         let settled = work.await;
-        let answer = settled.result.map_err(|fault| query_error(&self.name, fault))?;
+        let answer = settled.result.map_err(|fault| QueryError::of(&self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
@@ -470,14 +470,6 @@ impl<K: Votes> Lock<K> {
             patience: core.patience(),
         };
         Ok(Voter { wish, session: self.session.clone() })
-    }
-}
-
-pub(crate) fn query_error(name: &str, fault: Fault) -> QueryError {
-    let name = name.to_owned();
-    match fault {
-        Fault::Unreachable(detail) => QueryError::Unreachable { name, detail },
-        Fault::Refused(why) => QueryError::Refused { name, why },
     }
 }
 

@@ -30,7 +30,7 @@ impl Ticket {
         let answer = match (settled.result, settled.doubt) {
             (Ok(answer), _) => answer,
             (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(crate::lock::query_error(&name, fault).into()),
+            (Err(fault), _) => return Err(QueryError::of(&name, fault).into()),
         };
         match &answer.status {
             Status::Done => Ok(answer),

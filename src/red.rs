@@ -78,8 +78,8 @@ impl<K: Votes> fmt::Debug for RedLock<K> {
 }
 
 impl<K: Votes> RedLock<K> {
-    /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, and where
-    /// two of them are found to be on one server.
+    /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, with
+    /// several names, and where two of them are found to be on one server.
     pub fn new(locks: Vec<Lock<K>>) -> Self {
         let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
         names.dedup();
@@ -97,7 +97,8 @@ impl<K: Votes> RedLock<K> {
 
     /// How long each server is given for its vote. Default: a hundredth of the lease, at least 50 ms (300 ms for the
     /// watchdog's 30 s). Longer than the slowest server's round trip, or it never votes. Longer: a server that is down
-    /// costs each acquisition more, until it is known to be silent.
+    /// costs each acquisition more, until it is known to be silent. For what has no lease of its own, a release or a
+    /// question, it is reckoned from [`max_lease`](Self::max_lease).
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.server_timeout = Some(timeout);
         self
@@ -124,8 +125,8 @@ impl<K: Votes> RedLock<K> {
 
     /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
     /// votes always count.
-    pub fn durable(mut self, durable: bool) -> Self {
-        self.trust.durable = durable;
+    pub fn durable(mut self) -> Self {
+        self.trust.durable = true;
         self
     }
 
@@ -237,6 +238,7 @@ impl<K: Votes> RedLock<K> {
 
     /// Those that are asked, and the lease that they are asked for. Nothing is sent.
     fn voters(&self, request: &Request) -> Result<(Vec<Voter>, Rules), LockError> {
+        let Some(first) = self.locks.first() else { return Err(no_members()) };
         let lease = Member::lease(self, request)?.duration();
         let voters = self.locks.iter().map(|lock| lock.voter(request)).collect::<Result<Vec<_>, _>>()?;
         let lines = || voters.iter().enumerate();
@@ -246,6 +248,10 @@ impl<K: Votes> RedLock<K> {
         });
         if twice {
             return Err(no_members());
+        }
+        if self.locks.iter().any(|lock| lock.name() != first.name()) {
+            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.name);
+            return Err(LockError::Members(why));
         }
         let rules = Rules {
             name: self.name.clone(),

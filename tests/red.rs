@@ -193,7 +193,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     strict.unlock().await.unwrap();
     // Servers that lose nothing vote at once.
     fleet.servers.iter().for_each(EmbeddedServer::wipe);
-    assert_eq!(strict.durable(true).try_lock().await, Ok(true));
+    assert_eq!(strict.durable().try_lock().await, Ok(true));
 }
 
 /// What RedLock does not give: docs/GUARANTEES.md. One server's clock is set ahead while two others are away, and there

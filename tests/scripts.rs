@@ -220,3 +220,25 @@ fn every_key_is_declared() {
         }
     }
 }
+
+/// Whoever looks a script up finds it.
+#[test]
+fn every_script_is_in_the_protocol() {
+    let protocol = std::fs::read_to_string(root().join("../docs/PROTOCOL.md")).unwrap();
+    let missing: Vec<_> = scripts().into_iter().filter(|script| !is_listed(&protocol, &script.path)).collect();
+    let missing: Vec<&str> = missing.iter().map(|script| script.path.as_str()).collect();
+    assert!(missing.is_empty(), "docs/PROTOCOL.md lacks {missing:?}");
+}
+
+/// As `kind/verb` or in a list of one kind's, as `kind/one`, `/two`; what several share by its file.
+fn is_listed(protocol: &str, path: &str) -> bool {
+    let name = path.trim_end_matches(".lua");
+    let Some((kind, verb)) = name.split_once('/') else {
+        return protocol.contains(&format!("`{name}`")) || protocol.contains(&format!("lua/{path}"));
+    };
+    protocol.lines().any(|line| {
+        line.contains(&format!("`{name}`"))
+            || line.contains(&format!("lua/{path}"))
+            || line.contains(&format!("`{kind}/")) && line.contains(&format!("`/{verb}`"))
+    })
+}

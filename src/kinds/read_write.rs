@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::QueryError;
 use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
 use crate::keys::NameError;
-use crate::kind::{read_write_script, Kind, Owned, Role, Sealed, Table};
+use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::line::Line;
 use crate::lock::{Holder, Lock};
@@ -14,28 +14,28 @@ use crate::session::Session;
 static READ: Table = Table {
     name: "read",
     role: Role::Read,
-    acquire: read_write_script!("read/acquire", [Key, Writers, Turn]),
-    release: read_write_script!("read/release", [Key, Channel]),
+    acquire: script!("read/acquire" after "read_write", [Key, Writers, Turn]),
+    release: script!("read/release" after "read_write", [Key, Channel]),
     hand_over: None,
-    admit: Some(read_write_script!("read/admit", [Key, Writers, Turn])),
-    renew: read_write_script!("read/renew", [Key]),
-    settle: read_write_script!("read/settle", [Key, Channel]),
-    extend: read_write_script!("read/extend", [Key]),
-    inspect: read_write_script!("read/inspect", [Key]),
-    force: read_write_script!("read/force", [Key, Channel]),
+    admit: Some(script!("read/admit" after "read_write", [Key, Writers, Turn])),
+    renew: script!("read/renew" after "read_write", [Key]),
+    settle: script!("read/settle" after "read_write", [Key, Channel]),
+    extend: script!("read/extend" after "read_write", [Key]),
+    inspect: script!("read/inspect" after "read_write", [Key]),
+    force: script!("read/force" after "read_write", [Key, Channel]),
     ..REENTRANT
 };
 
 static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
-    acquire: read_write_script!("write/acquire", [Key, Writers]),
-    release: read_write_script!("write/release", [Key, Channel, Writers, Turn]),
+    acquire: script!("write/acquire" after "read_write", [Key, Writers]),
+    release: script!("write/release" after "read_write", [Key, Channel, Writers, Turn]),
     hand_over: None,
-    settle: read_write_script!("write/settle", [Key, Channel, Writers, Turn]),
-    extend: read_write_script!("write/extend", [Key]),
-    inspect: read_write_script!("write/inspect", [Key]),
-    force: read_write_script!("write/force", [Key, Channel, Writers, Turn]),
+    settle: script!("write/settle" after "read_write", [Key, Channel, Writers, Turn]),
+    extend: script!("write/extend" after "read_write", [Key]),
+    inspect: script!("write/inspect" after "read_write", [Key]),
+    force: script!("write/force" after "read_write", [Key, Channel, Writers, Turn]),
     ..REENTRANT
 };
 

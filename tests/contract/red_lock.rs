@@ -39,7 +39,7 @@ pub async fn a_young_server_does_not_vote(case: Case) {
     let limit = Request::default().wait(ms(300));
     assert!(matches!(RLock::acquire_with(&strict, limit).await, Err(LockError::NoMajority { .. })));
     until_free(&case).await;
-    for willing in [strict.clone().fresh(), strict.clone().durable(true)] {
+    for willing in [strict.clone().fresh(), strict.clone().durable()] {
         assert!(willing.try_lock().await.unwrap());
         willing.unlock().await.unwrap();
     }
