@@ -96,8 +96,8 @@ impl Place {
         matches!(*self.mail(), Mail::Gone)
     }
 
-    fn is_granted(&self) -> bool {
-        matches!(*self.mail(), Mail::Granted(_))
+    fn is_served(&self) -> bool {
+        matches!(*self.mail(), Mail::Granted(_) | Mail::Gone)
     }
 
     /// Its entry, if an acquire may be sent for it: nothing else is under way, held or owed.
@@ -214,11 +214,11 @@ impl Line {
         state.readers().filter_map(|place| Some((place.clone(), place.entry()?))).collect()
     }
 
-    /// Who was given the lock stands in nobody's way, even if it does not know yet.
+    /// Who was given the lock stands in nobody's way, whether it knows yet or is gone with it.
     pub(crate) fn served(&self) {
         let mut state = self.state();
         let before = state.queue.len();
-        state.queue.retain(|place| !place.is_granted());
+        state.queue.retain(|place| !place.is_served());
         if state.queue.len() < before {
             state.wake();
         }

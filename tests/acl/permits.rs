@@ -32,6 +32,7 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
     } else {
         let semaphore = one.permit_semaphore("acl");
         semaphore.try_set_permits(2).await?;
+        semaphore.set_permits(2).await?;
         semaphore.acquire(2).ids(soon).await?;
         let guard = other.permit_semaphore("acl").guard(1).await?;
         let id = &guard.ids()[0];

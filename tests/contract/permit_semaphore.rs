@@ -64,7 +64,7 @@ pub async fn permits_have_ids(case: Case) {
     case.ask(&["DEL", &case.name]).await;
     semaphore.release(&ids).await.unwrap();
     assert!(case.is_free().await);
-    assert!(semaphore.try_set_permits(8).await.unwrap());
+    assert!(semaphore.try_set_permits(10).await.unwrap());
     semaphore.add_permits(2).await.unwrap();
     semaphore.reduce_permits(7).await.unwrap();
     assert_eq!(counts(&semaphore).await, (5, 0));

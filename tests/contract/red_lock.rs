@@ -69,6 +69,8 @@ pub async fn leases_above_the_limit_are_refused(case: Case) {
 pub async fn one_server_is_one_member(case: Case) {
     let (a, b, c) = (case.client().await, case.client().await, case.client().await);
     let of = |clients: [&Locks; 3]| RedLock::new(clients.map(|locks| locks.lock(&case.name)).to_vec()).fresh();
+    let names = RedLock::new(vec![a.lock(&case.name), b.lock("another")]);
+    assert!(matches!(names.try_lock().await, Err(LockError::Members(why)) if why.contains("another")));
     for twice in [of([&a, &a, &b]), of([&a, &b, &c])] {
         for _ in 0..2 {
             assert!(matches!(twice.try_lock().await, Err(LockError::Members(_))), "{twice:?}");
