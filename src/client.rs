@@ -22,7 +22,6 @@ use crate::latch::{Gate, Latch};
 use crate::lease::State;
 use crate::line::Line;
 use crate::lock::Lock;
-use crate::owner::Owner;
 use crate::permit_semaphore::{PermitSemaphore, LEASED};
 use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
@@ -336,15 +335,6 @@ fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
     let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     found < LOWEST_VERSION
-}
-
-impl Core {
-    /// The owner part of a field of this client.
-    pub(crate) fn owner_of(&self, own: &str) -> Owner {
-        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| Owner::of_field(owner).ok());
-        // Every field was made of an owner.
-        owner.unwrap_or_else(Owner::current)
-    }
 }
 
 #[cfg(test)]

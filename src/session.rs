@@ -17,6 +17,7 @@ use crate::lease::{Lease, Leased};
 use crate::life::Life;
 use crate::line::{Line, Registry};
 use crate::notify::Channels;
+use crate::owner::Owner;
 use crate::permits::Pool;
 use crate::script::{Fate, Patience, Settled, Status, Wire};
 use crate::watchdog::{Renew, Verdict, Watchdog};
@@ -115,6 +116,13 @@ impl Core {
     /// A number that this client has not used before.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The owner part of a field of this client.
+    pub(crate) fn owner_of(&self, own: &str) -> Owner {
+        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| Owner::of_field(owner).ok());
+        // Every field was made of an owner.
+        owner.unwrap_or_else(Owner::current)
     }
 
     /// A call is sent again until the outage limit.
