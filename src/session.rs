@@ -170,7 +170,10 @@ impl Core {
             let done = settled.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
             leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
-            self.watchdog.watch(leased, sent.unwrap_or(self.now()));
+            // Its caller may have gone away and given it back meanwhile.
+            if leased.lost(self.now()) != Some(LostBy::Released) {
+                self.watchdog.watch(leased, sent.unwrap_or(self.now()));
+            }
         }
         settled
     }
