@@ -304,8 +304,16 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
     server.raw().await.must(&["SCRIPT", "LOAD", count_down]).await;
     let latch = locks.latch(&unique("latch"));
     let held = proxy.hold_back(1, script(count_down));
+    let undo = proxy.hold_back(1000, script(text!("begin", "once", "latch/cancel")));
+    let mut counted = tokio::spawn({
+        let latch = latch.clone();
+        async move { latch.count_down().await.unwrap() }
+    });
+    undo.wait_for(1).await;
     // It is told so when the copy can't count any more.
-    assert_eq!(latch.count_down().await.unwrap(), None);
+    assert!(tokio::time::timeout(ms(50), &mut counted).await.is_err());
+    proxy.heal();
+    assert_eq!(patient("the answer", counted).await.unwrap(), None);
     assert!(latch.try_set_count(2).await.unwrap());
     assert_eq!(held.release().await.len(), 1);
     assert_eq!(latch.count().await.unwrap(), 2);
