@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockson::{Builder, EmbeddedServer, Faults, Locks, PermitGuard, SyncError, Waited};
+use lockson::{Builder, Locks, PermitGuard, SyncError, Waited};
 use support::sha1::sha1;
 use support::{eventually, patient, unique, Filter, Proxy, Server};
 
@@ -184,8 +184,10 @@ async fn a_full_server_renews() {
 }
 
 /// The machine stood still with a call in doubt, and the server has forgotten it since: it is not done again.
+#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_call_that_the_server_forgot_is_not_done_again() {
+    use lockson::{EmbeddedServer, Faults};
     let server = EmbeddedServer::new();
     let locks = server.connect_with(Locks::builder().command_timeout(ms(200))).unwrap();
     let semaphore = locks.semaphore("pool");

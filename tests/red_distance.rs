@@ -1,4 +1,5 @@
 //! A red lock's servers that are far away, slow, or silent: all are asked at once, for as long as they are given.
+#![cfg(feature = "embedded")]
 
 mod fleet;
 mod support;
