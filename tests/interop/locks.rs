@@ -79,14 +79,15 @@ impl Case<'_> {
     }
 }
 
-/// No key is left of a lock but the counter of its tokens, and for a minute what lockson keeps beside a queue that
-/// Java emptied.
+/// No key is left of a lock but the counter of its tokens, for a minute what lockson keeps beside a queue that Java
+/// emptied, and receipts until they end.
 pub async fn leaves_nothing(world: &World, name: &str) {
     let (pattern, what) = (format!("*{name}*"), format!("{name} leaves no key"));
     eventually(SOON, &what, async || {
         let mut raw = world.server.raw().await;
         for key in raw.keys(&pattern).await {
             let ends = key.starts_with("lockson:fair_") && (1..=60_000).contains(&raw.pttl(&key).await);
+            let ends = ends || key.starts_with("lockson:receipt:") && raw.pttl(&key).await > 0;
             if !ends && !key.starts_with("redisson_lock_token:") {
                 return false;
             }

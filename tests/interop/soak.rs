@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
-use lockson::Locks;
+use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, SemaphoreGuard};
 
 use crate::locks::leaves_nothing;
-use crate::peer::{epoch, Kind, Peer};
+use crate::peer::{epoch, Kind, Peer, Side};
 use crate::support::{eventually, seed, soak, unique, Raw, Rng};
 use crate::{connect, ms, secs, Process, World};
 
@@ -14,8 +15,14 @@ const NAMES: usize = 5;
 const THREADS: usize = 4;
 const TASKS: usize = 40;
 
-fn spec(names: &[(Kind, String)]) -> String {
-    let all: Vec<String> = names.iter().map(|(kind, name)| format!("{}/{name}", kind.name())).collect();
+/// What is taken beside the kinds of locks: two locks at once, and semaphores of one permit.
+const OTHERS: [&str; 3] = ["multi", "semaphore", "permits"];
+
+/// A kind by its name, and the name of the lock.
+type Name = (String, String);
+
+fn spec(names: &[Name]) -> String {
+    let all: Vec<String> = names.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
     all.join(",")
 }
 
@@ -23,12 +30,23 @@ fn spec(names: &[(Kind, String)]) -> String {
 pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
     let (seed, shared) = (seed(), [(); NAMES].map(|()| unique("soak")));
     // Readers and writers of one lock have one name.
-    let name = |kind: Kind, at: usize| match kind {
-        Kind::Read | Kind::Write => shared[at].clone(),
+    let name = |kind: &str, at: usize| match kind {
+        "read" | "write" => shared[at].clone(),
         _ => unique("soak"),
     };
-    let names: Vec<(Kind, String)> =
-        Kind::ALL.iter().flat_map(|kind| (0..NAMES).map(|at| (*kind, name(*kind, at)))).collect();
+    let kinds = Kind::ALL.iter().map(|kind| kind.name()).chain(OTHERS);
+    let names: Vec<Name> = kinds
+        .flat_map(|kind| (0..NAMES).map(move |at| (kind, at)))
+        .map(|(kind, at)| (kind.into(), name(kind, at)))
+        .collect();
+    let locks = world.rust(Locks::builder()).await;
+    for (kind, name) in &names {
+        match kind.as_str() {
+            "semaphore" => assert!(locks.semaphore(name).try_set_permits(1).await.unwrap()),
+            "permits" => assert!(locks.permit_semaphore(name).try_set_permits(1).await.unwrap()),
+            _ => {}
+        }
+    }
     let (spec, port) = (spec(&names), world.server.port().to_string());
     let until = epoch() / 1000 + soak(120_000) as u64;
     let mut parts: Vec<Process> = (0..2)
@@ -57,17 +75,24 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
         by_rust.iter().sum::<u64>()
     );
     let mut raw = world.server.raw().await;
-    for (at, (kind, name)) in names.iter().enumerate().filter(|(_, (kind, _))| *kind != Kind::Read) {
+    for (at, (kind, name)) in names.iter().enumerate().filter(|(_, (kind, _))| kind != "read") {
         let counter: u64 = raw.get(&format!("{name}-counter")).await.map_or(0, |text| text.parse().unwrap());
-        assert_eq!(counter, by_java[at] + by_rust[at], "{kind:?}: the counter is not exact, seed {seed}");
+        assert_eq!(counter, by_java[at] + by_rust[at], "{kind}: the counter is not exact, seed {seed}");
     }
-    for (at, (kind, _)) in names.iter().enumerate().step_by(NAMES).filter(|(_, (kind, _))| *kind != Kind::Read) {
+    for (at, (kind, _)) in names.iter().enumerate().step_by(NAMES).filter(|(_, (kind, _))| kind != "read") {
         let turns = |of: &[u64]| of[at..at + NAMES].iter().sum::<u64>();
-        assert!(turns(&by_java) > 0 && turns(&by_rust) > 0, "{kind:?} was had by one side only, seed {seed}");
+        assert!(turns(&by_java) > 0 && turns(&by_rust) > 0, "{kind} was had by one side only, seed {seed}");
     }
     drop(parts);
-    for (_, name) in &names {
+    for (kind, name) in &names {
         raw.must(&["DEL", &format!("{name}-counter")]).await;
+        if OTHERS[1..].contains(&kind.as_str()) {
+            assert_eq!(raw.get(name).await.as_deref(), Some("1"), "{kind}: a permit is missing, seed {seed}");
+            raw.must(&["DEL", name]).await;
+        }
+    }
+    // Names are parts of others.
+    for (_, name) in &names {
         leaves_nothing(&world, name).await;
     }
     // Redisson forgets to end one now and then.
@@ -88,7 +113,7 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
 }
 
 /// Those of the soak that somebody listens to.
-async fn channels(raw: &mut Raw, names: &[(Kind, String)]) -> Vec<String> {
+async fn channels(raw: &mut Raw, names: &[Name]) -> Vec<String> {
     let channels = raw.must(&["PUBSUB", "CHANNELS"]).await.texts();
     channels.into_iter().filter(|channel| names.iter().any(|(_, name)| channel.contains(name.as_str()))).collect()
 }
@@ -101,9 +126,8 @@ fn add(sums: &mut [u64], line: &str) {
 /// One Rust process: its tasks do what Soak.java does.
 pub async fn part(url: &str, args: &[String]) {
     let [spec, until, seed] = args else { panic!("{args:?}") };
-    let names: Arc<Vec<(Kind, String)>> = Arc::new(
-        spec.split(',').map(|lock| lock.split_once('/').unwrap()).map(|(k, n)| (Kind::named(k), n.into())).collect(),
-    );
+    let names = spec.split(',').map(|lock| lock.split_once('/').unwrap());
+    let names: Arc<Vec<Name>> = Arc::new(names.map(|(kind, name)| (kind.into(), name.into())).collect());
     let (until, seed) = (until.parse::<u64>().unwrap(), seed.parse::<u64>().unwrap());
     let locks = connect(Locks::builder(), url).await;
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
@@ -111,22 +135,15 @@ pub async fn part(url: &str, args: &[String]) {
     let moved: Arc<Vec<AtomicU64>> = Arc::new(names.iter().map(|_| AtomicU64::new(0)).collect());
     let tasks: Vec<_> = (0..TASKS as u64)
         .map(|task| {
-            let (names, locks, raw, moved) = (names.clone(), Peer::Rust(locks.clone()), raw.clone(), moved.clone());
+            let (names, locks, raw, moved) = (names.clone(), locks.clone(), raw.clone(), moved.clone());
             tokio::spawn(async move {
                 let mut rng = Rng::new(seed ^ task << 32);
                 while epoch() / 1000 < until {
                     let at = rng.below(names.len() as u64) as usize;
-                    let (kind, name) = &names[at];
-                    let lock = locks.lock(*kind, name, &format!("task-{task}"));
                     let wait = if rng.below(4) == 0 { ms(rng.below(50)) } else { secs(120) };
-                    // A short limit may come before the first answer.
-                    let taken = lock.try_lock(wait, None).await.or_else(|error| match wait < ms(50) {
-                        true => Ok(false),
-                        false => Err(error),
-                    });
-                    if taken.unwrap() {
-                        moved[at].fetch_add(turn(&raw, *kind, name).await, Ordering::Relaxed);
-                        lock.unlock().await.result.unwrap();
+                    if let Some(held) = take(&locks, &names[at], task, wait).await {
+                        moved[at].fetch_add(turn(&raw, &names[at]).await, Ordering::Relaxed);
+                        held.release().await;
                     }
                 }
             })
@@ -140,10 +157,55 @@ pub async fn part(url: &str, args: &[String]) {
     println!("{}", moved.join(","));
 }
 
-async fn turn(raw: &tokio::sync::Mutex<Raw>, kind: Kind, name: &str) -> u64 {
+enum Held {
+    Lock(Side),
+    Multi(Guard),
+    Permit(SemaphoreGuard),
+    Leased(PermitGuard),
+}
+
+impl Held {
+    async fn release(self) {
+        match self {
+            Self::Lock(lock) => drop(lock.unlock().await.result.unwrap()),
+            Self::Multi(guard) => guard.unlock().await.unwrap(),
+            Self::Permit(guard) => guard.release().await.unwrap(),
+            Self::Leased(guard) => guard.release().await.unwrap(),
+        }
+    }
+}
+
+/// `None`: it had to wait for too long; a short limit may come before the first answer.
+async fn take(locks: &Locks, (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
+    let short = wait < ms(50);
+    match kind.as_str() {
+        "multi" => {
+            let owner = Owner::named(format!("task-{task}")).unwrap();
+            let member = |end| -> Arc<dyn RLock> { Arc::new(locks.lock(&format!("{name}-{end}")).owned_by(&owner)) };
+            let guard = MultiLock::new(vec![member("a"), member("b")]).acquire().wait(wait).guard().await;
+            unless(short, guard).map(Held::Multi)
+        }
+        "semaphore" => unless(short, locks.semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Permit),
+        "permits" => unless(short, locks.permit_semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Leased),
+        kind => {
+            let lock = Peer::Rust(locks.clone()).lock(Kind::named(kind), name, &format!("task-{task}"));
+            let taken = lock.try_lock(wait, None).await.map(|taken| taken.then_some(()));
+            unless(short, taken).map(|()| Held::Lock(lock))
+        }
+    }
+}
+
+fn unless<T, E: std::fmt::Debug>(short: bool, taken: Result<Option<T>, E>) -> Option<T> {
+    if short {
+        return taken.ok().flatten();
+    }
+    taken.unwrap()
+}
+
+async fn turn(raw: &tokio::sync::Mutex<Raw>, (kind, name): &Name) -> u64 {
     let counter = format!("{name}-counter");
     let before = raw.lock().await.get(&counter).await;
-    if kind == Kind::Read {
+    if kind == "read" {
         assert_eq!(raw.lock().await.get(&counter).await, before, "a writer beside a reader of {name}");
         return 0;
     }

@@ -1,14 +1,24 @@
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
 import org.redisson.client.codec.StringCodec;
 
 /** Moves counters that only their locks protect: each step is a GET and a SET. */
 final class Soak {
+    /** Longer than the run, so that only a limit of its own ends a wait for a lock. */
+    private static final long LEASE = 300_000;
+
     private Soak() {}
+
+    private interface Held {
+        void release() throws Exception;
+    }
 
     /**
      * The name of the command is "object/name,..", its arguments the end in epoch milliseconds and a seed. The counter
@@ -21,18 +31,40 @@ final class Soak {
         while (System.currentTimeMillis() < command.number(0)) {
             int at = chance.nextInt(names.length);
             String[] parts = names[at].split("/", 2);
-            RLock lock = peer.locks().of(command.client(), parts[0], parts[1]);
-            if (chance.nextInt(4) == 0) {
-                if (!lock.tryLock(chance.nextInt(50), -1, TimeUnit.MILLISECONDS)) {
-                    continue;
-                }
-            } else {
-                lock.lock();
+            Held held = take(peer, command, parts, chance.nextInt(4) == 0 ? chance.nextInt(50) : -1);
+            if (held != null) {
+                moved[at] += turn(peer, command, parts);
+                held.release();
             }
-            moved[at] += turn(peer, command, parts);
-            lock.unlock();
         }
         return String.join(",", Arrays.stream(moved).mapToObj(Long::toString).toList());
+    }
+
+    /** Null when it had to wait for too long. A wait of -1 has no limit, but a second for permits: they lose wake-ups. */
+    private static Held take(Peer peer, Peer.Command command, String[] parts, long wait) throws Exception {
+        Duration limit = Duration.ofMillis(wait < 0 ? 1000 : wait);
+        switch (parts[0]) {
+            case "semaphore" -> {
+                RSemaphore semaphore = peer.client(command.client()).getSemaphore(parts[1]);
+                return semaphore.tryAcquire(1, limit) ? semaphore::release : null;
+            }
+            case "permits" -> {
+                RPermitExpirableSemaphore permits = peer.client(command.client()).getPermitExpirableSemaphore(parts[1]);
+                String id = permits.tryAcquire(limit.toMillis(), LEASE, TimeUnit.MILLISECONDS);
+                return id == null ? null : () -> permits.release(id);
+            }
+            default -> {
+                String member = command.client() + "/lock/" + parts[1];
+                String name = parts[0].equals("multi") ? member + "-a," + member + "-b" : parts[1];
+                RLock lock = peer.locks().of(command.client(), parts[0], name);
+                if (wait < 0) {
+                    lock.lock();
+                } else if (!lock.tryLock(wait, -1, TimeUnit.MILLISECONDS)) {
+                    return null;
+                }
+                return lock::unlock;
+            }
+        }
     }
 
     private static int turn(Peer peer, Peer.Command command, String[] parts) {
