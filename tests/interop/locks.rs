@@ -82,19 +82,30 @@ impl Case<'_> {
 /// No key is left of a lock but the counter of its tokens, for a minute what lockson keeps beside a queue that Java
 /// emptied, and receipts until they end.
 pub async fn leaves_nothing(world: &World, name: &str) {
-    let (pattern, what) = (format!("*{name}*"), format!("{name} leaves no key"));
-    eventually(SOON, &what, async || {
-        let mut raw = world.server.raw().await;
-        for key in raw.keys(&pattern).await {
-            let ends = key.starts_with("lockson:fair_") && (1..=60_000).contains(&raw.pttl(&key).await);
-            let ends = ends || key.starts_with("lockson:receipt:") && raw.pttl(&key).await > 0;
-            if !ends && !key.starts_with("redisson_lock_token:") {
-                return false;
-            }
+    let begin = Instant::now();
+    loop {
+        let left = left_of(&mut world.server.raw().await, name).await;
+        if left.is_empty() {
+            return;
         }
-        true
-    })
-    .await;
+        assert!(begin.elapsed() < SOON, "{name} leaves {left:?}");
+        tokio::time::sleep(ms(20)).await;
+    }
+}
+
+/// Each with the milliseconds that it still has.
+async fn left_of(raw: &mut Raw, name: &str) -> Vec<(String, i64)> {
+    let mut left = Vec::new();
+    for key in raw.keys(&format!("*{name}*")).await {
+        let ttl = raw.pttl(&key).await;
+        let ends = key.starts_with("lockson:fair_") && (1..=60_000).contains(&ttl);
+        let ends = ends || key.starts_with("lockson:receipt:") && ttl > 0;
+        // -2: it has gone since.
+        if !ends && ttl != -2 && !key.starts_with("redisson_lock_token:") {
+            left.push((key, ttl));
+        }
+    }
+    left
 }
 
 /// All verbs of one kind in one direction, one after another.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, SemaphoreGuard};
 
+use crate::java::Java;
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer, Side};
 use crate::support::{eventually, seed, soak, unique, Raw, Rng};
@@ -47,19 +48,31 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
             _ => {}
         }
     }
-    let (spec, port) = (spec(&names), world.server.port().to_string());
+    let mut clients = Vec::new();
+    for jvm in &world.jvms {
+        clients.push(jvm.client(world.server.port(), "").await);
+    }
+    let [by_java, by_rust] = turns(&world, &clients, &names, seed).await;
+    are_exact(&world, &names, &by_java, &by_rust).await;
+    for (_, name) in &names {
+        leaves_nothing(&world, name).await;
+    }
+    no_subscription_is_left(&world, clients, &names).await;
+}
+
+/// How often each side moved each counter.
+async fn turns(world: &World, clients: &[Java], names: &[Name], seed: u64) -> [Vec<u64>; 2] {
+    let (spec, port) = (spec(names), world.server.port().to_string());
     let until = epoch() / 1000 + soak(120_000) as u64;
     let mut parts: Vec<Process> = (0..2)
         .map(|at| Process::start("soak", &[&port, &spec, &until.to_string(), &(seed + at).to_string()]))
         .collect();
-    let (mut threads, mut clients) = (Vec::new(), Vec::new());
-    for (at, jvm) in world.jvms.iter().enumerate() {
-        let java = jvm.client(world.server.port(), "").await;
+    let mut threads = Vec::new();
+    for (at, java) in clients.iter().enumerate() {
         for thread in 0..THREADS {
             let verb = format!("run {until} {}", seed as u32 + (at * THREADS + thread) as u32);
             threads.push(java.must(&format!("soak-{thread}"), "soak", &spec, &verb));
         }
-        clients.push(java);
     }
     let (mut by_java, mut by_rust) = (vec![0; names.len()], vec![0; names.len()]);
     for part in &mut parts {
@@ -69,45 +82,40 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
     for thread in threads {
         add(&mut by_java, &thread.await);
     }
-    println!(
-        "soak, seed {seed}: {} turns of Java, {} of Rust",
-        by_java.iter().sum::<u64>(),
-        by_rust.iter().sum::<u64>()
-    );
+    let [java, rust] = [&by_java, &by_rust].map(|turns| turns.iter().sum::<u64>());
+    println!("soak, seed {seed}: {java} turns of Java, {rust} of Rust");
+    [by_java, by_rust]
+}
+
+/// Each counter is the sum of the turns, both sides had some of each kind, and every permit is back.
+async fn are_exact(world: &World, names: &[Name], by_java: &[u64], by_rust: &[u64]) {
     let mut raw = world.server.raw().await;
     for (at, (kind, name)) in names.iter().enumerate().filter(|(_, (kind, _))| kind != "read") {
         let counter: u64 = raw.get(&format!("{name}-counter")).await.map_or(0, |text| text.parse().unwrap());
-        assert_eq!(counter, by_java[at] + by_rust[at], "{kind}: the counter is not exact, seed {seed}");
+        assert_eq!(counter, by_java[at] + by_rust[at], "{kind}: the counter is not exact");
     }
     for (at, (kind, _)) in names.iter().enumerate().step_by(NAMES).filter(|(_, (kind, _))| kind != "read") {
         let turns = |of: &[u64]| of[at..at + NAMES].iter().sum::<u64>();
-        assert!(turns(&by_java) > 0 && turns(&by_rust) > 0, "{kind} was had by one side only, seed {seed}");
+        assert!(turns(by_java) > 0 && turns(by_rust) > 0, "{kind} was had by one side only");
     }
-    drop(parts);
-    for (kind, name) in &names {
+    for (kind, name) in names {
         raw.must(&["DEL", &format!("{name}-counter")]).await;
         if OTHERS[1..].contains(&kind.as_str()) {
-            assert_eq!(raw.get(name).await.as_deref(), Some("1"), "{kind}: a permit is missing, seed {seed}");
+            assert_eq!(raw.get(name).await.as_deref(), Some("1"), "{kind}: a permit is missing");
             raw.must(&["DEL", name]).await;
         }
     }
-    // Names are parts of others.
-    for (_, name) in &names {
-        leaves_nothing(&world, name).await;
-    }
-    // Redisson forgets to end one now and then.
-    let ended = tokio::time::timeout(secs(5), async {
-        while !channels(&mut world.server.raw().await, &names).await.is_empty() {
-            tokio::time::sleep(ms(20)).await;
-        }
-    });
-    let left = if ended.await.is_ok() { vec![] } else { channels(&mut raw, &names).await };
-    println!("  subscriptions that Redisson has left: {left:?}");
+}
+
+/// Redisson forgets to end one now and then: it ends with its client.
+async fn no_subscription_is_left(world: &World, clients: Vec<Java>, names: &[Name]) {
+    let mut raw = world.server.raw().await;
+    println!("  subscriptions before the clients of Redisson end: {:?}", channels(&mut raw, names).await);
     for java in clients {
         java.must("closer", "client", "-", "shutdown").await;
     }
     eventually(secs(20), "no subscription is left", async || {
-        channels(&mut world.server.raw().await, &names).await.is_empty()
+        channels(&mut world.server.raw().await, names).await.is_empty()
     })
     .await;
 }
