@@ -52,7 +52,8 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
-        let Ok(mut gate) = tokio::time::timeout(self.core.settings.outage_limit, self.gate()).await else {
+        let begin = async { (self.gate().await, self.is_upgrade().await) };
+        let Ok((mut gate, is_upgrade)) = tokio::time::timeout(self.core.settings.outage_limit, begin).await else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
@@ -62,7 +63,7 @@ impl Wish {
             return Ok(Tried::Won(ticket));
         }
         settle_debt(&self.core, &mut gate).await;
-        let gate = self.check(gate)?;
+        let gate = self.check(gate, is_upgrade)?;
         let (wish, waits) = (self.clone(), place.is_some());
         let work = self.core.janitor.carry(move |abandoned| {
             let patience = wish.patience.clone().unless(abandoned);
@@ -95,13 +96,24 @@ impl Wish {
         self.core.owner_of(&self.slot.field)
     }
 
+    /// Whether this would be an upgrade: told behind what is under way in the other role, as what comes of that may be
+    /// on its way back at once. (Nobody who has that entry to itself waits for this one.)
+    async fn is_upgrade(&self) -> bool {
+        let Some(reader) = self.sibling.as_ref().filter(|_| self.kind.role == Role::Write && self.holds_as_sibling())
+        else {
+            return false;
+        };
+        let _gate = reader.gate.lock().await;
+        self.holds_as_sibling()
+    }
+
     /// What can be refused without asking the server.
-    fn check(&self, gate: OwnedMutexGuard<Debts>) -> Result<OwnedMutexGuard<Debts>, LockError> {
+    fn check(&self, gate: OwnedMutexGuard<Debts>, is_upgrade: bool) -> Result<OwnedMutexGuard<Debts>, LockError> {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
         let Some(hold) = self.slot.hold() else {
-            if self.kind.role == Role::Write && self.holds_as_sibling() {
+            if is_upgrade {
                 return Err(LockError::Upgrade { name: self.name(), owner: self.owner() });
             }
             return Ok(gate);

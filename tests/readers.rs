@@ -193,3 +193,39 @@ async fn who_goes_away_leaves_nothing() {
     })
     .await;
 }
+
+/// What came of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others. Without a
+/// network, attempts end while others look.
+#[cfg(feature = "embedded")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_gave_up_reading_may_write() {
+    use lockson::{LockError, Owner, RLock, Request};
+
+    const OWNERS: u64 = 16;
+    let (rounds, seed) = (soak(10_000), seed());
+    let locks = lockson::EmbeddedServer::new().connect();
+    let mut owners = tokio::task::JoinSet::new();
+    for number in 0..OWNERS {
+        let (lock, owner) = (locks.read_write_lock("l"), Owner::unique());
+        let sides: [Box<dyn RLock>; 2] =
+            [Box::new(lock.read().owned_by(&owner)), Box::new(lock.write().owned_by(&owner))];
+        let mut rng = Rng::new(seed ^ number << 32);
+        owners.spawn(async move {
+            for _ in 0..rounds {
+                for side in &sides {
+                    let soon = Request::default().wait(Duration::from_micros(1 + rng.below(900)));
+                    match side.guard_with(soon).await {
+                        Ok(Some(guard)) => guard.unlock().await.unwrap(),
+                        // That soon there may be no answer yet.
+                        Ok(None) | Err(LockError::Unreachable { .. }) => {}
+                        Err(error) => panic!("{error} (seed {seed})"),
+                    }
+                }
+            }
+        });
+    }
+    while let Some(done) = owners.join_next().await {
+        done.unwrap();
+    }
+    locks.shutdown(Duration::from_secs(5)).await.unwrap();
+}
