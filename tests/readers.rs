@@ -203,7 +203,8 @@ async fn who_gave_up_reading_may_write() {
 
     const OWNERS: u64 = 16;
     let (rounds, seed) = (soak(10_000), seed());
-    let locks = lockson::EmbeddedServer::new().connect();
+    let server = lockson::EmbeddedServer::new();
+    let locks = server.connect();
     let mut owners = tokio::task::JoinSet::new();
     for number in 0..OWNERS {
         let (lock, owner) = (locks.read_write_lock("l"), Owner::unique());
@@ -228,4 +229,6 @@ async fn who_gave_up_reading_may_write() {
         done.unwrap();
     }
     locks.shutdown(Duration::from_secs(5)).await.unwrap();
+    let lock = server.connect().read_write_lock("l");
+    assert!(!lock.read().is_locked().await.unwrap() && !lock.write().is_locked().await.unwrap(), "seed {seed}");
 }
