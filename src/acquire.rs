@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
@@ -12,7 +13,6 @@ use tracing::Instrument;
 use crate::attempt::{Contender, Wish};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::ear::Tally;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::kind::Table;
@@ -20,7 +20,7 @@ use crate::lease::Lease;
 use crate::line::Line;
 use crate::queue::Queuer;
 use crate::session::{Core, LeaseRange};
-use crate::wait::{wait, Contest, Tried};
+use crate::wait::{wait, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
 /// [`RLock::guard_with`](crate::RLock::guard_with).
@@ -84,12 +84,12 @@ pub(crate) struct Told<'a> {
     pub(crate) attempts: &'a AtomicU32,
 }
 
-impl Told<'_> {
-    /// Runs an acquisition in a span of its own.
-    pub(crate) async fn by<T>(
+impl<'a> Told<'a> {
+    /// Runs an acquisition in a span of its own. (No `async fn`: that would have room for the acquisition twice.)
+    pub(crate) fn by<T>(
         self,
-        acquisition: impl Future<Output = Result<Option<T>, LockError>>,
-    ) -> Result<Option<T>, LockError> {
+        acquisition: impl Future<Output = Result<Option<T>, LockError>> + 'a,
+    ) -> impl Future<Output = Result<Option<T>, LockError>> + 'a {
         let span = tracing::debug_span!(
             target: "lockson",
             "acquire",
@@ -101,18 +101,19 @@ impl Told<'_> {
             outcome = Empty,
         );
         if span.is_disabled() {
-            return acquisition.await;
+            return acquisition.left_future();
         }
         let began = self.clock.now();
-        let outcome = acquisition.instrument(span.clone()).await;
-        span.record("attempts", self.attempts.load(Ordering::Relaxed));
-        span.record("waited", debug(self.clock.now().since(began)));
-        match &outcome {
-            Ok(Some(_)) => span.record("outcome", "held"),
-            Ok(None) => span.record("outcome", "busy"),
-            Err(error) => span.record("outcome", display(error)),
-        };
-        outcome
+        let told = acquisition.instrument(span.clone()).inspect(move |outcome| {
+            span.record("attempts", self.attempts.load(Ordering::Relaxed));
+            span.record("waited", debug(self.clock.now().since(began)));
+            match outcome {
+                Ok(Some(_)) => span.record("outcome", "held"),
+                Ok(None) => span.record("outcome", "busy"),
+                Err(error) => span.record("outcome", display(error)),
+            };
+        });
+        told.right_future()
     }
 }
 
@@ -148,9 +149,11 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
     }
     let began = core.now();
     let (outcome, tally) = if want.kind.refresh.is_some() {
-        waited(Queuer::new(wish), deadline, |queuer| queuer.tally).await
+        let mut queuer = Queuer::new(wish);
+        (before(deadline, wait(&mut queuer)).await, queuer.tally)
     } else {
-        waited(Contender::new(wish), deadline, |contender| contender.tally).await
+        let mut contender = Contender::new(wish);
+        (before(deadline, wait(&mut contender)).await, contender.tally)
     };
     attempts.store(tally.attempts, Ordering::Relaxed);
     match outcome {
@@ -188,20 +191,10 @@ impl Request {
     }
 }
 
-/// Waits by a contest of any kind. `None`: the deadline came first.
-pub(crate) async fn waited<C: Contest>(
-    mut contest: C,
-    deadline: Option<Instant>,
-    tally: impl Fn(&C) -> Tally,
-) -> (Option<Result<C::Prize, C::Error>>, Tally) {
-    let outcome = before(deadline, wait(&mut contest)).await;
-    (outcome, tally(&contest))
-}
-
 /// `None`: the deadline came first.
-pub(crate) async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
     match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
-        None => Some(work.await),
+        Some(deadline) => tokio::time::timeout_at(deadline, work).map(Result::ok).left_future(),
+        None => work.map(Some).right_future(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{waited, Request};
+use crate::acquire::{before, Request};
 use crate::backend::Script;
 use crate::ear::{Ear, Tally};
 use crate::error::SyncError;
@@ -17,7 +17,7 @@ use crate::row::{Row, Seat};
 use crate::script::Patience;
 use crate::semaphore::{count, MOST};
 use crate::session::{Core, Session};
-use crate::wait::{Contest, Tried, Turn};
+use crate::wait::{wait, Contest, Tried, Turn};
 
 static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
@@ -181,10 +181,9 @@ impl Latch {
                 Tried::Busy(_) => Ok(Waited::TimedOut),
             };
         }
-        let (outcome, tally) = waited(waiter, deadline, |waiter| waiter.tally).await;
-        match outcome {
+        match before(deadline, wait(&mut waiter)).await {
             Some(outcome) => outcome,
-            None if tally.is_unheard(core, began) || core.wire.is_silent() => {
+            None if waiter.tally.is_unheard(core, began) || core.wire.is_silent() => {
                 let detail = "the wait limit came before an answer".to_owned();
                 Err(SyncError::Unreachable { name: self.name.to_string(), detail })
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::acquire::{waited, Request};
+use crate::acquire::{before, Request};
 use crate::backend::Script;
 use crate::clock::{millis, Moment};
 use crate::ear::{Ear, Tally};
@@ -20,7 +20,7 @@ use crate::receipt::{Call, Ledger};
 use crate::row::{Row, Seat};
 use crate::script::{Answer, Patience, Status};
 use crate::session::Core;
-use crate::wait::{Contest, Tried, Turn};
+use crate::wait::{wait, Contest, Tried, Turn};
 
 /// Wishes in one script.
 const BATCH: usize = 100;
@@ -379,10 +379,9 @@ pub(crate) async fn take(
             Tried::Busy(_) => None,
         }
     } else {
-        let (outcome, tally) = waited(taker, deadline, |taker| taker.tally).await;
-        match outcome {
+        match before(deadline, wait(&mut taker)).await {
             // Few permits and no server are told apart by whether the server answers.
-            None if tally.is_unheard(core, began) || core.wire.is_silent() => {
+            None if taker.tally.is_unheard(core, began) || core.wire.is_silent() => {
                 let detail = "the wait limit came before an answer".to_owned();
                 return Err(SyncError::Unreachable { name: pool.ledger.name(), detail });
             }
