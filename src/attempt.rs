@@ -143,18 +143,23 @@ impl Wish {
 
     async fn settle(self, gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
-        let mut args = vec![mark.to_string(), millis(self.lease.duration()).to_string(), self.slot.count().to_string()];
+        let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
+        let mut args: Vec<&str> = vec![&mark, &lease, &count];
+        let (goes_first, seen);
         match (self.kind.role, &self.sibling) {
-            (Role::Read, Some(writer)) => args.push(writer.field.to_string()),
-            (Role::Write, _) => args.push(millis(WRITER_GOES_FIRST * u32::from(waits)).to_string()),
-            _ if self.kind.fenced => {
-                let (seen, raise) = self.slot.fencing();
-                args.extend([seen, raise.to_owned()]);
+            (Role::Read, Some(writer)) => args.push(&writer.field),
+            (Role::Write, _) => {
+                goes_first = millis(WRITER_GOES_FIRST * u32::from(waits)).to_string();
+                args.push(&goes_first);
             }
-            _ if self.kind.refresh.is_some() => args.push(u8::from(self.queues).to_string()),
+            _ if self.kind.fenced => {
+                let raise;
+                (seen, raise) = self.slot.fencing();
+                args.extend([&*seen, raise]);
+            }
+            _ if self.kind.refresh.is_some() => args.push(if self.queues { "1" } else { "0" }),
             _ => {}
         }
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let script = self.vote.unwrap_or(self.kind.acquire);
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
         self.read(&mark, gate, settled)

@@ -250,12 +250,12 @@ impl UnlockError {
         }
     }
 
-    /// What the members of a lock said that could not be given back: `name` is what it is called, if it is made of
-    /// others. If none of `members` was held, it was not.
-    pub(crate) fn of(errors: Vec<Self>, members: usize, name: Option<&str>, owner: &Owner) -> Result<(), Self> {
+    /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
+    /// is made of others. If none of `members` was held, it was not.
+    pub(crate) fn of(errors: Vec<Self>, members: usize, whole: Option<(&str, &Owner)>) -> Result<(), Self> {
         let not_held = errors.iter().all(|error| matches!(error, Self::NotHeld { .. }));
-        match name {
-            Some(name) if not_held && errors.len() >= members => {
+        match whole {
+            Some((name, owner)) if not_held && errors.len() >= members => {
                 Err(Self::NotHeld { name: name.to_owned(), owner: owner.clone() })
             }
             _ if errors.len() > 1 => Err(Self::Several(errors)),

@@ -5,7 +5,7 @@ use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{ready, select_all};
+use futures::future::{join_all, ready, select_all};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Clock;
@@ -157,7 +157,7 @@ impl Group {
             let work = ticket.release();
             ticket.core.janitor.carry(|_| work)
         });
-        let releases: FuturesUnordered<_> = releases.collect();
+        let releases = releases.collect();
         async move {
             let errors = enough(releases, needed, grace).await;
             drop(self);
@@ -200,10 +200,15 @@ impl Drop for Taken {
 
 /// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
 /// wrong.
-pub(crate) async fn enough<F, E>(mut calls: FuturesUnordered<F>, needed: usize, grace: Duration) -> Vec<E>
+pub(crate) async fn enough<F, E>(calls: Vec<F>, needed: usize, grace: Duration) -> Vec<E>
 where
     F: Future<Output = Result<(), E>>,
 {
+    // A single one needs nobody who tells which of them is done: that costs a wake-up.
+    if calls.len() == 1 {
+        return join_all(calls).await.into_iter().filter_map(Result::err).collect();
+    }
+    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
     let (mut done, mut errors) = (0, Vec::new());
     while let Some(result) = calls.next().await {
         match result {

@@ -334,11 +334,11 @@ impl Guard {
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(mut self) -> Result<(), UnlockError> {
-        let (name, owner) = (self.name.take(), self.owner());
+        let whole = self.name.take().map(|name| (name, self.owner()));
         let members = self.groups().map(Group::size).sum();
         let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();
         let errors = join_all(releases).await.into_iter().flatten().collect();
-        UnlockError::of(errors, members, name.as_deref(), &owner)
+        UnlockError::of(errors, members, whole.as_ref().map(|(name, owner)| (&**name, owner)))
     }
 }
 

@@ -138,7 +138,7 @@ impl MultiLock {
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         let results = join_all(leaves.iter().rev().map(Leaf::unlock)).await;
         let errors = results.into_iter().filter_map(Result::err).collect();
-        UnlockError::of(errors, leaves.len(), Some(&self.name), &owner)
+        UnlockError::of(errors, leaves.len(), Some((&self.name, &owner)))
     }
 
     /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
-use futures::stream::FuturesUnordered;
 
 use crate::acquire::{before, Request, Told};
 use crate::error::{LockError, QueryError, UnlockError};
@@ -197,11 +196,11 @@ impl<K: Votes> RedLock<K> {
         let mut leaves = Vec::new();
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let calls: FuturesUnordered<_> = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
+        let calls = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
         let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
         let none = self.locks.is_empty();
         if none || !errors.is_empty() {
-            return UnlockError::of(errors, self.locks.len(), Some(&self.name), &owner);
+            return UnlockError::of(errors, self.locks.len(), Some((&self.name, &owner)));
         }
         Ok(())
     }

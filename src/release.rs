@@ -58,16 +58,16 @@ impl Leaving<'_> {
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
         let own = last_of_run && self.core.channels.drain(&keys.channel);
-        let (lease, n, left) = (self.hold.lease_millis(), self.n.to_string(), (self.n - 1).to_string());
-        let exact: [&str; 3] = [&self.hold.mark, &lease, &n];
-        let at_most = settle_args(self.kind, self.slot, &self.hold.mark, &left);
+        let (lease, n, left);
         // A late copy of an acquire may have added one: then only what is left counts, not what was there.
-        let (script, args): (_, &[&str]) = match self.gate.acquire {
-            None => (self.kind.release, &exact),
-            Some(_) => (self.kind.settle, &at_most[..]),
+        let (script, args) = if self.gate.acquire.is_none() {
+            (lease, n) = (self.hold.lease_millis(), self.n.to_string());
+            (self.kind.release, vec![&*self.hold.mark, &lease, &n])
+        } else {
+            left = (self.n - 1).to_string();
+            (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.mark, &left))
         };
-        let patience = self.core.patience();
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), args, &patience).await;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.core.patience()).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {

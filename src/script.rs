@@ -254,13 +254,18 @@ impl Wire {
     pub(crate) async fn copy(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Copy {
         let sent = self.clock.now();
         let not_after = self.server.at(sent).saturating_add(millis(self.command_timeout));
-        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed).to_string();
-        let call =
-            self.backend.call(Call { script, keys, args: &[&[&*nonce, &*not_after.to_string()], args].concat() });
+        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
+        let call = Call { script, keys, nonce, not_after, args, in_full: false };
+        let answer = self.backend.call(call);
         // Moments are never 0 once a client is connected, but the embedded clock starts there.
         let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
-        let fate = match call.await {
-            Outcome::Executed(items) => self.read(script.name, items, &nonce, sent),
+        let outcome = match answer.await {
+            // It proves that nothing ran.
+            Outcome::NotExecuted(Refusal::UnknownScript) => self.backend.call(Call { in_full: true, ..call }).await,
+            outcome => outcome,
+        };
+        let fate = match outcome {
+            Outcome::Executed(items) => self.read(script.name, items, nonce, sent),
             Outcome::NotExecuted(Refusal::NotReady(why)) => Fate::NotSent(why),
             Outcome::NotExecuted(refusal) => {
                 self.silent_since.store(0, Ordering::Relaxed);
@@ -271,14 +276,14 @@ impl Wire {
         Copy { fate, not_after }
     }
 
-    fn read(&self, script: &'static str, items: Vec<Item>, nonce: &str, sent: Moment) -> Fate {
+    fn read(&self, script: &'static str, items: Vec<Item>, nonce: u64, sent: Moment) -> Fate {
         let mut items = items.into_iter();
         let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
             (items.next(), items.next(), items.next())
         else {
             return self.poisoned(script, "the reply has not the shape of a lockson script's");
         };
-        if echo != nonce {
+        if echo.parse() != Ok(nonce) {
             return self.poisoned(script, "the reply belongs to another call");
         }
         let now = self.clock.now();
@@ -357,6 +362,7 @@ fn refused(refusal: Refusal) -> Refused {
         Refusal::NotAuthenticated(text) => Refused::NotAuthenticated(text),
         Refusal::ReadOnly => Refused::ReadOnly,
         Refusal::OutOfMemory => Refused::OutOfMemory,
+        Refusal::UnknownScript => Refused::Other("the server does not keep scripts".to_owned()),
         Refusal::NotReady(text) | Refusal::Other(text) => Refused::Other(text),
     }
 }

@@ -3,6 +3,7 @@
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
 
+use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ use crate::url::{Address, Endpoint};
 const TIMEOUTS: u32 = 3;
 /// Commands that may wait for a connection.
 const BUFFER: usize = 1 << 17;
+/// Room for a nonce and a time.
+const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
@@ -169,16 +172,15 @@ impl Drop for Fred {
 impl Backend for Fred {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let (client, timeouts, script) = (self.commands.clone(), self.timeouts.clone(), call.script);
-        let (keys, args): (Vec<Key>, Vec<Value>) = (shares(call.keys), shares(call.args));
+        let (keys, args) = words(&call);
         async move {
-            let sha = script.sha.get_or_init(|| fred::util::sha1_hash(script.text));
-            let first: FredResult<Value> = client.evalsha(Str::from_static(sha), keys.clone(), args.clone()).await;
-            let result = match first {
-                // NOSCRIPT proves that nothing ran; EVAL also loads it. It is rare, so it takes no room in every call.
-                Err(error) if error.details().starts_with("NOSCRIPT") => {
-                    client.eval(script.text, keys, args).boxed().await
+            let result: FredResult<Value> = match call.in_full {
+                false => {
+                    let sha = script.sha.get_or_init(|| fred::util::sha1_hash(script.text));
+                    client.evalsha(Str::from_static(sha), keys, args).await
                 }
-                other => other,
+                // It also loads it. It is rare, so it takes no room in every call.
+                true => client.eval(script.text, keys, args).boxed().await,
             };
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
@@ -234,14 +236,24 @@ impl Backend for Fred {
     }
 }
 
-/// Words as shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
-fn shares<T: From<Bytes>>(words: &[&str]) -> Vec<T> {
-    let mut buffer = BytesMut::with_capacity(words.iter().map(|word| word.len()).sum());
-    let share = |word: &&str| {
-        buffer.extend_from_slice(word.as_bytes());
-        buffer.split().freeze().into()
-    };
-    words.iter().map(share).collect()
+/// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
+fn words(call: &Call<'_>) -> (Vec<Key>, Vec<Value>) {
+    let length: usize = call.keys.iter().chain(call.args).map(|word| word.len()).sum();
+    let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
+    let keys = call.keys.iter().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(2 + call.args.len());
+    // Writing can't fail: the buffer grows.
+    let _ = write!(buffer, "{}", call.nonce);
+    args.push(Value::Bytes(buffer.split().freeze()));
+    let _ = write!(buffer, "{}", call.not_after);
+    args.push(Value::Bytes(buffer.split().freeze()));
+    args.extend(call.args.iter().map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    (keys, args)
+}
+
+fn share(buffer: &mut BytesMut, word: &str) -> Bytes {
+    buffer.extend_from_slice(word.as_bytes());
+    buffer.split().freeze()
 }
 
 /// Drops a client's connection and makes a new one.

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use ::futures::future::BoxFuture;
 
+use crate::clock::ServerTime;
 use crate::keys::Key;
 
 /// A Lua file of `lua/`, as it is sent.
@@ -35,7 +36,13 @@ impl Script {
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
     pub(crate) keys: &'a [&'a str],
+    /// The first two of its ARGV, as lua/begin.lua reads them.
+    pub(crate) nonce: u64,
+    pub(crate) not_after: ServerTime,
+    /// What follows them.
     pub(crate) args: &'a [&'a str],
+    /// Whether the script's text goes along, for a server that does not know it.
+    pub(crate) in_full: bool,
 }
 
 /// One element of a script's reply, which is always a flat array.
@@ -70,6 +77,8 @@ pub(crate) enum Refusal {
     ReadOnly,
     /// OOM: `maxmemory` is reached.
     OutOfMemory,
+    /// NOSCRIPT: the server has to be sent the script's text.
+    UnknownScript,
     /// Any other error reply, in the server's words.
     Other(String),
 }
@@ -83,6 +92,9 @@ impl Refusal {
             return Some(Self::NoPermission(text.to_owned()));
         }
         let word = text.split(' ').next().unwrap_or_default();
+        if text.starts_with("NOSCRIPT No matching script") {
+            return Some(Self::UnknownScript);
+        }
         // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
         match word {
             "NOAUTH" | "WRONGPASS" => Some(Self::NotAuthenticated(text.to_owned())),

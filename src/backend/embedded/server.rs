@@ -24,7 +24,9 @@ pub(super) struct Sent {
 impl From<Call<'_>> for Sent {
     fn from(call: Call<'_>) -> Self {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Self { script: call.script, keys: owned(call.keys), args: owned(call.args) }
+        let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
+        args.extend(call.args.iter().map(|word| (*word).to_owned()));
+        Self { script: call.script, keys: owned(call.keys), args }
     }
 }
 

@@ -23,7 +23,7 @@ fn client(server: &EmbeddedServer) -> (Arc<dyn Backend>, UnboundedReceiver<Signa
 }
 
 fn call<'a>(script: &'static Script, key: &'a &'a str) -> Call<'a> {
-    Call { script, keys: std::slice::from_ref(key), args: &[] }
+    Call { script, keys: std::slice::from_ref(key), nonce: 1, not_after: 0, args: &[], in_full: false }
 }
 
 fn int(value: i64) -> Outcome {
