@@ -1,3 +1,5 @@
+// The first definition of a link counts: here the documents are pages, in the README files.
+#![doc = include_str!("links.md")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -17,6 +19,8 @@ mod ear;
 mod error;
 mod group;
 mod guard;
+#[cfg(all(doc, not(doctest)))]
+pub mod guide;
 mod hold;
 mod janitor;
 mod keys;
