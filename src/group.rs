@@ -255,7 +255,7 @@ impl Watched {
         }
     }
 
-    /// Resolves when it is lost.
+    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
     pub(crate) async fn lost(self) -> Lost {
         loop {
             let holds = self.holds();

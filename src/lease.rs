@@ -307,7 +307,8 @@ impl Leased {
         self.validity().renewing = false;
     }
 
-    /// Resolves when it is lost, and before the server would give it to another.
+    /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer
+    /// is late: the watchdog, which looks again and again, judges the deadline in its place and rings.
     pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -317,7 +318,7 @@ impl Leased {
             }
             tokio::select! {
                 () = changed => {}
-                () = clock.sleep_until(self.valid_until()) => {}
+                () = tokio::time::sleep(self.valid_until().since(clock.now())) => {}
             }
         }
     }
