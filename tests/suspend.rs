@@ -8,7 +8,10 @@ use std::task::{Context, Wake};
 use std::time::Duration;
 
 use futures::FutureExt;
-use lockson::{Backoff, EmbeddedServer, Locks, LostBy, MultiLock, Owner, RLock, RedLock, Request};
+use lockson::{
+    Backoff, EmbeddedServer, Faults, LockError, Locks, LostBy, MultiLock, Owner, RLock, RedLock, Reply, Request,
+    UnlockError,
+};
 use tokio::time::Instant;
 
 /// What waits for a moment looks at least this often.
@@ -115,6 +118,31 @@ async fn a_short_sleep_loses_nothing() {
         assert!(guard.remaining() > secs(25), "{:?}", guard.remaining());
     }
     guard.unlock().await.unwrap();
+}
+
+/// The answer to a re-entry comes behind the end of the hold that it enters: that one stays lost, and what the server
+/// has of both is given back.
+#[tokio::test(start_paused = true)]
+async fn a_re_entry_that_is_answered_late_revives_nothing() {
+    let server = EmbeddedServer::new();
+    let lock = server.connect().lock("late");
+    let outer = lock.acquire().lease(secs(10)).guard().await.unwrap().unwrap();
+    server.inject(Faults::seeded(7).delay(Duration::from_millis(40)));
+    let before = server.calls();
+    let mut entering = Box::pin(lock.acquire().lease(secs(600)).guard());
+    while server.calls() == before {
+        let on_its_way = tokio::time::timeout(Duration::from_millis(1), &mut entering).await;
+        assert!(on_its_way.is_err(), "the answer takes longer than that");
+    }
+    server.suspend(secs(10));
+    match entering.await {
+        Err(error @ LockError::Lost { .. }) => assert!(!error.may_hold()),
+        other => panic!("{other:?}"),
+    }
+    assert!(!outer.is_valid());
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(server.command(&["EXISTS", "late"]), Ok(Reply::Int(0)));
+    assert!(matches!(outer.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
 #[derive(Default)]
