@@ -56,7 +56,8 @@ impl Request {
     }
 
     /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`. Of no use with a
-    /// lease of its own, which nobody renews.
+    /// lease of its own, which nobody renews. It is this acquisition's alone: while the same owner holds the lock
+    /// another time, that one's wish counts for the hold, and this one's guard is valid as long as the hold is.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.max_hold = Some(limit);
         self

@@ -14,7 +14,7 @@ use crate::clock::millis;
 use crate::ear::{Ear, Tally};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
-use crate::hold::{Debts, Slot};
+use crate::hold::{Debts, Hold, Slot};
 use crate::kind::{Role, Table};
 use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
@@ -119,11 +119,7 @@ impl Wish {
             return Ok(gate);
         };
         if let Some(why) = hold.lost(self.core.now()) {
-            self.core.watchdog.forget(&hold);
-            self.slot.drop_hold(hold.id, why);
-            let doubt = gate.acquire;
-            self.take_back(&hold.mark, Some(gate), doubt);
-            return Err(LockError::Lost { name: self.name(), owner: self.owner() });
+            return Err(self.end(&hold, why, gate, None));
         }
         if !self.kind.reentrant {
             return Err(LockError::AlreadyHeld { name: self.name(), owner: self.owner() });
@@ -133,6 +129,15 @@ impl Wish {
             return Err(LockError::HoldLimit { name: self.name(), owner: self.owner(), limit });
         }
         Ok(gate)
+    }
+
+    /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
+    fn end(&self, hold: &Hold, why: LostBy, gate: OwnedMutexGuard<Debts>, doubt: Option<i64>) -> LockError {
+        self.core.watchdog.forget(hold);
+        self.slot.drop_hold(hold.id, why);
+        let doubt = gate.acquire.max(doubt);
+        self.take_back(&hold.mark, Some(gate), doubt);
+        LockError::Lost { name: self.name(), owner: self.owner() }
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
@@ -167,8 +172,18 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
+        let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
         match settled.result {
-            Ok(answer) => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
+            Ok(answer) => {
+                if let Some((run, uptime)) = answer.run().filter(|_| self.vote.is_some()) {
+                    self.core.life.saw(run, uptime, answer.sent);
+                }
+                match outer.filter(|_| answer.status == Status::Done) {
+                    // The answer came too late for the hold that was to be entered.
+                    Some((hold, why)) => (Err(self.end(&hold, why, gate, doubt)), None),
+                    None => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
+                }
+            }
             Err(fault) => {
                 self.take_back(mark, Some(gate), doubt);
                 let error = match fault {
@@ -189,9 +204,6 @@ impl Wish {
     ) -> Result<Tried<Ticket>, LockError> {
         if answer.status != Status::Done && doubt.is_some() {
             self.take_back(mark, None, doubt);
-        }
-        if let Some((run, uptime)) = answer.run().filter(|_| self.vote.is_some()) {
-            self.core.life.saw(run, uptime, answer.sent);
         }
         match answer.status {
             Status::Done => {

@@ -238,7 +238,7 @@ impl Locks {
     #[cfg(feature = "embedded")]
     pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
         let (backend, signals) = server.backend(settings.command_timeout);
-        let clock = Clock::Tokio(tokio::time::Instant::now());
+        let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
         let session = Session::start(settings, backend, signals, clock);
         session.core.wire.server.learn(server.now_ms(), clock.now());
         Self { session }

@@ -1,5 +1,7 @@
 //! The clocks: one that judges leases, and what is known of the server's.
 
+#[cfg(feature = "embedded")]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -26,15 +28,20 @@ impl Moment {
     }
 }
 
+/// What waits for a moment looks at least this often whether it has come: timers do not count the time that a machine
+/// sleeps.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+
 /// Where a client reads the time. Rule 9 of docs/PROTOCOL.md: a lease runs on while a machine sleeps, so the clock that
 /// judges it must too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
     /// The system's. On Linux, with the feature `suspend-clock`, it counts suspended time.
     System,
-    /// tokio's, which tests can pause: for the embedded server.
+    /// tokio's, which tests can pause, since this instant, and these nanoseconds, which its timers know nothing of: for
+    /// the embedded server.
     #[cfg(feature = "embedded")]
-    Tokio(tokio::time::Instant),
+    Tokio(tokio::time::Instant, &'static AtomicU64),
 }
 
 impl Clock {
@@ -42,18 +49,19 @@ impl Clock {
         match self {
             Self::System => system_now(),
             #[cfg(feature = "embedded")]
-            Self::Tokio(origin) => Moment(0).after(origin.elapsed()),
+            Self::Tokio(origin, asleep) => Moment(asleep.load(Ordering::Relaxed)).after(origin.elapsed()),
         }
     }
 
-    /// Sleeps until this clock says `moment`. tokio's timers may run on another clock, so the time is read again.
+    /// Sleeps until this clock says `moment`. tokio's timers stand still while the machine sleeps, so the time is read
+    /// again every [`TICK`].
     pub(crate) async fn sleep_until(self, moment: Moment) {
         loop {
             let left = moment.since(self.now());
             if left.is_zero() {
                 return;
             }
-            tokio::time::sleep(left).await;
+            tokio::time::sleep(left.min(TICK)).await;
         }
     }
 }

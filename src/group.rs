@@ -119,6 +119,9 @@ impl Group {
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
     pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
         let needed = self.needed();
+        if let Some(majority) = &self.majority {
+            majority.begin(lease);
+        }
         let members = once(&mut self.first).chain(&mut self.rest);
         let calls = members.map(|member| member.ticket.begin(lease)).collect();
         let errors = enough(calls, needed, Duration::ZERO).await;
@@ -255,7 +258,7 @@ impl Watched {
         }
     }
 
-    /// Resolves when it is lost.
+    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
     pub(crate) async fn lost(self) -> Lost {
         loop {
             let holds = self.holds();

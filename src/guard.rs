@@ -14,7 +14,7 @@ use crate::error::{HoldError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
-use crate::lease::{Lease, State};
+use crate::lease::{Lease, Renewal, State};
 use crate::owner::Owner;
 use crate::release::{owe, release, settle_debt, Gate};
 use crate::script::{Answer, Status};
@@ -25,7 +25,8 @@ pub(crate) struct Ticket {
     pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
-    watched: bool,
+    /// How its lease is renewed, if it is.
+    renewal: Option<Renewal>,
     /// Whether its owner held the lock before.
     pub(crate) inner: bool,
     armed: bool,
@@ -41,15 +42,15 @@ impl Ticket {
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease);
+        let hold = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease, core.now());
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
         }
         core.watchdog.watch(&hold.leased, answer.sent);
-        let watched = matches!(lease, Lease::Watched { .. });
+        let renewal = Renewal::of(lease, answer.sent);
         let inner = slot.count() > 1;
-        Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: true }
+        Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: true }
     }
 
     /// The server says that it is gone.
@@ -68,7 +69,7 @@ impl Ticket {
 
     pub(crate) fn keep(&mut self) {
         self.armed = false;
-        self.slot.keep_bare(&self.hold, self.watched);
+        self.slot.keep_bare(&self.hold, self.renewal);
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -87,7 +88,7 @@ impl Ticket {
             Poll::Ready(gate) => ready(gate).left_future(),
             Poll::Pending => gate.right_future(),
         };
-        let share = Share::Guard { hold: self.hold.id, watched: self.watched };
+        let share = Share::Guard { hold: self.hold.id, renewal: self.renewal };
         release(self.core.clone(), self.slot.clone(), share, gate)
     }
 
@@ -108,20 +109,24 @@ impl Ticket {
     pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
         let lease = match lease {
             Lease::Watched { max_hold, .. } => {
-                self.hold.renew_until(max_hold.map(|limit| self.core.now().after(limit)));
+                let end = max_hold.map(|limit| self.core.now().after(limit));
+                self.renew_by(self.renewal.map(|renewal| Renewal { end, ..renewal }));
                 return Ok(());
             }
             Lease::Fixed(lease) => lease,
         };
         let gate = self.slot.gate.clone().lock_owned().await;
-        if std::mem::take(&mut self.watched) {
-            self.hold.left(true);
-        }
+        self.renew_by(None);
         let now = self.core.now();
         if self.slot.count() > 1 && self.hold.valid_until().since(now) >= lease {
             return self.hold.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
         }
         self.extend_behind(gate, Some(lease)).await
+    }
+
+    fn renew_by(&mut self, renewal: Option<Renewal>) {
+        self.hold.replace(self.renewal, renewal);
+        self.renewal = renewal;
     }
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.

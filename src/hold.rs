@@ -10,7 +10,7 @@ use crate::clock::{Moment, ServerTime};
 use crate::error::LostBy;
 use crate::keys::Key;
 use crate::kind::Table;
-use crate::lease::{Leasable, Lease, Leased};
+use crate::lease::{Leasable, Lease, Leased, Renewal};
 use crate::line::Line;
 use crate::watchdog::Renew;
 
@@ -70,8 +70,8 @@ struct Counts {
     guards: u32,
     /// Guards that are on their way back.
     leaving: u32,
-    /// Bare holds, oldest first: whether each is watched.
-    bare: Vec<bool>,
+    /// Bare holds, oldest first: how each is renewed, if it is.
+    bare: Vec<Option<Renewal>>,
     /// Keeps a held entry alive when no handle does.
     anchor: Option<Arc<Slot>>,
 }
@@ -100,7 +100,7 @@ pub(crate) enum Share {
     /// Of the hold with this id.
     Guard {
         hold: u64,
-        watched: bool,
+        renewal: Option<Renewal>,
     },
 }
 
@@ -181,11 +181,12 @@ impl Slot {
         renewal: Arc<dyn Renew>,
         sent: Moment,
         lease: Lease,
+        now: Moment,
     ) -> Arc<Hold> {
         let mut counts = self.counts();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
-            hold.entered(sent, lease);
+            hold.entered(sent, lease, now);
             return hold.clone();
         }
         let hold = Hold::new(self, mark, kind, renewal, sent, lease);
@@ -198,11 +199,11 @@ impl Slot {
     }
 
     /// A guard's hold becomes a bare one, unless it is over already.
-    pub(crate) fn keep_bare(&self, hold: &Hold, watched: bool) {
+    pub(crate) fn keep_bare(&self, hold: &Hold, renewal: Option<Renewal>) {
         let mut counts = self.counts();
         if counts.hold.as_ref().is_some_and(|current| current.id == hold.id) {
             counts.guards = counts.guards.saturating_sub(1);
-            counts.bare.push(watched);
+            counts.bare.push(renewal);
             hold.set_bare(counts.bare.len());
         }
     }
@@ -227,16 +228,16 @@ impl Slot {
     /// `share` was given back.
     pub(crate) fn leave(&self, share: Share) {
         let mut counts = self.counts();
-        let watched = match share {
+        let renewal = match share {
             Share::Bare => counts.bare.pop().unwrap_or_default(),
-            Share::Guard { watched, .. } => {
+            Share::Guard { renewal, .. } => {
                 counts.guards = counts.guards.saturating_sub(1);
                 counts.leaving = counts.leaving.saturating_sub(1);
-                watched
+                renewal
             }
         };
         if let Some(hold) = &counts.hold {
-            hold.left(watched);
+            hold.replace(renewal, None);
             hold.set_bare(counts.bare.len());
         }
         if counts.total() == 0 {

@@ -40,6 +40,42 @@ impl Lease {
             Self::Watched { lease, .. } | Self::Fixed(lease) => lease,
         }
     }
+
+    /// This one's watchdog, for as long as the other says; or the other.
+    pub(crate) fn changed(self, to: Self) -> Self {
+        match (self, to) {
+            (Self::Watched { lease, .. }, Self::Watched { max_hold, .. }) => Self::Watched { lease, max_hold },
+            _ => to,
+        }
+    }
+
+    /// What is left to ask for of one that was taken so long ago. `None`: it is not renewed, or not any more.
+    pub(crate) fn rest(self, ago: Duration) -> Option<Self> {
+        let Self::Watched { lease, max_hold } = self else { return None };
+        match max_hold.map(|limit| limit.saturating_sub(ago)) {
+            Some(Duration::ZERO) => None,
+            max_hold => Some(Self::Watched { lease, max_hold }),
+        }
+    }
+}
+
+/// One acquisition's wish to have the lease renewed. Each share of a hold has its own; two that are equal may stand for
+/// one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    pub(crate) lease: Duration,
+    /// Its `max_hold` is over here.
+    pub(crate) end: Option<Moment>,
+}
+
+impl Renewal {
+    /// Of an acquisition at this moment. `None`: its lease is not renewed.
+    pub(crate) fn of(lease: Lease, at: Moment) -> Option<Self> {
+        match lease {
+            Lease::Watched { lease, max_hold } => Some(Self { lease, end: max_hold.map(|limit| at.after(limit)) }),
+            Lease::Fixed(_) => None,
+        }
+    }
 }
 
 /// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
@@ -62,11 +98,10 @@ struct Validity {
     changed: Moment,
     uncertain: bool,
     lost: Option<LostBy>,
-    /// Leases that want renewal: one for each watched acquisition that is not given back.
-    watched: u32,
+    /// One for each watched acquisition that is not given back.
+    renewals: Vec<Renewal>,
     bare: u32,
     lease: Duration,
-    renew_until: Option<Moment>,
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
     renewing: bool,
@@ -88,8 +123,8 @@ pub(crate) trait Leasable: Send + Sync {
 
 /// What a lease is a part of.
 pub(crate) trait Follower: Send + Sync {
-    /// The lease was renewed, and will be for this long; `None` is without end.
-    fn renewed(self: Arc<Self>, max_hold: Option<Duration>);
+    /// The lease was renewed.
+    fn renewed(self: Arc<Self>);
 
     /// Whether it stands without this lease, which was lost.
     fn stands(&self) -> bool;
@@ -123,60 +158,55 @@ impl Leased {
         lease: Lease,
     ) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let leased = Self {
+        Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             of,
             mark,
             since: sent,
             renewal,
             validity: Mutex::new(Validity {
-                until: sent,
+                until: sent.after(lease.duration() - margin(lease.duration())),
                 change: None,
                 changed: sent,
                 uncertain: false,
                 lost: None,
-                watched: 0,
+                renewals: Renewal::of(lease, sent).into_iter().collect(),
                 bare: 0,
                 lease: lease.duration(),
-                renew_until: None,
                 due: None,
                 renewing: false,
             }),
             changed: Notify::new(),
             followers: Mutex::default(),
             reported: AtomicBool::new(false),
-        };
-        leased.entered(sent, lease);
-        Arc::new(leased)
+        })
     }
 
     fn validity(&self) -> MutexGuard<'_, Validity> {
         self.validity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was taken once more: the lease only grows.
-    pub(crate) fn entered(&self, sent: Moment, lease: Lease) {
+    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile.
+    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) {
         let mut validity = self.validity();
-        validity.confirmed(sent, lease.duration());
-        if let Lease::Watched { lease, max_hold } = lease {
-            validity.watched += 1;
-            validity.lease = lease;
-            validity.renew_until = max_hold.map(|limit| sent.after(limit));
+        if let Some(renewal) = Renewal::of(lease, sent) {
+            validity.renewals.push(renewal);
+            validity.lease = renewal.lease;
         }
+        if judge(&mut validity, now) == State::Lost {
+            return;
+        }
+        validity.confirmed(sent, lease.duration());
         validity.uncertain = false;
     }
 
-    /// One of its leases was given back.
-    pub(crate) fn left(&self, watched: bool) {
-        if watched {
-            let mut validity = self.validity();
-            validity.watched = validity.watched.saturating_sub(1);
+    /// One of its leases was given back, or is to be renewed in another way from here on.
+    pub(crate) fn replace(&self, old: Option<Renewal>, new: Option<Renewal>) {
+        let mut validity = self.validity();
+        if let Some(at) = validity.renewals.iter().position(|renewal| Some(*renewal) == old) {
+            validity.renewals.swap_remove(at);
         }
-    }
-
-    /// Ends its renewal at this moment.
-    pub(crate) fn renew_until(&self, end: Option<Moment>) {
-        self.validity().renew_until = end;
+        validity.renewals.extend(new);
     }
 
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
@@ -187,11 +217,10 @@ impl Leased {
         }
         validity.confirmed(sent, lease);
         validity.uncertain = false;
-        let max_hold = validity.renew_until.map(|until| until.since(now));
         drop(validity);
         self.changed.notify_waiters();
         for follower in self.followers() {
-            follower.renewed(max_hold);
+            follower.renewed();
         }
     }
 
@@ -274,11 +303,11 @@ impl Leased {
         self.validity().until
     }
 
-    /// The lease to renew it by, if it wants to be renewed.
+    /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
         let validity = self.validity();
-        let wanted = validity.watched > 0 && validity.renew_until.is_none_or(|until| now < until);
-        wanted.then_some(validity.lease)
+        let wanted = validity.renewals.iter().filter(|renewal| renewal.end.is_none_or(|end| now < end));
+        wanted.map(|renewal| renewal.lease).max()
     }
 
     pub(crate) fn is_bare(&self) -> bool {
@@ -307,7 +336,8 @@ impl Leased {
         self.validity().renewing = false;
     }
 
-    /// Resolves when it is lost, and before the server would give it to another.
+    /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer
+    /// is late: the watchdog, which looks again and again, judges the deadline in its place and rings.
     pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -317,7 +347,7 @@ impl Leased {
             }
             tokio::select! {
                 () = changed => {}
-                () = clock.sleep_until(self.valid_until()) => {}
+                () = tokio::time::sleep(self.valid_until().since(clock.now())) => {}
             }
         }
     }

@@ -69,11 +69,13 @@ struct Votes {
 struct Seat {
     voter: Voter,
     asked: Option<Moment>,
+    /// Since when the lock is held.
+    since: Moment,
 }
 
 impl Majority {
     pub(crate) fn new(rules: Rules, voters: Vec<Voter>, won: Vec<(Arc<Hold>, Clock)>) -> Arc<Self> {
-        let seats = voters.into_iter().map(|voter| Seat { voter, asked: None }).collect();
+        let seats = voters.into_iter().map(Seat::new).collect();
         let votes = Votes { won, seats, ..Votes::default() };
         let lost = OnceLock::new();
         let majority = Arc::new(Self { rules, lost, votes: Mutex::new(votes), closed: Notify::new() });
@@ -104,6 +106,14 @@ impl Majority {
     /// Those that were taken after the lock was.
     pub(crate) fn later(&self) -> Vec<Arc<Ticket>> {
         self.votes().later.clone()
+    }
+
+    /// All of what it is a part of is held: from here on it has this lease.
+    pub(crate) fn begin(&self, lease: Lease) {
+        for seat in &mut self.votes().seats {
+            seat.since = seat.voter.session.core.now();
+            seat.voter.wish.lease = seat.voter.wish.lease.changed(lease);
+        }
     }
 
     /// From here on missing votes are asked for.
@@ -207,11 +217,10 @@ impl Majority {
 }
 
 impl Follower for Majority {
-    fn renewed(self: Arc<Self>, max_hold: Option<Duration>) {
+    fn renewed(self: Arc<Self>) {
         for wish in self.missing() {
             let core = wish.core.clone();
-            let lease = Lease::Watched { lease: wish.lease.duration(), max_hold };
-            core.janitor.finish(self.clone().ask(Wish { lease, patience: core.patience(), ..wish }));
+            core.janitor.finish(self.clone().ask(Wish { patience: core.patience(), ..wish }));
         }
     }
 
@@ -221,6 +230,11 @@ impl Follower for Majority {
 }
 
 impl Seat {
+    fn new(voter: Voter) -> Self {
+        let since = voter.session.core.now();
+        Self { voter, asked: None, since }
+    }
+
     fn missing(&mut self, won: &[(Arc<Hold>, Clock)], trust: Trust) -> Option<Wish> {
         let Voter { wish, session } = &self.voter;
         let (life, now) = (&session.core.life, session.core.now());
@@ -228,11 +242,10 @@ impl Seat {
         let rests = life.id().is_some() && life.rests(trust, now).is_some();
         // Each of the votes that stand is renewed at about this time.
         let was_asked = self.asked.is_some_and(|asked| now.since(asked) < wish.lease.duration() / 4);
-        if has_vote || rests || was_asked {
-            return None;
-        }
+        // Its own `max_hold` ends that, whoever else has the same holds renewed.
+        let lease = wish.lease.rest(now.since(self.since)).filter(|_| !has_vote && !rests && !was_asked)?;
         self.asked = Some(now);
-        Some(wish.clone())
+        Some(Wish { lease, ..wish.clone() })
     }
 }
 

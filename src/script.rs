@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
-use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime};
+use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
 use crate::error::Refused;
 
 /// The first pause between two copies, and the longest.
@@ -190,7 +190,7 @@ impl Wire {
         loop {
             let now = self.server.at(self.clock.now());
             let Ok(left) = u64::try_from(doubt.saturating_sub(now)) else { return };
-            tokio::time::sleep(Duration::from_millis(left.saturating_add(1))).await;
+            tokio::time::sleep(Duration::from_millis(left.saturating_add(1)).min(TICK)).await;
         }
     }
 

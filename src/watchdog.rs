@@ -336,9 +336,12 @@ mod tests {
     }
 
     #[cfg(feature = "embedded")]
+    static ASLEEP: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+    #[cfg(feature = "embedded")]
     #[tokio::test(start_paused = true)]
     async fn a_hold_after_short_ones_is_renewed() {
-        let clock = Clock::Tokio(tokio::time::Instant::now());
+        let clock = Clock::Tokio(tokio::time::Instant::now(), &ASLEEP);
         let watchdog = Arc::new(Watchdog::new(clock));
         let (short, kept) = (Arc::new(Thing::default()), Arc::new(Thing::default()));
         let running = tokio::spawn(watchdog.clone().run());

@@ -137,6 +137,8 @@ macro_rules! reentry {
             the_lease_only_grows,
             an_inner_release_never_shortens,
             a_lost_outer_hold_is_said,
+            an_inner_limit_leaves_the_outer_alone,
+            an_outer_limit_outlasts_a_re_entry,
             the_hold_limit,
         );
     };
@@ -317,6 +319,7 @@ kinds! {
             one_wait_limit_for_all,
             a_lease_begins_when_all_are_held,
             an_outer_lease_is_not_shortened,
+            limits_are_of_their_shares,
             one_lost_member_loses_the_guard,
             one_lost_member_keeps_nothing_else_locked,
             a_member_that_is_lost_while_others_are_waited_for,

@@ -231,6 +231,25 @@ pub async fn an_outer_lease_is_not_shortened(case: Case) {
 }
 
 /// Whichever it is.
+/// Rule 11: a multi-lock's limit is its own, and so is that of the hold which a member of it enters.
+pub async fn limits_are_of_their_shares(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let (member, multi) = (locks.lock(&case.name), case.lock(&locks));
+    let outer = member.guard().await.unwrap();
+    let limited = multi.guard_with(Request::default().max_hold(ms(300))).await.unwrap().unwrap();
+    patient("two of its members are in no outer hold", limited.lost()).await;
+    tokio::time::sleep(secs(2)).await;
+    assert!(outer.is_valid());
+    drop(limited);
+    outer.unlock().await.unwrap();
+    let outer = member.acquire().max_hold(ms(600)).guard().await.unwrap().unwrap();
+    let whole = multi.guard().await.unwrap();
+    tokio::time::sleep(secs(3)).await;
+    assert!(whole.is_valid() && outer.is_valid());
+    whole.unlock().await.unwrap();
+    patient("nobody renews it", outer.lost()).await;
+}
+
 pub async fn one_lost_member_loses_the_guard(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3))).await;
     for key in keys(&case) {

@@ -2,6 +2,8 @@
 
 use lockson::{LockError, Locks, Owner, Request, UnlockError};
 
+use tokio::time::Instant;
+
 use crate::support::patient;
 use crate::world::{ms, secs, Case};
 
@@ -122,6 +124,41 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     assert!(!lock.try_lock().await.unwrap());
     case.rival(&b).unlock().await.unwrap();
     assert!(lock.try_lock().await.unwrap());
+}
+
+/// Rule 11: a limit is its share's, as a lease is. While another share wants the hold, it is everybody's.
+pub async fn an_inner_limit_leaves_the_outer_alone(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let lock = case.lock(&locks);
+    let outer = lock.guard().await.unwrap();
+    let limited = lock.guard_with(Request::default().max_hold(ms(300))).await.unwrap().unwrap();
+    let short = lock.guard_with(Request::default().lease(ms(300))).await.unwrap().unwrap();
+    tokio::time::sleep(secs(3)).await;
+    assert!(outer.is_valid() && limited.is_valid() && short.is_valid());
+    limited.unlock().await.unwrap();
+    short.unlock().await.unwrap();
+    tokio::time::sleep(secs(3)).await;
+    assert!(outer.is_valid() && !case.is_free().await);
+    outer.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+/// The other way round: who enters again does not lift the limit, for longer than it is inside.
+pub async fn an_outer_limit_outlasts_a_re_entry(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let lock = case.lock(&locks);
+    let outer = lock.guard_with(Request::default().max_hold(ms(600))).await.unwrap().unwrap();
+    let inner = lock.guard().await.unwrap();
+    lock.lock().await.unwrap();
+    tokio::time::sleep(secs(3)).await;
+    assert!(outer.is_valid() && inner.is_valid());
+    inner.unlock().await.unwrap();
+    tokio::time::sleep(secs(3)).await;
+    assert!(outer.is_valid());
+    let began = Instant::now();
+    lock.unlock().await.unwrap();
+    patient("nobody renews it", outer.lost()).await;
+    assert!(began.elapsed() <= case.bound(secs(1)), "{:?}", began.elapsed());
 }
 
 pub async fn the_hold_limit(case: Case) {

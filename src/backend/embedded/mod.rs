@@ -20,6 +20,7 @@ mod store;
 mod tests;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,16 +48,19 @@ use crate::reply::Reply;
 /// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
 /// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
 /// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, [`wipe`](Self::wipe) is a restart without
-/// persistence, and [`inject`](Self::inject) loses and delays by chance, from a seed.
+/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Self::inject) loses and delays
+/// by chance, from a seed.
 #[derive(Clone)]
 pub struct EmbeddedServer {
     shared: Arc<Shared>,
+    /// For how many nanoseconds its clients' machine slept: eight bytes a server that stay, so that a clock is a copy.
+    asleep: &'static AtomicU64,
 }
 
 impl EmbeddedServer {
     /// Starts a server without data.
     pub fn new() -> Self {
-        Self { shared: Arc::new(Shared::new()) }
+        Self { shared: Arc::new(Shared::new()), asleep: Box::leak(Box::default()) }
     }
 
     /// Runs one command as `redis-cli` would, for tests that look at what is stored or store something themselves. It
@@ -118,6 +122,13 @@ impl EmbeddedServer {
         self.shared.with(|server| server.set_clock_ahead(by));
     }
 
+    /// Has all clients of this server wake from a sleep of their machine, a suspended laptop say, that took this long:
+    /// the server's time went on and their clocks count it, but no timer of tokio's does.
+    pub fn suspend(&self, span: Duration) {
+        self.set_clock_ahead(span);
+        self.asleep.fetch_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Has calls and messages of all clients meet these faults, in place of those injected before, until
     /// [`heal`](Self::heal).
     pub fn inject(&self, faults: Faults) {
@@ -133,6 +144,10 @@ impl EmbeddedServer {
     /// and its run id and uptime are those of a new server. If it is stopped it stays so.
     pub fn wipe(&self) {
         self.shared.with(|server| server.wipe());
+    }
+
+    pub(crate) fn asleep(&self) -> &'static AtomicU64 {
+        self.asleep
     }
 
     /// The server's time in milliseconds since 1970; it starts at some fixed time in the past.
