@@ -6,6 +6,7 @@
 
 mod acquire;
 mod admit;
+mod aside;
 mod attempt;
 mod backend;
 mod backoff;
@@ -15,6 +16,7 @@ mod config;
 mod crowd;
 mod ear;
 mod error;
+mod fifo;
 mod group;
 mod guard;
 mod hold;
@@ -38,6 +40,7 @@ mod permits;
 mod queue;
 mod receipt;
 mod red;
+mod registry;
 mod release;
 mod reply;
 mod row;
