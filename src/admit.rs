@@ -35,12 +35,13 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
     let Copy { fate, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
     match fate {
         Fate::Answered(answer) if answer.status == Status::Done => {
+            let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
             for (at, reader) in batch.into_iter().enumerate() {
                 if answer.int(at) == Some(1) {
                     let_in(&core, reader, &answer);
                 }
             }
-            line.served();
+            line.served(&places);
         }
         Fate::Doubtful(_) => {
             for (place, mut gate) in batch {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures::future::OptionFuture;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 
 use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
-use crate::clock::millis;
+use crate::clock::{millis, Moment};
 use crate::ear::{Ear, Tally};
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
@@ -19,7 +20,7 @@ use crate::kind::{Role, Table};
 use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::{settle_debt, sweep};
+use crate::release::{look, lose, settle_debt, sweep};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
@@ -208,6 +209,7 @@ impl Wish {
         match answer.status {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
+                self.outlive(answer.sent);
                 let ticket = Ticket::enter(&self.core, self.kind, &self.slot, mark, &answer, self.lease);
                 if ticket.hold.state(self.core.now()) == State::Lost {
                     let detail = "the answer took longer than the lease".to_owned();
@@ -245,6 +247,32 @@ impl Wish {
         }
     }
 
+    /// The server gave it to this owner: whoever has it by the record of this process has lost it, but for one that is on
+    /// its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
+    /// next renewal tells.
+    fn outlive(&self, sent: Moment) {
+        if self.slot.count() > 0 {
+            return;
+        }
+        for hold in self.slot.line.holds() {
+            let beside = match hold.kind.role {
+                Role::Exclusive => false,
+                Role::Read => self.kind.role == Role::Read,
+                Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
+            };
+            if !beside && hold.since <= sent && hold.is_watched() {
+                lose(&self.core, &hold, LostBy::Server);
+            }
+        }
+    }
+
+    /// A message came, or may have been missed: nobody else releases what this process holds.
+    pub(crate) fn doubt_holders(&self) {
+        for hold in self.slot.line.holds() {
+            self.core.janitor.finish(look(self.core.clone(), hold));
+        }
+    }
+
     /// Whatever copies in doubt may have taken, or may take yet.
     fn take_back(&self, mark: &Arc<str>, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
         self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), mark.clone(), gate, doubt));
@@ -278,6 +306,13 @@ impl Contender {
         holds && !saw
     }
 
+    /// The longest pause between two attempts.
+    fn cap(&self) -> Duration {
+        let Wish { core, kind, .. } = &self.wish;
+        let cap = core.settings.wait_cap;
+        core.wire.jittered(if kind.role == Role::Write { cap.min(WRITER_CAP) } else { cap })
+    }
+
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.wish.slot.line.clone();
@@ -303,7 +338,8 @@ impl Contest for Contender {
     type Error = LockError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
-        let deadline = pause.map(|pause| tokio::time::Instant::now() + pause);
+        // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
+        let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
         let slot = self.wish.slot.clone();
         loop {
             match self.place.take_mail() {
@@ -326,14 +362,23 @@ impl Contest for Contender {
                 return Ok(Turn::Try);
             }
             let is_head = slot.line.is_head(&self.place);
+            let listens = is_head && pause != Some(Duration::ZERO);
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
                 biased;
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}
-                () = self.ear.wakes(), if is_head => return Ok(Turn::Try),
-                () = sleep_until(deadline), if is_head => return Ok(Turn::Try),
+                () = self.ear.wakes(), if listens => {
+                    self.wish.doubt_holders();
+                    return Ok(Turn::Try);
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    if slot.line.is_head(&self.place) {
+                        return Ok(Turn::Try);
+                    }
+                    deadline = Instant::now() + self.cap();
+                }
             }
         }
     }
@@ -358,13 +403,11 @@ impl Contest for Contender {
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let wire = &self.wish.core.wire;
-        let cap = match &self.wish.backoff {
-            Some(backoff) => backoff.pause(self.tally.attempts, |pause| wire.jittered(pause)),
-            None if self.wish.kind.role == Role::Write => {
-                wire.jittered(self.wish.core.settings.wait_cap.min(WRITER_CAP))
-            }
-            None => wire.jittered(self.wish.core.settings.wait_cap),
+        let Wish { core, slot, backoff, .. } = &self.wish;
+        let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
+            Some(backoff) => backoff.pause(self.tally.attempts, |pause| core.wire.jittered(pause)),
+            // Behind a hold of this process it is told of the release.
+            None => self.cap(),
         };
         // A millisecond on top, as the server rounds down.
         left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
@@ -385,7 +428,7 @@ impl Drop for Contender {
     }
 }
 
-pub(crate) async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+pub(crate) async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,

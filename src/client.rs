@@ -20,7 +20,6 @@ use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
 use crate::latch::{Gate, Latch};
 use crate::lease::State;
-use crate::line::Line;
 use crate::lock::Lock;
 use crate::permit_semaphore::{PermitSemaphore, LEASED};
 use crate::permits::Pool;
@@ -128,7 +127,7 @@ impl Locks {
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.core().lines.of(keys.of_read_write(), Line::new));
+        let line = self.keys(name).map(|keys| self.core().line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -145,34 +144,32 @@ impl Locks {
 
     /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.core().lines.of(keys.of_plain(), Line::new));
+        let line = self.keys(name).map(|keys| self.core().line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
     }
 
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let make = |keys| Pool::new(keys, &COUNTED);
-        let pool = self.keys(name).map(|keys| self.core().semaphores.of(keys.of_semaphore(), make));
+        let pool = self.keys(name).map(|keys| Pool::of(&self.core().semaphores, keys.of_semaphore(), &COUNTED));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let make = |keys| Pool::new(keys, &LEASED);
-        let pool = self.keys(name).map(|keys| self.core().permit_semaphores.of(keys.of_semaphore(), make));
+        let pool = self.keys(name).map(|keys| Pool::of(&self.core().permit_semaphores, keys.of_semaphore(), &LEASED));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let gate = self.keys(name).map(|keys| self.core().latches.of(keys.of_latch(), Gate::new));
+        let gate = self.keys(name).map(|keys| Gate::of(&self.core().latches, keys.of_latch()));
         Latch::new(self.session.clone(), name, gate)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.core().lines.of(keys, Line::new));
+        let line = self.keys(name).map(|keys| self.core().line(keys));
         Lock::new(self.session.clone(), name, line)
     }
 

@@ -1,6 +1,7 @@
 //! Those of this process who wait in the server's queue for one lock: which owner is the first there, and which are due
 //! to say that they still wait. Rule 17 of docs/PROTOCOL.md.
 
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,8 +9,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::fifo::Fifo;
 use crate::hold::Slot;
 use crate::kind::Table;
+use crate::registry::shrink;
 
 /// An owner that does not ask itself is said to be there this often.
 const REFRESH: Duration = Duration::from_secs(20);
@@ -33,6 +36,8 @@ pub(crate) enum News {
 
 /// One waiter.
 pub(crate) struct Member {
+    /// Among those of its owner.
+    number: u64,
     pub(crate) slot: Arc<Slot>,
     pub(crate) kind: &'static Table,
     news: Mutex<News>,
@@ -61,7 +66,7 @@ type Rank = (i64, u64);
 /// Owners have one place on the server each, however many futures wait as one.
 struct Waiting {
     rank: Rank,
-    members: Vec<Arc<Member>>,
+    members: Fifo<Member>,
     /// When the server last heard of it.
     told: Instant,
 }
@@ -71,6 +76,8 @@ struct State {
     arrivals: u64,
     owners: HashMap<Arc<str>, Waiting>,
     order: BTreeMap<Rank, Arc<str>>,
+    /// Those with a score, by when the server last heard of them.
+    told: BTreeMap<(Instant, u64), Arc<str>>,
     /// When any of them last asked for the lock.
     asked: Option<Instant>,
 }
@@ -111,28 +118,30 @@ impl Crowd {
 
     /// A waiter arrives; until its rank is known it is behind all others.
     pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table) -> Arc<Member> {
-        let member = Arc::new(Member { slot, kind, news: Mutex::default(), bell: Notify::new() });
-        let field = member.slot.field.clone();
+        let field = slot.field.clone();
         let mut state = self.state();
         state.arrivals += 1;
         let rank = (i64::MAX, state.arrivals);
-        let fresh = || Waiting { rank, members: Vec::new(), told: Instant::now() };
+        let fresh = || Waiting { rank, members: Fifo::default(), told: Instant::now() };
         let waiting = state.owners.entry(field.clone()).or_insert_with(fresh);
-        waiting.members.push(member.clone());
+        let make = |number| Member { number, slot, kind, news: Mutex::default(), bell: Notify::new() };
+        let member = waiting.members.join(make);
         let rank = waiting.rank;
         state.order.insert(rank, field);
         member
     }
 
     /// It goes away, with or without the lock.
-    pub(crate) fn leave(&self, member: &Arc<Member>) {
+    pub(crate) fn leave(&self, member: &Member) {
         self.state().change(|state| {
             let Some(waiting) = state.owners.get_mut(&member.slot.field) else { return };
-            waiting.members.retain(|other| !Arc::ptr_eq(other, member));
+            waiting.members.remove(member.number);
             if waiting.members.is_empty() {
-                let rank = waiting.rank;
+                let (rank, told) = (waiting.rank, waiting.told);
                 state.order.remove(&rank);
+                state.told.remove(&(told, rank.1));
                 state.owners.remove(&member.slot.field);
+                shrink(&mut state.owners);
             }
         });
     }
@@ -141,11 +150,13 @@ impl Crowd {
     pub(crate) fn rank(&self, field: &Arc<str>, score: i64) {
         self.state().change(|state| {
             let Some(waiting) = state.owners.get_mut(field) else { return };
-            waiting.told = Instant::now();
+            let (before, now) = (waiting.told, Instant::now());
             let (old, new) = (waiting.rank, (score, waiting.rank.1));
-            waiting.rank = new;
+            (waiting.told, waiting.rank) = (now, new);
             state.order.remove(&old);
             state.order.insert(new, field.clone());
+            state.told.remove(&(before, old.1));
+            state.told.insert((now, new.1), field.clone());
         });
     }
 
@@ -174,15 +185,15 @@ impl Crowd {
         }
         let now = Instant::now();
         let mut due: Vec<Arc<str>> = Vec::new();
-        for (field, waiting) in &mut state.owners {
-            // Those without a rank are about to ask for the first time.
-            if waiting.rank.0 != i64::MAX && now.duration_since(waiting.told) >= REFRESH {
+        // Those without a score are about to ask for the first time.
+        while due.len() < BATCH * BATCHES {
+            let oldest = state.told.first_entry().filter(|told| now.duration_since(told.key().0) >= REFRESH);
+            let Some(((_, arrival), field)) = oldest.map(OccupiedEntry::remove_entry) else { break };
+            if let Some(waiting) = state.owners.get_mut(&field) {
                 waiting.told = now;
-                due.push(field.clone());
-                if due.len() == BATCH * BATCHES {
-                    break;
-                }
             }
+            state.told.insert((now, arrival), field.clone());
+            due.push(field);
         }
         due.chunks(BATCH).map(<[_]>::to_vec).collect()
     }
@@ -190,7 +201,7 @@ impl Crowd {
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
         if let Some(waiting) = self.state().owners.get(field) {
-            for member in &waiting.members {
+            for member in waiting.members.iter() {
                 member.tell(News::Ask);
             }
         }
@@ -199,7 +210,7 @@ impl Crowd {
     /// Ends every wait, and says whose they were.
     pub(crate) fn close(&self) -> Vec<Arc<Member>> {
         let ended = std::mem::take(&mut *self.state());
-        let members: Vec<_> = ended.owners.into_values().flat_map(|waiting| waiting.members).collect();
+        let members: Vec<_> = ended.owners.values().flat_map(|waiting| waiting.members.iter().cloned()).collect();
         for member in &members {
             member.tell(News::Closed);
         }

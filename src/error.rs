@@ -462,6 +462,8 @@ pub enum LostBy {
     Deadline,
     /// The server said that it is gone: it expired, was ended by force, or the server lost its data.
     Server,
+    /// This client ended it by force.
+    Forced,
     /// It was given back or the client was shut down.
     Released,
 }
@@ -471,6 +473,7 @@ impl std::fmt::Display for LostBy {
         f.write_str(match self {
             Self::Deadline => "its lease ran out without a confirmed renewal",
             Self::Server => "the server no longer has it",
+            Self::Forced => "it was ended by force",
             Self::Released => "it was given back",
         })
     }

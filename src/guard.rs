@@ -16,7 +16,7 @@ use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal, State};
 use crate::owner::Owner;
-use crate::release::{owe, release, settle_debt, Gate};
+use crate::release::{lose, owe, release, settle_debt, Gate};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
@@ -55,11 +55,7 @@ impl Ticket {
 
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
-        self.core.watchdog.forget(&self.hold);
-        if self.hold.end(LostBy::Server) {
-            crate::watchdog::report_lost(&self.hold, LostBy::Server);
-        }
-        self.slot.line.ended(self.hold.id);
+        lose(&self.core, &self.hold, LostBy::Server);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.

@@ -1,8 +1,9 @@
 //! Holds: how many times one owner has a lock. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
@@ -14,9 +15,14 @@ use crate::lease::{Leasable, Lease, Leased, Renewal};
 use crate::line::Line;
 use crate::watchdog::Renew;
 
+/// Lost bare holds that a client remembers.
+const MOST_FORGOTTEN: usize = 256;
+
 /// One life of an entry, from count 0 up and back to 0.
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
+    /// Whose it is.
+    pub(crate) slot: Arc<Slot>,
     /// How it is given back.
     pub(crate) kind: &'static Table,
     /// Whether its release was not answered.
@@ -43,7 +49,13 @@ impl Hold {
         lease: Lease,
     ) -> Arc<Self> {
         let leased = Leased::new(slot.clone(), mark.clone(), renewal, sent, lease);
-        Arc::new(Self { leased, kind, unanswered: AtomicBool::new(false), token: AtomicU64::new(0) })
+        Arc::new(Self {
+            leased,
+            slot: slot.clone(),
+            kind,
+            unanswered: AtomicBool::new(false),
+            token: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -66,14 +78,13 @@ pub(crate) struct Debts {
 
 #[derive(Default)]
 struct Counts {
+    /// Which keeps its entry alive when no handle does.
     hold: Option<Arc<Hold>>,
     guards: u32,
     /// Guards that are on their way back.
     leaving: u32,
     /// Bare holds, oldest first: how each is renewed, if it is.
     bare: Vec<Option<Renewal>>,
-    /// Keeps a held entry alive when no handle does.
-    anchor: Option<Arc<Slot>>,
 }
 
 impl Counts {
@@ -118,7 +129,36 @@ impl Leasable for Slot {
     }
 
     fn ended(&self, id: u64) {
-        self.line.ended(id);
+        let Some(hold) = self.hold().filter(|hold| hold.id == id) else { return };
+        self.line.ended(&hold);
+        if hold.is_bare() {
+            self.line.forgotten.add(&hold);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.line.entries.strike(&self.field);
+    }
+}
+
+/// Bare holds that are lost and that their owners were not told of: nobody else has them. The last are kept, so that an
+/// owner that enters again is told.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    holds: Mutex<VecDeque<(u64, Weak<Slot>)>>,
+}
+
+impl Forgotten {
+    fn add(&self, hold: &Hold) {
+        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        holds.push_back((hold.id, Arc::downgrade(&hold.slot)));
+        let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
+        drop(holds);
+        if let Some((id, slot)) = oldest.and_then(|(id, slot)| Some((id, slot.upgrade()?))) {
+            slot.drop_hold(id, LostBy::Server);
+        }
     }
 }
 
@@ -191,9 +231,8 @@ impl Slot {
         }
         let hold = Hold::new(self, mark, kind, renewal, sent, lease);
         counts.hold = Some(hold.clone());
-        counts.anchor = Some(self.clone());
         drop(counts);
-        self.line.took(hold.id, kind.role, sent);
+        self.line.took(&hold);
         self.held.notify_waiters();
         hold
     }
@@ -205,6 +244,11 @@ impl Slot {
             counts.guards = counts.guards.saturating_sub(1);
             counts.bare.push(renewal);
             hold.set_bare(counts.bare.len());
+        }
+        drop(counts);
+        if !hold.is_watched() {
+            // Lost before its owner had it.
+            hold.of.ended(hold.id);
         }
     }
 
@@ -258,10 +302,10 @@ impl Slot {
     }
 }
 
-/// Outside the lock of the counts: the anchor may be the last reference to it.
+/// Outside the lock of the counts: the hold may be the last to have its entry.
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
         hold.end(why);
-        hold.of.ended(hold.id);
+        hold.slot.line.ended(hold);
     }
 }

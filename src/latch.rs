@@ -13,6 +13,7 @@ use crate::keys::{Keys, NameError};
 use crate::kind::script;
 use crate::permits::is_done;
 use crate::receipt::{Call, Ledger};
+use crate::registry::{Listed, Registry};
 use crate::row::{Row, Seat};
 use crate::script::Patience;
 use crate::semaphore::{count, MOST};
@@ -42,11 +43,18 @@ pub enum Waited {
 pub(crate) struct Gate {
     ledger: Arc<Ledger>,
     row: Row<String, Waited>,
+    _listed: Listed<Gate>,
 }
 
 impl Gate {
-    pub(crate) fn new(keys: Keys) -> Self {
-        Self { ledger: Ledger::new(keys), row: Row::default() }
+    /// The one for these keys.
+    pub(crate) fn of(registry: &Arc<Registry<Self>>, keys: Keys) -> Arc<Self> {
+        let channel = keys.channel.clone();
+        registry.of(&channel, || Self {
+            ledger: Ledger::new(keys),
+            row: Row::default(),
+            _listed: Listed::new(registry, &channel),
+        })
     }
 
     /// Ends every wait.

@@ -327,6 +327,11 @@ impl Leased {
         self.validity().due
     }
 
+    /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.due().is_some()
+    }
+
     /// `true` when no renewal of it was under way.
     pub(crate) fn begin_renewal(&self) -> bool {
         !std::mem::replace(&mut self.validity().renewing, true)

@@ -8,6 +8,7 @@
 
 mod acquire;
 mod admit;
+mod aside;
 mod attempt;
 mod backend;
 mod backoff;
@@ -17,6 +18,7 @@ mod config;
 mod crowd;
 mod ear;
 mod error;
+mod fifo;
 mod group;
 mod guard;
 #[cfg(all(doc, not(doctest)))]
@@ -42,6 +44,7 @@ mod permits;
 mod queue;
 mod receipt;
 mod red;
+mod registry;
 mod release;
 mod reply;
 mod row;

@@ -1,20 +1,23 @@
 //! The line for one lock in this process: its entries, its holder, its FIFO of waiters, and when to let other processes
 //! in. Rule 16 of docs/PROTOCOL.md.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 
+use crate::aside::{Aside, Others};
 use crate::clock::Moment;
 use crate::crowd::Crowd;
+use crate::fifo::Fifo;
 use crate::guard::Ticket;
-use crate::hold::Slot;
+use crate::hold::{Forgotten, Hold, Slot};
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
+use crate::registry::{Listed, Registry};
 use crate::release::Gate;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
@@ -22,13 +25,6 @@ use crate::release::Gate;
 const LONGEST_RUN: u32 = 32;
 /// And the time that they may take.
 const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
-/// How long a process stands aside for the next of the others at most, when the last one that it stood aside for came
-/// ..
-const LONGEST_ASIDE: Duration = Duration::from_millis(50);
-/// .. and when none came for a while: a subscription may linger without a waiter.
-const SHORTEST_ASIDE: Duration = Duration::from_millis(2);
-/// How long where no message tells whether anybody else waits.
-const BLIND_ASIDE: Duration = Duration::from_micros(300);
 
 /// What a waiter finds.
 #[derive(Default)]
@@ -46,6 +42,8 @@ pub(crate) enum Mail {
 
 /// A waiter's place in the line.
 pub(crate) struct Place {
+    /// In the line.
+    number: u64,
     pub(crate) slot: Arc<Slot>,
     pub(crate) kind: &'static Table,
     pub(crate) lease: Lease,
@@ -107,20 +105,6 @@ impl Place {
     }
 }
 
-/// Standing aside for another process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Aside {
-    /// When the next message has to come.
-    pub(crate) until: Moment,
-    /// Messages to come: one from each of the others, and one more when our own release is heard too. `None`: no
-    /// message tells.
-    left: Option<u32>,
-    /// Runs of others that were heard of.
-    came: u32,
-    /// Whether our own release is still to be heard.
-    own: bool,
-}
-
 /// What a release does.
 pub(crate) enum Next {
     HandOver(Arc<Place>),
@@ -132,21 +116,22 @@ pub(crate) enum Next {
 
 #[derive(Default)]
 struct State {
-    entries: HashMap<Arc<str>, Weak<Slot>>,
-    purge_at: usize,
-    /// The holds of this process: one, unless they are read holds.
-    holders: Vec<(u64, Role)>,
-    queue: VecDeque<Arc<Place>>,
+    /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who is
+    /// woken, never whether the server is asked.
+    holder: Option<Weak<Hold>>,
+    readers: BTreeMap<u64, Weak<Hold>>,
+    queue: Fifo<Place>,
+    /// How many of the queue are no readers.
+    others_in_queue: usize,
     run: u32,
     run_began: Option<Moment>,
-    aside: Option<Aside>,
-    aside_span: Option<Duration>,
-    /// How many others came the last time that fewer came than listened.
-    rivals: Option<u32>,
+    others: Others,
 }
 
 pub(crate) struct Line {
     pub(crate) keys: Keys,
+    /// The entry of each owner.
+    pub(crate) entries: Registry<Slot>,
     state: Mutex<State>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
@@ -154,16 +139,22 @@ pub(crate) struct Line {
     pub(crate) crowd: Crowd,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
+    pub(crate) forgotten: Arc<Forgotten>,
+    _listed: Listed<Line>,
 }
 
 impl Line {
-    pub(crate) fn new(keys: Keys) -> Self {
+    pub(crate) fn new(keys: Keys, registry: &Arc<Registry<Self>>, forgotten: &Arc<Forgotten>) -> Self {
+        let listed = Listed::new(registry, &keys.channel);
         Self {
             keys,
+            entries: Registry::default(),
             state: Mutex::default(),
             token: AtomicU64::new(0),
             crowd: Crowd::default(),
             candidates: Arc::new(Semaphore::new(1)),
+            forgotten: forgotten.clone(),
+            _listed: listed,
         }
     }
 
@@ -173,35 +164,27 @@ impl Line {
 
     /// The entry of one owner.
     pub(crate) fn slot(self: &Arc<Self>, field: &Arc<str>) -> Arc<Slot> {
-        let mut state = self.state();
-        if let Some(slot) = state.entries.get(field).and_then(Weak::upgrade) {
-            return slot;
-        }
-        if state.entries.len() >= state.purge_at {
-            state.entries.retain(|_, slot| slot.strong_count() > 0);
-            state.purge_at = (state.entries.len() * 2).max(16);
-        }
-        let slot = Arc::new(Slot::new(self.clone(), field.clone()));
-        state.entries.insert(field.clone(), Arc::downgrade(&slot));
-        slot
+        self.entries.of(field, || Slot::new(self.clone(), field.clone()))
     }
 
     /// Takes a place at the end of the line.
     pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table, lease: Lease) -> Arc<Place> {
-        let place = Arc::new(Place { slot, kind, lease, mail: Mutex::default(), bell: Notify::new() });
         let mut state = self.state();
         // While readers are inside, one more need not wait for those that stand before it.
-        let is_read = kind.role == Role::Read && !state.holders.is_empty();
-        if state.queue.is_empty() || (is_read && state.readers().count() == state.queue.len()) {
+        let is_read = kind.role == Role::Read && state.is_held();
+        let is_next = state.queue.is_empty() || (is_read && state.others_in_queue == 0);
+        state.others_in_queue += usize::from(kind.role != Role::Read);
+        let make = |number| Place { number, slot, kind, lease, mail: Mutex::default(), bell: Notify::new() };
+        let place = state.queue.join(make);
+        if is_next {
             state.tell(&place);
         }
-        state.queue.push_back(place.clone());
         place
     }
 
     /// Whether this place is the first: only that one listens and polls.
-    pub(crate) fn is_head(&self, place: &Arc<Place>) -> bool {
-        self.state().queue.front().is_some_and(|head| Arc::ptr_eq(head, place))
+    pub(crate) fn is_head(&self, place: &Place) -> bool {
+        self.state().queue.first_number() == Some(place.number)
     }
 
     /// The readers that stand first while readers may come in, each with its entry to itself. Left out is whoever does
@@ -215,29 +198,24 @@ impl Line {
     }
 
     /// Who was given the lock stands in nobody's way, whether it knows yet or is gone with it.
-    pub(crate) fn served(&self) {
+    pub(crate) fn served(&self, places: &[Arc<Place>]) {
         let mut state = self.state();
-        let before = state.queue.len();
-        state.queue.retain(|place| !place.is_served());
-        if state.queue.len() < before {
+        let mut served = places.iter().filter(|place| place.is_served());
+        if served.by_ref().filter(|place| state.take_out(place.number).is_some()).count() > 0 {
             state.wake();
         }
     }
 
     /// Leaves the line, with or without the lock. What had been handed over and was not taken goes back.
-    pub(crate) fn leave(&self, place: &Arc<Place>) {
+    pub(crate) fn leave(&self, place: &Place) {
         let left = std::mem::replace(&mut *place.mail(), Mail::Gone);
         if matches!(left, Mail::Granted(_) | Mail::Gone) {
             // It left the line as the lock was handed over to it.
             return;
         }
         let mut state = self.state();
-        let was_head = state.queue.front().is_some_and(|head| Arc::ptr_eq(head, place));
-        if was_head {
-            state.queue.pop_front();
-        } else {
-            state.queue.retain(|other| !Arc::ptr_eq(other, place));
-        }
+        let was_head = state.queue.first_number() == Some(place.number);
+        state.take_out(place.number);
         if was_head {
             // A wake-up that it did not use is passed on.
             state.wake();
@@ -253,41 +231,49 @@ impl Line {
     }
 
     /// A hold of this process began.
-    pub(crate) fn took(&self, hold: u64, role: Role, now: Moment) {
+    pub(crate) fn took(&self, hold: &Arc<Hold>) {
         let mut state = self.state();
-        if role != Role::Read {
-            state.holders.clear();
+        let began = Arc::downgrade(hold);
+        if hold.kind.role == Role::Read {
+            state.readers.insert(hold.id, began);
+        } else {
+            state.readers.clear();
+            state.holder = Some(began);
         }
-        state.holders.push((hold, role));
-        state.aside = None;
+        state.others.took();
         state.run += 1;
-        state.run_began.get_or_insert(now);
-        if role == Role::Read {
+        state.run_began.get_or_insert(hold.since);
+        if hold.kind.role == Role::Read {
             state.wake();
         }
     }
 
     /// A hold of this process is over or lost.
-    pub(crate) fn ended(&self, hold: u64) {
+    pub(crate) fn ended(&self, hold: &Hold) {
         let mut state = self.state();
-        let before = state.holders.len();
-        state.holders.retain(|(other, _)| *other != hold);
-        if state.holders.len() < before {
+        let was_there = match hold.kind.role {
+            Role::Read => state.readers.remove(&hold.id).is_some(),
+            _ => state.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
+        };
+        if was_there {
             state.wake_after_end();
         }
+    }
+
+    /// The holds of this process.
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        let state = self.state();
+        state.holder.iter().chain(state.readers.values()).filter_map(Weak::upgrade).collect()
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
     pub(crate) fn busy_elsewhere(&self) {
         let mut state = self.state();
-        if !state.holders.is_empty() {
-            return;
+        if !state.is_held() {
+            state.run = 0;
+            state.run_began = None;
+            state.others.have_it();
         }
-        state.run = 0;
-        state.run_began = None;
-        state.aside = None;
-        state.aside_span = None;
-        state.rivals = None;
     }
 
     /// The one place that decides between handing over here and letting others in.
@@ -302,7 +288,7 @@ impl Line {
         if !can_hand_over {
             return Next::Release { last_of_run: false };
         }
-        match state.queue.pop_front() {
+        match state.queue.first_number().and_then(|number| state.take_out(number)) {
             Some(heir) => Next::HandOver(heir),
             None => Next::Release { last_of_run: false },
         }
@@ -312,65 +298,34 @@ impl Line {
     pub(crate) fn put_back(&self, heir: Arc<Place>) {
         let mut state = self.state();
         if !heir.is_gone() {
-            state.queue.push_front(heir);
+            state.put_back(heir);
         }
         state.wake();
     }
 
-    /// The last release of a run: each of the `others` that heard it goes first, so that processes take turns. (The
-    /// server tells all of them, but always in one order: whoever comes first in it would win every time.) Where nobody
-    /// can tell (`None`), they get a chance, no more.
+    /// The last release of a run: see [`Others::begin`].
     pub(crate) fn stand_aside(&self, now: Moment, own: bool, others: Option<u32>) {
-        let mut state = self.state();
-        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
-        state.aside = match others {
-            None => Some(Aside { until: now.after(BLIND_ASIDE), left: None, came: 0, own: false }),
-            Some(0) => {
-                state.aside_span = None;
-                state.rivals = None;
-                None
-            }
-            Some(others) => {
-                let others = state.rivals.map_or(others, |rivals| rivals.clamp(1, others));
-                Some(Aside { until: now.after(span), left: Some(others + u32::from(own)), came: 0, own })
-            }
-        };
+        self.state().others.begin(now, own, others);
     }
 
     /// A message came while standing aside.
     pub(crate) fn heard_aside(&self, now: Moment) {
-        let mut state = self.state();
-        let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
-        let Some(Aside { until, left: Some(left), came, own }) = &mut state.aside else { return };
-        *left -= 1;
-        if !std::mem::take(own) {
-            *came += 1;
-            *until = now.after(span);
-        }
-        if *left == 0 {
-            state.aside = None;
-            state.aside_span = None;
-        }
+        self.state().others.heard(now);
     }
 
     /// Whether to stand aside still.
     pub(crate) fn aside(&self) -> Option<Aside> {
-        self.state().aside
+        self.state().others.aside()
     }
 
     /// Nobody else comes: standing aside is over.
     pub(crate) fn end_aside(&self) {
-        let mut state = self.state();
-        if let Some(Aside { left: Some(_), came, .. }) = state.aside.take() {
-            let span = state.aside_span.unwrap_or(LONGEST_ASIDE);
-            state.aside_span = (came == 0).then(|| (span / 2).max(SHORTEST_ASIDE));
-            state.rivals = Some(came);
-        }
+        self.state().others.end();
     }
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        for place in &self.state().queue {
+        for place in self.state().queue.iter() {
             place.post(Mail::Closed);
         }
         drop(self.crowd.close());
@@ -378,18 +333,33 @@ impl Line {
 
     /// Entries that are held or in use.
     pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
-        self.state().entries.values().filter_map(Weak::upgrade).collect()
+        self.entries.all()
     }
 }
 
 impl State {
+    fn is_held(&self) -> bool {
+        self.holder.is_some() || !self.readers.is_empty()
+    }
+
     /// Whether the holds of this process keep nobody of this role waiting. A writer goes to ask although there are
     /// readers inside, as other processes' readers let it go first then.
     fn lets_in(&self, role: Role) -> bool {
         match role {
-            Role::Exclusive => self.holders.is_empty(),
-            Role::Read | Role::Write => self.holders.iter().all(|(_, role)| *role == Role::Read),
+            Role::Exclusive => !self.is_held(),
+            Role::Read | Role::Write => self.holder.is_none(),
         }
+    }
+
+    fn take_out(&mut self, number: u64) -> Option<Arc<Place>> {
+        let place = self.queue.remove(number)?;
+        self.others_in_queue -= usize::from(place.kind.role != Role::Read);
+        Some(place)
+    }
+
+    fn put_back(&mut self, place: Arc<Place>) {
+        self.others_in_queue += usize::from(place.kind.role != Role::Read);
+        self.queue.put_back(place.number, place);
     }
 
     fn tell(&self, place: &Place) {
@@ -400,7 +370,7 @@ impl State {
 
     /// Tells the head, unless the holds of this process keep it waiting.
     fn wake(&self) {
-        if let Some(head) = self.queue.front() {
+        if let Some(head) = self.queue.first() {
             self.tell(head);
         }
     }
@@ -412,49 +382,9 @@ impl State {
 
     /// A hold ended. A writer is told of the last one only.
     fn wake_after_end(&self) {
-        let is_writer = self.queue.front().is_some_and(|head| head.kind.role == Role::Write);
-        if self.holders.is_empty() || !is_writer {
+        let is_writer = self.queue.first().is_some_and(|head| head.kind.role == Role::Write);
+        if !self.is_held() || !is_writer {
             self.wake();
         }
-    }
-}
-
-/// What handles of one name share, by channel: it lives as long as anybody has it.
-pub(crate) struct Registry<T> {
-    known: Mutex<Known<T>>,
-}
-
-struct Known<T> {
-    by_channel: HashMap<Arc<str>, Weak<T>>,
-    purge_at: usize,
-}
-
-impl<T> Default for Registry<T> {
-    fn default() -> Self {
-        Self { known: Mutex::new(Known { by_channel: HashMap::new(), purge_at: 0 }) }
-    }
-}
-
-impl<T> Registry<T> {
-    /// The one for these keys: one a channel, however many handles there are.
-    pub(crate) fn of(&self, keys: Keys, make: impl FnOnce(Keys) -> T) -> Arc<T> {
-        let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Known { by_channel, purge_at } = &mut *guard;
-        if let Some(found) = by_channel.get(&keys.channel).and_then(Weak::upgrade) {
-            return found;
-        }
-        if by_channel.len() >= *purge_at {
-            by_channel.retain(|_, found| found.strong_count() > 0);
-            *purge_at = (by_channel.len() * 2).max(64);
-        }
-        let key = keys.channel.clone();
-        let made = Arc::new(make(keys));
-        by_channel.insert(key, Arc::downgrade(&made));
-        made
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        guard.by_channel.values().filter_map(Weak::upgrade).collect()
     }
 }

@@ -14,7 +14,7 @@ use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::error::{LockError, QueryError, UnlockError};
+use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
@@ -25,7 +25,7 @@ use crate::lease::Lease;
 use crate::line::Line;
 use crate::majority::Voter;
 use crate::owner::{field, InvalidOwner, Owner};
-use crate::release::release;
+use crate::release::{lose, release};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
@@ -278,8 +278,9 @@ impl<K: Kind> Lock<K> {
         Ok(ttl(&self.inspect(&line, "").await?))
     }
 
-    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked: its
-    /// hold turns lost at its next renewal, and until then only a fencing token protects what it does.
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A hold
+    /// of this client is lost at once ([`LostBy::Forced`]); another client's when it hears the message, as it does while
+    /// somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -297,9 +298,15 @@ impl<K: Kind> Lock<K> {
 
     async fn force(&self, field: &str) -> Result<bool, QueryError> {
         let line = self.line.clone()?;
+        // What is taken behind this call is not meant.
+        let mut holds = line.holds();
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
+            for hold in holds.iter().filter(|hold| hold.is_watched()) {
+                lose(self.core(), hold, LostBy::Forced);
+            }
             tracing::warn!(target: "lockson", name = &*self.name, owner = field, "a hold was ended by force");
         }
         Ok(ended)

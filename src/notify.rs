@@ -1,7 +1,7 @@
 //! Wake-ups: pub/sub channels on one side, semaphores on the other. Rule 15 of docs/PROTOCOL.md: they are hints, and
 //! whenever some may have been missed every waiter is woken.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, Semaphore};
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Signal};
+use crate::registry::shrink;
 
 /// How long a subscription that nobody uses is kept.
 const LINGER: Duration = Duration::from_secs(5);
@@ -28,9 +29,9 @@ struct Channel {
     wakes: Arc<Semaphore>,
     confirmed: Arc<AtomicBool>,
     users: usize,
-    /// Since when there are none.
-    idle_since: Option<Instant>,
-    /// Messages since then.
+    /// Without users: when it ends.
+    ends: Option<Instant>,
+    /// Messages since it has none.
     unheeded: u32,
     joining: Vec<oneshot::Sender<bool>>,
 }
@@ -41,9 +42,52 @@ enum Order {
     Close(oneshot::Sender<()>),
 }
 
+/// The channels by name, and those that want something, so that nobody looks through all of them.
+#[derive(Default)]
+struct Map {
+    all: HashMap<Arc<str>, Channel>,
+    /// Those without users, by when they end.
+    idle: BTreeSet<(Instant, Arc<str>)>,
+    /// Those that the server has not confirmed.
+    missing: BTreeSet<Arc<str>>,
+}
+
+impl Map {
+    /// When a channel ends, unless it is used again.
+    fn end_at(&mut self, name: &Arc<str>, ends: Option<Instant>) {
+        let Some(channel) = self.all.get_mut(name) else { return };
+        if let Some(before) = std::mem::replace(&mut channel.ends, ends) {
+            self.idle.remove(&(before, name.clone()));
+        }
+        self.idle.extend(ends.map(|ends| (ends, name.clone())));
+    }
+
+    /// A message came that nobody uses.
+    fn unheeded(&mut self, name: &Arc<str>) {
+        let Some(channel) = self.all.get_mut(name) else { return };
+        channel.unheeded += 1;
+        if channel.unheeded == UNHEEDED {
+            self.end_at(name, Some(Instant::now()));
+        }
+    }
+
+    /// Takes out what is at its end, as much as goes into one call.
+    fn take_idle(&mut self, now: Instant) -> Vec<Arc<str>> {
+        let mut taken = Vec::new();
+        while taken.len() < CHUNK && self.idle.first().is_some_and(|(ends, _)| *ends <= now) {
+            let Some((_, name)) = self.idle.pop_first() else { break };
+            self.all.remove(&name);
+            self.missing.remove(&name);
+            taken.push(name);
+        }
+        shrink(&mut self.all);
+        taken
+    }
+}
+
 /// The subscriptions of a client.
 pub(crate) struct Channels {
-    map: Mutex<HashMap<Arc<str>, Channel>>,
+    map: Mutex<Map>,
     orders: UnboundedSender<Order>,
     gaps: AtomicU64,
 }
@@ -63,7 +107,7 @@ impl Channels {
         (channels.clone(), Pump { channels, orders: received, signals, backend })
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<Arc<str>, Channel>> {
+    fn map(&self) -> MutexGuard<'_, Map> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,16 +116,20 @@ impl Channels {
     pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> (Subscription, oneshot::Receiver<bool>) {
         let joined = {
             let mut map = self.map();
-            let channel = map.entry(name.clone()).or_insert_with(|| Channel {
-                wakes: Arc::new(Semaphore::new(0)),
-                confirmed: Arc::default(),
-                users: 0,
-                idle_since: None,
-                unheeded: 0,
-                joining: Vec::new(),
+            map.end_at(name, None);
+            let Map { all, missing, .. } = &mut *map;
+            let channel = all.entry(name.clone()).or_insert_with(|| {
+                missing.insert(name.clone());
+                Channel {
+                    wakes: Arc::new(Semaphore::new(0)),
+                    confirmed: Arc::default(),
+                    users: 0,
+                    ends: None,
+                    unheeded: 0,
+                    joining: Vec::new(),
+                }
             });
             channel.users += 1;
-            channel.idle_since = None;
             channel.unheeded = 0;
             let (done, confirmed) = oneshot::channel();
             if channel.confirmed.load(Ordering::Acquire) {
@@ -98,20 +146,20 @@ impl Channels {
     }
 
     pub(crate) fn is_confirmed(&self, name: &str) -> bool {
-        self.map().get(name).is_some_and(|channel| channel.confirmed.load(Ordering::Acquire))
+        self.map().all.get(name).is_some_and(|channel| channel.confirmed.load(Ordering::Acquire))
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
         let map = self.map();
-        let Some(channel) = map.get(name) else { return false };
+        let Some(channel) = map.all.get(name) else { return false };
         channel.wakes.forget_permits(usize::MAX);
         channel.confirmed.load(Ordering::Acquire)
     }
 
     /// How many channels are subscribed to, those that linger included.
     pub(crate) fn len(&self) -> usize {
-        self.map().len()
+        self.map().all.len()
     }
 
     /// How often messages may have been missed.
@@ -159,12 +207,11 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut map = self.channels.map();
-        if let Some(channel) = map.get_mut(&self.name) {
-            channel.users -= 1;
-            if channel.users == 0 {
-                channel.idle_since = Some(Instant::now());
-                let _ = self.channels.orders.send(Order::Look);
-            }
+        let Some(channel) = map.all.get_mut(&self.name) else { return };
+        channel.users -= 1;
+        if channel.users == 0 {
+            map.end_at(&self.name, Some(Instant::now() + LINGER));
+            let _ = self.channels.orders.send(Order::Look);
         }
     }
 }
@@ -203,53 +250,43 @@ impl Pump {
     }
 
     fn first_idle(&self) -> Option<Instant> {
-        self.channels.map().values().filter_map(|channel| channel.idle_since).min().map(|since| since + LINGER)
+        self.channels.map().idle.first().map(|(ends, _)| *ends)
     }
 
     fn wake(&self, name: &str) {
-        if let Some(channel) = self.channels.map().get_mut(name) {
-            channel.unheeded += u32::from(channel.users == 0);
-            if channel.wakes.available_permits() < MOST_WAKES {
-                channel.wakes.add_permits(1);
-            }
+        let mut map = self.channels.map();
+        let Some((name, channel)) = map.all.get_key_value(name) else { return };
+        if channel.wakes.available_permits() < MOST_WAKES {
+            channel.wakes.add_permits(1);
+        }
+        if channel.users == 0 {
+            let name = name.clone();
+            map.unheeded(&name);
         }
     }
 
     /// No subscription is left, as far as is known.
     fn gap(&self) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
-        let map = self.channels.map();
-        for channel in map.values() {
+        let mut map = self.channels.map();
+        let Map { all, missing, .. } = &mut *map;
+        for (name, channel) in all.iter() {
             channel.confirmed.store(false, Ordering::Release);
+            missing.insert(name.clone());
         }
-        if !map.is_empty() {
-            tracing::warn!(target: "lockson", channels = map.len(), "gap: messages may be missing, subscribing again");
+        if !all.is_empty() {
+            tracing::warn!(target: "lockson", channels = all.len(), "gap: messages may be missing, subscribing again");
         }
     }
 
     fn next_work(&self) -> Option<BoxFuture<'static, bool>> {
         let mut map = self.channels.map();
-        let now = Instant::now();
-        let stale: Vec<Arc<str>> = map
-            .iter()
-            .filter(|(_, channel)| {
-                let idle = |since| channel.unheeded >= UNHEEDED || now.duration_since(since) >= LINGER;
-                channel.idle_since.is_some_and(idle)
-            })
-            .map(|(name, _)| name.clone())
-            .take(CHUNK)
-            .collect();
-        if !stale.is_empty() {
-            map.retain(|name, _| !stale.contains(name));
-            let left = self.backend.unsubscribe(texts(&stale));
+        let idle = map.take_idle(Instant::now());
+        if !idle.is_empty() {
+            let left = self.backend.unsubscribe(texts(&idle));
             return Some(left.map(|()| true).boxed());
         }
-        let missing: Vec<Arc<str>> = map
-            .iter()
-            .filter(|(_, channel)| !channel.confirmed.load(Ordering::Acquire))
-            .map(|(name, _)| name.clone())
-            .take(CHUNK)
-            .collect();
+        let missing: Vec<Arc<str>> = map.missing.iter().take(CHUNK).cloned().collect();
         if missing.is_empty() {
             return None;
         }
@@ -269,7 +306,10 @@ impl Channels {
         }
         let mut map = self.map();
         for name in names {
-            let Some(channel) = map.get_mut(name) else { continue };
+            if ok {
+                map.missing.remove(name);
+            }
+            let Some(channel) = map.all.get_mut(name) else { continue };
             channel.confirmed.store(ok, Ordering::Release);
             for joining in channel.joining.drain(..) {
                 let _ = joining.send(ok);

@@ -17,6 +17,7 @@ use crate::error::{LostBy, SyncError};
 use crate::keys::{Key, Keys};
 use crate::lease::{Leasable, Lease, Leased};
 use crate::receipt::{Call, Ledger};
+use crate::registry::{shrink, Listed, Registry};
 use crate::row::{Row, Seat};
 use crate::script::{Answer, Patience, Status};
 use crate::session::Core;
@@ -84,6 +85,7 @@ pub(crate) struct Pool {
     gate: Arc<tokio::sync::Mutex<()>>,
     /// What guards have, or are about to.
     shares: Mutex<HashMap<u64, Share>>,
+    _listed: Listed<Pool>,
 }
 
 /// Permits that were taken together.
@@ -180,9 +182,17 @@ impl Drop for Grant {
 }
 
 impl Pool {
-    pub(crate) fn new(keys: Keys, table: &'static Table) -> Self {
-        let ledger = Ledger::new(keys);
-        Self { ledger, table, row: Row::default(), gate: Arc::default(), shares: Mutex::default() }
+    /// The one for these keys.
+    pub(crate) fn of(registry: &Arc<Registry<Self>>, keys: Keys, table: &'static Table) -> Arc<Self> {
+        let channel = keys.channel.clone();
+        registry.of(&channel, || Self {
+            ledger: Ledger::new(keys),
+            table,
+            row: Row::default(),
+            gate: Arc::default(),
+            shares: Mutex::default(),
+            _listed: Listed::new(registry, &channel),
+        })
     }
 
     fn shares(&self) -> MutexGuard<'_, HashMap<u64, Share>> {
@@ -191,7 +201,10 @@ impl Pool {
 
     /// A share is no guard's any more. `None`: it was not.
     fn forget(&self, core: &Core, id: u64) -> Option<Share> {
-        let share = self.shares().remove(&id)?;
+        let mut shares = self.shares();
+        let share = shares.remove(&id)?;
+        shrink(&mut shares);
+        drop(shares);
         if let Some(leased) = &share.leased {
             core.watchdog.forget(leased);
             leased.end(LostBy::Released);

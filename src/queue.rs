@@ -84,7 +84,10 @@ impl Contest for Queuer {
             tokio::select! {
                 () = self.member.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = self.ear.wakes() => return Ok(Turn::Try),
+                () = self.ear.wakes() => {
+                    self.wish.doubt_holders();
+                    return Ok(Turn::Try);
+                }
                 () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(Turn::Try),
             }
         }

@@ -12,7 +12,7 @@ use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Share, Slot};
 use crate::kind::Table;
 use crate::line::{Next, Place};
-use crate::script::{Answer, Fault, Status};
+use crate::script::{Answer, Fate, Fault, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
@@ -47,7 +47,9 @@ pub(crate) async fn release(
         return leaving.give_to_server(false).await;
     }
     core.watchdog.forget(&leaving.hold);
-    let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none();
+    // What is lost is not there to be handed over.
+    let is_lost = leaving.hold.lost(core.now()).is_some();
+    let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none() && !is_lost;
     match slot.line.next(core.now(), can_hand_over) {
         Next::HandOver(heir) => leaving.give_to_heir(heir).await,
         Next::Release { last_of_run } => leaving.give_to_server(last_of_run).await,
@@ -208,6 +210,29 @@ pub(crate) async fn sweep(
         let mut gate = slot.gate.clone().lock_owned().await;
         settle(&core, kind, &slot, &mark, &mut gate).await;
         gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
+    }
+}
+
+/// The server does not have it any more.
+pub(crate) fn lose(core: &Core, hold: &Hold, why: LostBy) {
+    core.watchdog.forget(hold);
+    // Who ends a hold by force says so.
+    if hold.end(why) && why != LostBy::Forced {
+        report_lost(hold, why);
+    }
+    hold.of.ended(hold.id);
+}
+
+/// Asks whether a hold is still there, behind what its owner does at this moment.
+pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
+    let _gate = hold.slot.gate.lock().await;
+    if hold.is_watched() {
+        let script = hold.kind.extend;
+        // One copy: the watchdog asks again.
+        let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.mark, "0"]).await;
+        if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
+            lose(&core, &hold, LostBy::Server);
+        }
     }
 }
 

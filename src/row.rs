@@ -1,7 +1,6 @@
 //! Those of this process who wait for one thing, in the order of their arrival: the first asks the server, in the name
 //! of all.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 use crate::attempt::sleep_until;
 use crate::ear::Ear;
 use crate::error::SyncError;
+use crate::fifo::Fifo;
 use crate::wait::Turn;
 
 /// What a waiter finds.
@@ -27,6 +27,8 @@ enum Mail<P> {
 
 /// One waiter: what it wants, and what it was given.
 pub(crate) struct Seat<W, P> {
+    /// In the row.
+    number: u64,
     pub(crate) wish: W,
     mail: Mutex<Mail<P>>,
     bell: Notify,
@@ -61,7 +63,7 @@ impl<W, P> Seat<W, P> {
 }
 
 pub(crate) struct Row<W, P> {
-    seats: Mutex<VecDeque<Arc<Seat<W, P>>>>,
+    seats: Mutex<Fifo<Seat<W, P>>>,
     closed: AtomicBool,
 }
 
@@ -72,33 +74,33 @@ impl<W, P> Default for Row<W, P> {
 }
 
 impl<W, P> Row<W, P> {
-    fn seats(&self) -> MutexGuard<'_, VecDeque<Arc<Seat<W, P>>>> {
+    fn seats(&self) -> MutexGuard<'_, Fifo<Seat<W, P>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes who waits, and tells whoever is the first by that.
-    fn change(&self, change: impl FnOnce(&mut VecDeque<Arc<Seat<W, P>>>)) {
+    fn change<R>(&self, change: impl FnOnce(&mut Fifo<Seat<W, P>>) -> R) -> R {
         let mut seats = self.seats();
-        let before = seats.front().cloned();
-        change(&mut seats);
-        let same = |now: &&Arc<Seat<W, P>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
-        if let Some(first) = seats.front().filter(|first| !same(first)) {
+        let before = seats.first_number();
+        let changed = change(&mut seats);
+        if let Some(first) = seats.first().filter(|first| before != Some(first.number)) {
             first.post(Mail::Try);
         }
+        changed
     }
 
     /// Takes the last seat.
     pub(crate) fn join(&self, wish: W) -> Arc<Seat<W, P>> {
-        let seat = Arc::new(Seat { wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() });
-        self.change(|seats| seats.push_back(seat.clone()));
+        let make = |number| Seat { number, wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() };
+        let seat = self.change(|seats| seats.join(make));
         if self.closed.load(Ordering::Acquire) {
             self.close();
         }
         seat
     }
 
-    pub(crate) fn is_first(&self, seat: &Arc<Seat<W, P>>) -> bool {
-        self.seats().front().is_some_and(|first| Arc::ptr_eq(first, seat))
+    pub(crate) fn is_first(&self, seat: &Seat<W, P>) -> bool {
+        self.seats().first_number() == Some(seat.number)
     }
 
     /// The first of them, in their order.
@@ -108,17 +110,20 @@ impl<W, P> Row<W, P> {
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Seat<W, P>>, P)>) {
-        let gone: HashSet<_> = served.iter().map(|(seat, _)| Arc::as_ptr(seat)).collect();
-        self.change(|seats| seats.retain(|seat| !gone.contains(&Arc::as_ptr(seat))));
+        self.change(|seats| {
+            for (seat, _) in &served {
+                seats.remove(seat.number);
+            }
+        });
         for (seat, prize) in served {
             seat.post(Mail::Won(prize));
         }
     }
 
     /// Goes away, with or without a prize. One that was not taken is dropped.
-    pub(crate) fn leave(&self, seat: &Arc<Seat<W, P>>) {
+    pub(crate) fn leave(&self, seat: &Seat<W, P>) {
         let left = std::mem::replace(&mut *seat.mail(), Mail::Gone);
-        self.change(|seats| seats.retain(|other| !Arc::ptr_eq(other, seat)));
+        self.change(|seats| seats.remove(seat.number));
         drop(left);
     }
 
@@ -149,8 +154,8 @@ impl<W, P> Row<W, P> {
     /// Ends every wait, those too that begin later.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for seat in std::mem::take(&mut *self.seats()) {
-            seat.post(Mail::Closed);
-        }
+        let mut seats = self.seats();
+        seats.iter().for_each(|seat| seat.post(Mail::Closed));
+        seats.clear();
     }
 }

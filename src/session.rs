@@ -11,14 +11,17 @@ use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::LostBy;
+use crate::hold::Forgotten;
 use crate::janitor::Janitor;
+use crate::keys::Keys;
 use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
 use crate::life::Life;
-use crate::line::{Line, Registry};
+use crate::line::Line;
 use crate::notify::Channels;
 use crate::owner::Owner;
 use crate::permits::Pool;
+use crate::registry::Registry;
 use crate::script::{Fate, Patience, Settled, Status, Wire};
 use crate::watchdog::{Renew, Verdict, Watchdog};
 
@@ -37,10 +40,11 @@ pub(crate) struct Core {
     pub(crate) wire: Wire,
     pub(crate) channels: Arc<Channels>,
     /// The read/write lock of a name is another than its exclusive ones, by its channel.
-    pub(crate) lines: Registry<Line>,
-    pub(crate) semaphores: Registry<Pool>,
-    pub(crate) permit_semaphores: Registry<Pool>,
-    pub(crate) latches: Registry<Gate>,
+    pub(crate) lines: Arc<Registry<Line>>,
+    pub(crate) semaphores: Arc<Registry<Pool>>,
+    pub(crate) permit_semaphores: Arc<Registry<Pool>>,
+    pub(crate) latches: Arc<Registry<Gate>>,
+    forgotten: Arc<Forgotten>,
     pub(crate) life: Life,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
@@ -75,10 +79,11 @@ impl Session {
             settings,
             client_id,
             channels,
-            lines: Registry::default(),
-            semaphores: Registry::default(),
-            permit_semaphores: Registry::default(),
-            latches: Registry::default(),
+            lines: Arc::default(),
+            semaphores: Arc::default(),
+            permit_semaphores: Arc::default(),
+            latches: Arc::default(),
+            forgotten: Arc::default(),
             life: Life::default(),
             watchdog: watchdog.clone(),
             janitor,
@@ -111,6 +116,12 @@ impl Core {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+
+    /// The line for these keys, which are one lock: one a channel, however many handles there are.
+    pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
+        let channel = keys.channel.clone();
+        self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
     /// A number that this client has not used before.

@@ -51,7 +51,7 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
     assert!(case.owned(&a).force_unlock().await);
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
     assert!(guard.verify().await.is_err());
-    assert_eq!(guard.lost().await.why, LostBy::Server);
+    assert_eq!(guard.lost().await.why, LostBy::Forced);
     drop(guard);
     next.verify().await.unwrap();
     next.unlock().await.unwrap();

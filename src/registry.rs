@@ -1,0 +1,106 @@
+//! What is shared under one name for as long as anybody has it. Whatever goes strikes itself out, so that nothing is
+//! left of names that nobody uses.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A table of fewer is not worth giving back.
+const SMALL: usize = 64;
+
+pub(crate) struct Registry<T> {
+    known: Mutex<HashMap<Arc<str>, Weak<T>>>,
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Self {
+        Self { known: Mutex::default() }
+    }
+}
+
+impl<T> Registry<T> {
+    /// (Nothing that is registered is dropped under this lock: it would ask for it again.)
+    fn known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<T>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one of this name. What is made has to strike itself out as it goes.
+    pub(crate) fn of(&self, name: &Arc<str>, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut known = self.known();
+        if let Some(found) = known.get(name).and_then(Weak::upgrade) {
+            return found;
+        }
+        let made = Arc::new(make());
+        known.insert(name.clone(), Arc::downgrade(&made));
+        made
+    }
+
+    /// The one of this name is gone, unless another was made since.
+    pub(crate) fn strike(&self, name: &str) {
+        let mut known = self.known();
+        if known.get(name).is_some_and(|found| found.strong_count() == 0) {
+            known.remove(name);
+            shrink(&mut known);
+        }
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.known().values().filter_map(Weak::upgrade).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.known().len()
+    }
+}
+
+/// Strikes out what has this, as it goes.
+pub(crate) struct Listed<T> {
+    name: Arc<str>,
+    registry: Arc<Registry<T>>,
+}
+
+impl<T> Listed<T> {
+    pub(crate) fn new(registry: &Arc<Registry<T>>, name: &Arc<str>) -> Self {
+        Self { name: name.clone(), registry: registry.clone() }
+    }
+}
+
+impl<T> Drop for Listed<T> {
+    fn drop(&mut self) {
+        self.registry.strike(&self.name);
+    }
+}
+
+/// Gives back what a map that was large does not need any more.
+pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.capacity() > SMALL && map.len() < map.capacity() / 4 {
+        map.shrink_to(map.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing {
+        _listed: Listed<Thing>,
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_nobody_has() {
+        let registry: Arc<Registry<Thing>> = Arc::default();
+        let of = |name: &str| {
+            let name: Arc<str> = name.into();
+            registry.of(&name, || Thing { _listed: Listed::new(&registry, &name) })
+        };
+        let kept = of("kept");
+        let others: Vec<_> = (0..10_000).map(|number| of(&number.to_string())).collect();
+        assert!(Arc::ptr_eq(&kept, &of("kept")) && registry.len() == 10_001);
+        drop(others);
+        assert_eq!(registry.len(), 1);
+        assert!(registry.known().capacity() <= 2 * SMALL);
+        drop(kept);
+        assert_eq!((registry.len(), registry.all().len()), (0, 0));
+    }
+}

@@ -1,0 +1,124 @@
+//! A lock that is gone from the server while a hold of it is on record here: what is known of a holder decides who is
+//! woken, never whether the server is asked (rule 15).
+
+use futures::future::FutureExt;
+use lockson::{LockError, Locks, LostBy, Owner, Request, State, UnlockError};
+use tokio::time::Instant;
+
+use crate::support::patient;
+use crate::world::{begun, ms, secs, Case};
+
+/// Deletes the lock, its members where it is made of some.
+async fn delete(case: &Case) {
+    let [middle, last] = ["m", "z"].map(|member| format!("{}:{member}", case.name));
+    case.ask(&["DEL", &case.name, &middle, &last]).await;
+}
+
+/// By the head's own look, at most a cap after it came, or three for the members of a multi-lock.
+pub async fn a_deleted_lock_is_free_to_its_own_process(case: Case) {
+    let locks = case.client().await;
+    let guard = case.lock(&locks).owned_by(&Owner::unique()).guard().await.unwrap();
+    let began = Instant::now();
+    let waiter = case.rival(&locks).owned_by(&Owner::unique());
+    let waiter = begun(async move { waiter.guard().await }).await;
+    tokio::time::sleep(ms(20)).await;
+    delete(&case).await;
+    let next = patient("the head looks", waiter).await.unwrap().unwrap();
+    assert!(began.elapsed() <= case.bound(secs(3)), "{:?}", began.elapsed());
+    // Before anybody knows of the new one.
+    assert_eq!(guard.state(), State::Lost);
+    assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostBy::Server);
+    assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. } | UnlockError::Several { .. })));
+    next.verify().await.unwrap();
+    next.unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+/// One that has become the head by a hand-over, and waits for a lease that nobody renews.
+pub async fn every_head_looks(case: Case) {
+    let locks = case.client_with(Locks::builder().wait_cap(ms(200))).await;
+    let first = case.lock(&locks).owned_by(&Owner::unique()).guard().await.unwrap();
+    let wait = || {
+        let lock = case.lock(&locks).owned_by(&Owner::unique());
+        begun(async move { lock.guard_with(Request::default().wait(secs(20)).lease(secs(300))).await })
+    };
+    let (second, third) = (wait().await, wait().await);
+    first.unlock().await.unwrap();
+    let second = patient("its turn", second).await.unwrap().unwrap().unwrap();
+    delete(&case).await;
+    let third = patient("the next one looks", third).await.unwrap().unwrap().unwrap();
+    assert_eq!(second.state(), State::Lost);
+    drop(second);
+    third.unlock().await.unwrap();
+}
+
+/// A force_unlock of its own client: nobody waits for a look or a renewal, which are a minute away.
+pub async fn force_unlock_ends_the_hold_of_its_own_client(case: Case) {
+    let locks = case.client_with(Locks::builder().wait_cap(secs(60)).watchdog_lease(secs(200))).await;
+    let lock = case.owned(&locks).of(&Owner::named("holder").unwrap());
+    for by_field in [false, true] {
+        let guard = lock.verbs().guard().await.unwrap();
+        let waiter = case.rival(&locks).owned_by(&Owner::unique());
+        let waiter = begun(async move { waiter.guard().await }).await;
+        let began = Instant::now();
+        let field = lock.holder().await.unwrap().field();
+        assert!(if by_field { lock.force_unlock_if(&field).await } else { lock.force_unlock().await });
+        assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostBy::Forced);
+        let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
+        assert!(began.elapsed() <= case.bound(ms(100)), "{:?}", began.elapsed());
+        assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
+        next.verify().await.unwrap();
+        next.unlock().await.unwrap();
+    }
+    // A bare hold: said once.
+    lock.verbs().lock().await.unwrap();
+    assert!(lock.force_unlock().await);
+    assert!(matches!(lock.verbs().lock().await, Err(LockError::Lost { .. })));
+    lock.verbs().lock().await.unwrap();
+    lock.verbs().unlock().await.unwrap();
+}
+
+/// Where somebody waits and so listens, the message says that what is held may be gone: long before the renewal, also
+/// when another client was faster than the waiter.
+pub async fn a_hold_that_is_ended_elsewhere_is_lost_by_the_message(case: Case) {
+    let builder = || Locks::builder().wait_cap(ms(300)).watchdog_lease(secs(300));
+    let (a, b) = (case.client_with(builder()).await, case.client_with(builder()).await);
+    let guard = case.lock(&a).owned_by(&Owner::unique()).guard().await.unwrap();
+    let waiter = case.rival(&a).owned_by(&Owner::unique());
+    let waiter = begun(async move { waiter.guard().await }).await;
+    while a.health().subscriptions == 0 {
+        tokio::time::sleep(ms(5)).await;
+    }
+    tokio::time::sleep(ms(50)).await;
+    let other = case.lock(&b);
+    // The waiter may be faster: then its own look has told.
+    while !{
+        delete(&case).await;
+        other.try_lock().await.unwrap()
+    } {}
+    let channel = match () {
+        () if case.is_kind(&b, "plain") => format!("lockson:plain:{{{}}}", case.name),
+        () if case.is_kind(&b, "write") => format!("redisson_rwlock:{{{}}}", case.name),
+        () => format!("redisson_lock__channel:{{{}}}", case.name),
+    };
+    case.ask(&["PUBLISH", &channel, "0"]).await;
+    let lost = patient("it is told", guard.lost()).await;
+    assert_eq!(lost.why, LostBy::Server);
+    other.unlock().await.unwrap();
+    patient("its turn", waiter).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// Rule 5, for a hold that nobody has a handle of.
+pub async fn a_lost_bare_hold_is_said_to_a_new_handle(case: Case) {
+    let locks = case.client().await;
+    let owner = Owner::named("forgetful").unwrap();
+    let lock = || case.lock(&locks).owned_by(&owner);
+    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
+    tokio::time::sleep(ms(400)).await;
+    assert!(matches!(lock().unlock().await, Err(UnlockError::NotHeld { .. })));
+    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
+    tokio::time::sleep(ms(400)).await;
+    assert!(matches!(lock().try_lock().await, Err(LockError::Lost { .. })));
+    assert!(lock().try_lock().await.unwrap());
+    lock().unlock().await.unwrap();
+}
