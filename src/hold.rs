@@ -12,6 +12,7 @@ use crate::keys::Key;
 use crate::kind::Table;
 use crate::lease::{Leasable, Lease, Leased};
 use crate::line::Line;
+use crate::release::Rest;
 use crate::watchdog::Renew;
 
 /// One life of an entry, from count 0 up and back to 0.
@@ -44,6 +45,11 @@ impl Hold {
     ) -> Arc<Self> {
         let leased = Leased::new(slot.clone(), mark.clone(), renewal, sent, lease);
         Arc::new(Self { leased, kind, unanswered: AtomicBool::new(false), token: AtomicU64::new(0) })
+    }
+
+    /// What there may be of it on the server.
+    pub(crate) fn rest(&self, slot: &Arc<Slot>) -> Rest {
+        Rest { kind: self.kind, slot: slot.clone(), mark: self.leased.mark.clone(), lease: self.leased.longest() }
     }
 
     pub(crate) fn token(&self) -> u64 {

@@ -170,6 +170,7 @@ impl Latch {
 
     async fn wait_by(&self, request: &Request) -> Result<Waited, SyncError> {
         let (core, gate) = (self.core(), self.gate.clone()?);
+        core.ready()?;
         let deadline = request.deadline().map_err(SyncError::Wait)?;
         let began = core.now();
         let ear = Ear::new(gate.ledger.keys.channel.clone());

@@ -66,6 +66,8 @@ struct Validity {
     watched: u32,
     bare: u32,
     lease: Duration,
+    /// The longest that was ever asked for: so long the server may have it after the last call.
+    longest: Duration,
     renew_until: Option<Moment>,
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
@@ -138,6 +140,7 @@ impl Leased {
                 watched: 0,
                 bare: 0,
                 lease: lease.duration(),
+                longest: lease.duration(),
                 renew_until: None,
                 due: None,
                 renewing: false,
@@ -158,6 +161,7 @@ impl Leased {
     pub(crate) fn entered(&self, sent: Moment, lease: Lease) {
         let mut validity = self.validity();
         validity.confirmed(sent, lease.duration());
+        validity.longest = validity.longest.max(lease.duration());
         if let Lease::Watched { lease, max_hold } = lease {
             validity.watched += 1;
             validity.lease = lease;
@@ -216,6 +220,7 @@ impl Leased {
     pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
         let mut validity = self.validity();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
+        validity.longest = validity.longest.max(lease);
         validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
         drop(validity);
         self.changed.notify_waiters();
@@ -268,6 +273,11 @@ impl Leased {
     /// The lease that an inner release refreshes to, in milliseconds.
     pub(crate) fn lease_millis(&self) -> String {
         millis(self.validity().lease).to_string()
+    }
+
+    /// So long the server may have it after the last call for it.
+    pub(crate) fn longest(&self) -> Duration {
+        self.validity().longest
     }
 
     pub(crate) fn valid_until(&self) -> Moment {

@@ -12,10 +12,12 @@ use crate::clock::Moment;
 use crate::crowd::Crowd;
 use crate::guard::Ticket;
 use crate::hold::Slot;
+use crate::janitor::say;
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
 use crate::release::Gate;
+use crate::watchdog::Claim;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -39,6 +41,8 @@ pub(crate) enum Mail {
     Try,
     /// The lock was handed over to it.
     Granted(Ticket),
+    /// It was handed over to it, and it did not take it in time: it has left the line by that.
+    Lapsed,
     Closed,
     /// It went away, or has its ticket.
     Gone,
@@ -88,8 +92,11 @@ impl Place {
     }
 
     /// Gives the lock to this waiter.
-    pub(crate) fn grant(&self, ticket: Ticket) {
+    pub(crate) fn grant(self: &Arc<Self>, ticket: Ticket) {
+        let core = ticket.core.clone();
         self.post(Mail::Granted(ticket));
+        let claim: Weak<Self> = Arc::downgrade(self);
+        core.expect(claim);
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -104,6 +111,25 @@ impl Place {
     fn entry(&self) -> Option<Gate> {
         let gate = self.slot.gate.clone().try_lock_owned().ok()?;
         (gate.release.is_none() && self.slot.count() == 0 && !self.is_gone()).then_some(gate)
+    }
+}
+
+impl Claim for Place {
+    fn is_open(&self) -> bool {
+        matches!(*self.mail(), Mail::Granted(_))
+    }
+
+    fn lapse(&self) {
+        let mut mail = self.mail();
+        if !matches!(*mail, Mail::Granted(_)) {
+            return;
+        }
+        // Dropped outside of the lock, the ticket gives its hold back.
+        let ticket = std::mem::replace(&mut *mail, Mail::Lapsed);
+        drop(mail);
+        drop(ticket);
+        let name = &*self.slot.line.keys.name;
+        say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: it goes to the next"));
     }
 }
 
@@ -189,14 +215,19 @@ impl Line {
     /// Takes a place at the end of the line.
     pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table, lease: Lease) -> Arc<Place> {
         let place = Arc::new(Place { slot, kind, lease, mail: Mutex::default(), bell: Notify::new() });
+        self.line_up(&place);
+        place
+    }
+
+    /// To the end of the line.
+    pub(crate) fn line_up(&self, place: &Arc<Place>) {
         let mut state = self.state();
         // While readers are inside, one more need not wait for those that stand before it.
-        let is_read = kind.role == Role::Read && !state.holders.is_empty();
+        let is_read = place.kind.role == Role::Read && !state.holders.is_empty();
         if state.queue.is_empty() || (is_read && state.readers().count() == state.queue.len()) {
-            state.tell(&place);
+            state.tell(place);
         }
         state.queue.push_back(place.clone());
-        place
     }
 
     /// Whether this place is the first: only that one listens and polls.

@@ -13,6 +13,7 @@ use crate::attempt::sleep_until;
 use crate::ear::Ear;
 use crate::error::SyncError;
 use crate::wait::Turn;
+use crate::watchdog::Claim;
 
 /// What a waiter finds.
 enum Mail<P> {
@@ -20,6 +21,8 @@ enum Mail<P> {
     /// It is the first now.
     Try,
     Won(P),
+    /// It did not take its prize in time, and has left the row by that.
+    Lapsed,
     Closed,
     /// It went away.
     Gone,
@@ -60,6 +63,22 @@ impl<W, P> Seat<W, P> {
     }
 }
 
+impl<W: Send + Sync, P: Send> Claim for Seat<W, P> {
+    fn is_open(&self) -> bool {
+        matches!(*self.mail(), Mail::Won(_))
+    }
+
+    fn lapse(&self) {
+        let mut mail = self.mail();
+        if matches!(*mail, Mail::Won(_)) {
+            // Dropped outside of the lock, the prize gives itself back.
+            let prize = std::mem::replace(&mut *mail, Mail::Lapsed);
+            drop(mail);
+            drop(prize);
+        }
+    }
+}
+
 pub(crate) struct Row<W, P> {
     seats: Mutex<VecDeque<Arc<Seat<W, P>>>>,
     closed: AtomicBool,
@@ -90,11 +109,16 @@ impl<W, P> Row<W, P> {
     /// Takes the last seat.
     pub(crate) fn join(&self, wish: W) -> Arc<Seat<W, P>> {
         let seat = Arc::new(Seat { wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() });
+        self.line_up(&seat);
+        seat
+    }
+
+    /// To the end of the row.
+    fn line_up(&self, seat: &Arc<Seat<W, P>>) {
         self.change(|seats| seats.push_back(seat.clone()));
         if self.closed.load(Ordering::Acquire) {
             self.close();
         }
-        seat
     }
 
     pub(crate) fn is_first(&self, seat: &Arc<Seat<W, P>>) -> bool {
@@ -133,6 +157,7 @@ impl<W, P> Row<W, P> {
         loop {
             match std::mem::replace(&mut *seat.mail(), Mail::Nothing) {
                 Mail::Won(prize) => return Ok(Turn::Won(prize)),
+                Mail::Lapsed => self.line_up(seat),
                 Mail::Closed => return Err(SyncError::Closed),
                 Mail::Try => return Ok(Turn::Try),
                 Mail::Nothing | Mail::Gone => {}
