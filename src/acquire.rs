@@ -128,6 +128,7 @@ pub(crate) async fn acquire(want: Want<'_>, request: &Request) -> Result<Option<
 
 async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
     let core = want.core;
+    core.ready()?;
     let lease = request.leases(core)?;
     let deadline = request.deadline().map_err(LockError::Wait)?;
     let wish = Wish {

@@ -7,7 +7,7 @@ use crate::clock::{millis, ServerTime};
 use crate::guard::Ticket;
 use crate::lease::margin;
 use crate::line::{Line, Place};
-use crate::release::{sweep, Gate};
+use crate::release::{sweep, Gate, Rest};
 use crate::script::{Answer, Copy, Fate, Status};
 use crate::session::Core;
 
@@ -57,7 +57,8 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
 /// Has what one reader may have got, and did not get to hold, given back.
 fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
     let (slot, mark) = (place.slot.clone(), place.slot.field.clone());
-    core.janitor.finish(sweep(core.clone(), place.kind, slot, mark, gate, doubt));
+    let rest = Rest { kind: place.kind, slot, mark, lease: place.lease.duration() };
+    core.janitor.finish(sweep(core.clone(), rest, gate, doubt));
 }
 
 fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {

@@ -20,7 +20,7 @@ use crate::kind::{Role, Table};
 use crate::lease::{Lease, State};
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::{look, lose, settle_debt, sweep};
+use crate::release::{look, lose, settle_debt, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
@@ -53,6 +53,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
+        self.core.ready()?;
         let begin = async { (self.gate().await, self.is_upgrade().await) };
         let Ok((mut gate, is_upgrade)) = tokio::time::timeout(self.core.settings.outage_limit, begin).await else {
             // What an earlier call left in doubt is still being settled, in vain.
@@ -188,6 +189,8 @@ impl Wish {
             Err(fault) => {
                 self.take_back(mark, Some(gate), doubt);
                 let error = match fault {
+                    // The end of the client ends calls too.
+                    Fault::Unreachable(_) if self.core.is_closing() => LockError::Closed,
                     Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
                     Fault::Refused(why) => LockError::Refused { name: self.name(), why },
                 };
@@ -275,7 +278,9 @@ impl Wish {
 
     /// Whatever copies in doubt may have taken, or may take yet.
     fn take_back(&self, mark: &Arc<str>, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
-        self.core.janitor.finish(sweep(self.core.clone(), self.kind, self.slot.clone(), mark.clone(), gate, doubt));
+        let (kind, slot, lease) = (self.kind, self.slot.clone(), self.lease.duration());
+        let rest = Rest { kind, slot, mark: mark.clone(), lease };
+        self.core.janitor.finish(sweep(self.core.clone(), rest, gate, doubt));
     }
 }
 
@@ -344,6 +349,10 @@ impl Contest for Contender {
         loop {
             match self.place.take_mail() {
                 Mail::Granted(ticket) => return Ok(Turn::Won(ticket)),
+                Mail::Lapsed => {
+                    self.place = slot.line.join(slot.clone(), self.wish.kind, self.wish.lease);
+                    continue;
+                }
                 Mail::Closed => return Err(LockError::Closed),
                 Mail::Try => {
                     self.stand_aside().await;
@@ -422,7 +431,8 @@ impl Drop for Contender {
             let Wish { core, kind, slot, .. } = self.wish.clone();
             core.janitor.clone().finish(async move {
                 let gate = slot.gate.clone().lock_owned().await;
-                sweep(core, kind, slot.clone(), slot.field.clone(), Some(gate), None).await;
+                let (mark, lease) = (slot.field.clone(), WRITER_GOES_FIRST);
+                sweep(core, Rest { kind, slot, mark, lease }, Some(gate), None).await;
             });
         }
     }

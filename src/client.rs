@@ -25,7 +25,7 @@ use crate::permit_semaphore::{PermitSemaphore, LEASED};
 use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::semaphore::{Semaphore, COUNTED};
-use crate::session::{Core, Session};
+use crate::session::{in_runtime, Core, Session};
 
 static PREFLIGHT: Script =
     Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
@@ -193,7 +193,7 @@ impl Locks {
             hold.renewable(now).map(|lease| (lease - crate::lease::margin(lease)).saturating_sub(left(hold)))
         };
         Health {
-            reachable: !core.wire.is_silent(),
+            reachable: !core.is_dead() && !core.wire.is_silent(),
             holds: holds.len(),
             uncertain: holds.iter().filter(|hold| hold.state(now) == State::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),
@@ -226,6 +226,7 @@ impl Locks {
 
     /// Connects, and looks the server over before it is used.
     pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let (backend, signals) = target.connect(settings.command_timeout).await?;
         let session = Session::start(settings, backend, signals, Clock::System);
         preflight(&session.core).await?;

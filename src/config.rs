@@ -23,6 +23,9 @@ pub enum ConnectError {
     /// The scheme is none of those that lockson knows.
     #[error("the URL's scheme is not one of redis, rediss, redis+unix, valkey, valkeys, valkey+unix")]
     Scheme,
+    /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
     /// Sentinel and Cluster are not supported yet.
     #[error("{0} is not supported yet: name one primary by redis:// or rediss://")]
     NotYet(String),
@@ -240,9 +243,6 @@ impl Builder {
     ///
     /// # Cancel safety
     /// Dropped half-way, the connection is closed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         let mut endpoint = Endpoint::parse(url)?;
         endpoint.username = self.username.clone().or(endpoint.username);

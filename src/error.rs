@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::keys::NameError;
 use crate::owner::Owner;
 use crate::script::Fault;
-use crate::session::LeaseRange;
+use crate::session::{Core, LeaseRange, Unready};
 
 /// Why the server did not do what it was asked. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -137,9 +137,12 @@ pub enum LockError {
     /// out. Nothing was sent but a question.
     #[error("{0}")]
     Members(String),
-    /// The client was shut down.
-    #[error("the client is shut down: connect a new one")]
+    /// The client was shut down, or the runtime that it was made on has ended.
+    #[error("the client is shut down, or the runtime that it was made on has ended: connect a new one")]
     Closed,
+    /// Called outside of a tokio runtime. Nothing was sent.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
 }
 
 impl From<LeaseRange> for LockError {
@@ -156,6 +159,7 @@ impl LockError {
             QueryError::Unreachable { name, detail } => Self::Unreachable { name, detail },
             QueryError::Refused { name, why } => Self::Refused { name, why },
             QueryError::Closed => Self::Closed,
+            QueryError::NoRuntime => Self::NoRuntime,
         }
     }
 
@@ -231,6 +235,14 @@ pub enum UnlockError {
         /// Why.
         why: Refused,
     },
+    /// The runtime that the client was made on has ended, or the client was shut down before there was an answer. The
+    /// hold is no longer renewed; it ends with its lease.
+    #[error("the client is shut down, or the runtime that it was made on has ended: the hold ends with its lease")]
+    Closed,
+    /// Called outside of a tokio runtime. This call sent nothing: a bare hold stays held, and a guard's is given back in
+    /// the background, as if the guard had been dropped.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were
     /// tried, and those that are not in the list are given back.
     #[error("{} locks were not given back: {}", .0.len(), in_words(.0))]
@@ -246,7 +258,14 @@ impl UnlockError {
     pub fn may_hold(&self) -> bool {
         match self {
             Self::Several(errors) => errors.iter().any(Self::may_hold),
-            _ => matches!(self, Self::Unreachable { .. } | Self::Refused { .. } | Self::Tampered { .. }),
+            _ => matches!(
+                self,
+                Self::Unreachable { .. }
+                    | Self::Refused { .. }
+                    | Self::Tampered { .. }
+                    | Self::Closed
+                    | Self::NoRuntime
+            ),
         }
     }
 
@@ -295,15 +314,20 @@ pub enum QueryError {
         /// Why.
         why: Refused,
     },
-    /// The client was shut down.
-    #[error("the client is shut down: connect a new one")]
+    /// The client was shut down, or the runtime that it was made on has ended.
+    #[error("the client is shut down, or the runtime that it was made on has ended: connect a new one")]
     Closed,
+    /// Called outside of a tokio runtime. Nothing was sent.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
 }
 
 impl QueryError {
-    pub(crate) fn of(name: &str, fault: Fault) -> Self {
+    pub(crate) fn of(core: &Core, name: &str, fault: Fault) -> Self {
         let name = name.to_owned();
         match fault {
+            // The end of the client ends calls too.
+            Fault::Unreachable(_) if core.is_closing() => Self::Closed,
             Fault::Unreachable(detail) => Self::Unreachable { name, detail },
             Fault::Refused(why) => Self::Refused { name, why },
         }
@@ -434,9 +458,12 @@ pub enum SyncError {
         /// Why.
         why: Refused,
     },
-    /// The client was shut down.
-    #[error("the client is shut down: connect a new one")]
+    /// The client was shut down, or the runtime that it was made on has ended.
+    #[error("the client is shut down, or the runtime that it was made on has ended: connect a new one")]
     Closed,
+    /// Called outside of a tokio runtime. Nothing was sent.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
 }
 
 impl From<LeaseRange> for SyncError {
@@ -444,6 +471,21 @@ impl From<LeaseRange> for SyncError {
         Self::Lease { lease, min, max }
     }
 }
+
+macro_rules! from_unready {
+    ($($error:ident)*) => {$(
+        impl From<Unready> for $error {
+            fn from(why: Unready) -> Self {
+                match why {
+                    Unready::Closed => Self::Closed,
+                    Unready::NoRuntime => Self::NoRuntime,
+                }
+            }
+        }
+    )*};
+}
+
+from_unready!(LockError UnlockError QueryError SyncError);
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -466,6 +508,8 @@ pub enum LostBy {
     Forced,
     /// It was given back or the client was shut down.
     Released,
+    /// The runtime that the client was made on has ended: nobody renews it any more, or can give it back.
+    Ended,
 }
 
 impl std::fmt::Display for LostBy {
@@ -475,6 +519,7 @@ impl std::fmt::Display for LostBy {
             Self::Server => "the server no longer has it",
             Self::Forced => "it was ended by force",
             Self::Released => "it was given back",
+            Self::Ended => "the runtime of its client has ended",
         })
     }
 }

@@ -13,12 +13,13 @@ use futures::future::{join_all, ready, FutureExt};
 use crate::error::{HoldError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
+use crate::janitor::say;
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal, State};
 use crate::owner::Owner;
 use crate::release::{lose, owe, release, settle_debt, Gate};
-use crate::script::{Answer, Status};
-use crate::session::{Core, Session};
+use crate::script::{Answer, Patience, Status};
+use crate::session::{in_runtime, Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
@@ -74,6 +75,10 @@ impl Ticket {
 
     /// From here on the owner's next acquisition comes after this release, whoever carries it out.
     pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+        self.release_within(self.core.patience())
+    }
+
+    fn release_within(&mut self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.armed = false;
         self.slot.leaving(self.hold.id);
         let mut gate = self.slot.gate.clone().lock_owned().boxed();
@@ -85,16 +90,17 @@ impl Ticket {
             Poll::Pending => gate.right_future(),
         };
         let share = Share::Guard { hold: self.hold.id, renewal: self.renewal };
-        release(self.core.clone(), self.slot.clone(), share, gate)
+        release(self.core.clone(), self.slot.clone(), share, gate, patience)
     }
 
     /// Dropped without a word: the janitor gives it back.
     pub(crate) fn give_up(&mut self) {
         if self.armed {
-            let work = self.release();
+            // Not answered, it is tried again until it is.
+            let work = self.release_within(self.core.brief());
             self.core.janitor.finish(async move {
                 if let Err(error) = work.await {
-                    tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back");
+                    say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
                 }
             });
         }
@@ -136,6 +142,7 @@ impl Ticket {
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
+        core.ready().map_err(QueryError::from)?;
         let (to, of, hold) = (core.clone(), slot.clone(), hold.clone());
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
         let work = core.janitor.carry(|abandoned| async move {
@@ -152,7 +159,7 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of(&slot.line.keys.name, fault))?;
+        let answer = result.map_err(|fault| QueryError::of(core, &slot.line.keys.name, fault))?;
         if answer.status != Status::Done {
             self.refused();
         }
@@ -335,6 +342,7 @@ impl Guard {
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(mut self) -> Result<(), UnlockError> {
+        in_runtime()?;
         let whole = self.name.take().map(|name| (name, self.owner()));
         let members = self.groups().map(Group::size).sum();
         let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();

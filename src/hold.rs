@@ -13,6 +13,7 @@ use crate::keys::Key;
 use crate::kind::Table;
 use crate::lease::{Leasable, Lease, Leased, Renewal};
 use crate::line::Line;
+use crate::release::Rest;
 use crate::watchdog::Renew;
 
 /// Lost bare holds that a client remembers.
@@ -56,6 +57,11 @@ impl Hold {
             unanswered: AtomicBool::new(false),
             token: AtomicU64::new(0),
         })
+    }
+
+    /// What there may be of it on the server.
+    pub(crate) fn rest(&self, slot: &Arc<Slot>) -> Rest {
+        Rest { kind: self.kind, slot: slot.clone(), mark: self.leased.mark.clone(), lease: self.leased.longest() }
     }
 
     pub(crate) fn token(&self) -> u64 {

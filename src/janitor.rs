@@ -1,15 +1,18 @@
 //! The janitor: finishes what nobody awaits any more. Rule 7 of docs/PROTOCOL.md.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::{pin, Pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
 
 enum Job {
     Finish(BoxFuture<'static, ()>),
@@ -33,8 +36,13 @@ impl Janitor {
         (Self { jobs }, Chores { jobs: received })
     }
 
-    /// Has a piece of work done.
+    /// Has a piece of work done. If it panics, it ends alone.
     pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
+            if done.is_err() {
+                say(|| tracing::error!(target: "lockson", "a clean-up panicked: what it left ends with its lease"));
+            }
+        });
         // It fails only when the client is closed, and then there is no connection to do the work on.
         let _ = self.jobs.send(Job::Finish(work.boxed()));
     }
@@ -83,9 +91,77 @@ impl Chores {
         };
         if tokio::time::timeout(drain, left).await.is_err() {
             let left = open.len();
-            tracing::warn!(target: "lockson", left, "closed with work undone: the holds end with their leases");
+            say(|| {
+                tracing::warn!(target: "lockson", left, "closed with work undone: the holds end with their leases");
+            });
         }
     }
+}
+
+/// What may be left on the server of calls that nobody awaits any more, by the name of the lock.
+#[derive(Clone, Default)]
+pub(crate) struct Owed(Arc<Debtors>);
+
+#[derive(Default)]
+struct Debtors {
+    names: Mutex<BTreeMap<u64, String>>,
+    next: AtomicU64,
+    /// Rung when there are none left.
+    settled: Notify,
+}
+
+/// One of them, until it is settled.
+pub(crate) struct Owing {
+    to: Owed,
+    number: u64,
+}
+
+impl Owed {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, String>> {
+        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn note(&self, name: &str) -> Owing {
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        self.all().insert(number, name.to_owned());
+        Owing { to: self.clone(), number }
+    }
+
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        self.all().values().cloned().collect()
+    }
+
+    /// Waits until nothing is owed.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let mut settled = pin!(self.0.settled.notified());
+            settled.as_mut().enable();
+            if self.all().is_empty() {
+                return;
+            }
+            settled.await;
+        }
+    }
+}
+
+impl Drop for Owing {
+    fn drop(&mut self) {
+        let mut all = self.to.all();
+        all.remove(&self.number);
+        if all.is_empty() {
+            self.to.0.settled.notify_waiters();
+        }
+    }
+}
+
+/// Runs what may panic for reasons that are not ours (a subscriber of logs, a waker): a task of the client goes on.
+pub(crate) fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Logs something from a task of the client.
+pub(crate) fn say(log: impl FnOnce()) {
+    let _ = contain(log);
 }
 
 /// A future that the janitor takes over when it is dropped half-way.
@@ -101,10 +177,11 @@ impl<T: Send + 'static> Future for Carried<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         self.started = true;
-        let Some(work) = self.work.as_mut() else { return Poll::Pending };
+        // Taken out for the poll: work that panics is gone, and is not polled again, by the janitor neither.
+        let Some(mut work) = self.work.take() else { return Poll::Pending };
         let done = work.poll_unpin(context);
-        if done.is_ready() {
-            self.work = None;
+        if done.is_pending() {
+            self.work = Some(work);
         }
         done
     }

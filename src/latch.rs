@@ -178,6 +178,7 @@ impl Latch {
 
     async fn wait_by(&self, request: &Request) -> Result<Waited, SyncError> {
         let (core, gate) = (self.core(), self.gate.clone()?);
+        core.ready()?;
         let deadline = request.deadline().map_err(SyncError::Wait)?;
         let began = core.now();
         let ear = Ear::new(gate.ledger.keys.channel.clone());
@@ -225,7 +226,7 @@ impl Contest for Waiter {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Waited>, SyncError> {
-        match &self.seat {
+        match &mut self.seat {
             Some(seat) => self.gate.row.turn(seat, &self.ear, pause).await,
             None => Ok(Turn::Try),
         }

@@ -99,15 +99,16 @@ impl Leaf {
 
     /// Asks the server for its id. Two clients of one server get the same.
     pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
-        let (core, keys) = (self.session.core.clone(), &self.line.keys);
+        let (core, keys) = (&self.session.core, &self.line.keys);
         let name = keys.name.to_string();
         let (key, fresh, life) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_LIFE).to_string());
+        core.ready()?;
         let of = core.clone();
         // Carried, so that its answer is read even if nobody waits for it any more.
         let work = core.janitor.carry(|abandoned| async move {
             of.wire.settle(&SERVER_ID, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
-        let answer = work.await.result.map_err(|fault| LockError::from_query(QueryError::of(&name, fault)))?;
+        let answer = work.await.result.map_err(|fault| LockError::from_query(QueryError::of(core, &name, fault)))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

@@ -102,6 +102,8 @@ struct Validity {
     renewals: Vec<Renewal>,
     bare: u32,
     lease: Duration,
+    /// The longest that was ever asked for: so long the server may have it after the last call.
+    longest: Duration,
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
     renewing: bool,
@@ -173,6 +175,7 @@ impl Leased {
                 renewals: Renewal::of(lease, sent).into_iter().collect(),
                 bare: 0,
                 lease: lease.duration(),
+                longest: lease.duration(),
                 due: None,
                 renewing: false,
             }),
@@ -189,6 +192,7 @@ impl Leased {
     /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile.
     pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) {
         let mut validity = self.validity();
+        validity.longest = validity.longest.max(lease.duration());
         if let Some(renewal) = Renewal::of(lease, sent) {
             validity.renewals.push(renewal);
             validity.lease = renewal.lease;
@@ -245,6 +249,7 @@ impl Leased {
     pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
         let mut validity = self.validity();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
+        validity.longest = validity.longest.max(lease);
         validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
         drop(validity);
         self.changed.notify_waiters();
@@ -297,6 +302,11 @@ impl Leased {
     /// The lease that an inner release refreshes to, in milliseconds.
     pub(crate) fn lease_millis(&self) -> String {
         millis(self.validity().lease).to_string()
+    }
+
+    /// So long the server may have it after the last call for it.
+    pub(crate) fn longest(&self) -> Duration {
+        self.validity().longest
     }
 
     pub(crate) fn valid_until(&self) -> Moment {

@@ -14,11 +14,13 @@ use crate::crowd::Crowd;
 use crate::fifo::Fifo;
 use crate::guard::Ticket;
 use crate::hold::{Forgotten, Hold, Slot};
+use crate::janitor::say;
 use crate::keys::Keys;
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
 use crate::registry::{Listed, Registry};
 use crate::release::Gate;
+use crate::watchdog::Claim;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
 /// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
@@ -35,6 +37,8 @@ pub(crate) enum Mail {
     Try,
     /// The lock was handed over to it.
     Granted(Ticket),
+    /// It was handed over to it, and it did not take it in time: it has left the line by that.
+    Lapsed,
     Closed,
     /// It went away, or has its ticket.
     Gone,
@@ -86,8 +90,11 @@ impl Place {
     }
 
     /// Gives the lock to this waiter.
-    pub(crate) fn grant(&self, ticket: Ticket) {
+    pub(crate) fn grant(self: &Arc<Self>, ticket: Ticket) {
+        let core = ticket.core.clone();
         self.post(Mail::Granted(ticket));
+        let claim: Weak<Self> = Arc::downgrade(self);
+        core.expect(claim);
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -102,6 +109,27 @@ impl Place {
     fn entry(&self) -> Option<Gate> {
         let gate = self.slot.gate.clone().try_lock_owned().ok()?;
         (gate.release.is_none() && self.slot.count() == 0 && !self.is_gone()).then_some(gate)
+    }
+}
+
+impl Claim for Place {
+    fn is_open(&self) -> bool {
+        matches!(*self.mail(), Mail::Granted(_))
+    }
+
+    fn lapse(&self) {
+        let mut mail = self.mail();
+        if !matches!(*mail, Mail::Granted(_)) {
+            return;
+        }
+        // Dropped outside of the lock, the ticket gives its hold back.
+        let ticket = std::mem::replace(&mut *mail, Mail::Lapsed);
+        drop(mail);
+        drop(ticket);
+        let name = &*self.slot.line.keys.name;
+        say(
+            || tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: it goes to the next"),
+        );
     }
 }
 

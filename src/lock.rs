@@ -229,12 +229,13 @@ impl<K: Kind> Lock<K> {
     pub async fn unlock(&self) -> Result<(), UnlockError> {
         let line = self.line.clone()?;
         let core = self.core();
+        core.can_release()?;
         let slot = line.slot(&self.field());
         if slot.count() == 0 {
             return Err(crate::release::not_held(core, &slot));
         }
         let gate = slot.gate.clone().lock_owned();
-        let work = release(core.clone(), slot, Share::Bare, gate);
+        let work = release(core.clone(), slot, Share::Bare, gate, core.patience());
         core.janitor.carry(|_| work).await
     }
 
@@ -320,9 +321,7 @@ impl<K: Kind> Lock<K> {
 
     async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
         let core = self.core();
-        if core.is_closing() {
-            return Err(QueryError::Closed);
-        }
+        core.ready()?;
         let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
         let of = core.clone();
@@ -332,7 +331,7 @@ impl<K: Kind> Lock<K> {
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
         let settled = work.await;
-        let answer = settled.result.map_err(|fault| QueryError::of(&self.name, fault))?;
+        let answer = settled.result.map_err(|fault| QueryError::of(core, &self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {

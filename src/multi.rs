@@ -19,6 +19,7 @@ use crate::leaf::Leaf;
 use crate::lease::Lease;
 use crate::lock::{sealed, RLock};
 use crate::owner::Owner;
+use crate::session::in_runtime;
 
 /// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.
 ///
@@ -216,6 +217,7 @@ impl MultiLock {
         request: &Request,
         rounds: &AtomicU32,
     ) -> Result<Option<Taken>, LockError> {
+        in_runtime()?;
         let deadline = request.deadline().map_err(LockError::Wait)?;
         let late = || LockError::Unreachable {
             name: self.name.to_string(),

@@ -2,6 +2,7 @@
 //! whenever some may have been missed every waiter is woken.
 
 use std::collections::{BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::{oneshot, Semaphore};
 use tokio::time::Instant;
 
 use crate::backend::{Backend, Signal};
+use crate::janitor::say;
 use crate::registry::shrink;
 
 /// How long a subscription that nobody uses is kept.
@@ -92,7 +94,7 @@ pub(crate) struct Channels {
     gaps: AtomicU64,
 }
 
-/// The loop that keeps them.
+/// The loop that keeps them. Where it ends, nobody waits for a subscription any more.
 pub(crate) struct Pump {
     channels: Arc<Channels>,
     orders: UnboundedReceiver<Order>,
@@ -141,7 +143,9 @@ impl Channels {
             let is_confirmed = channel.confirmed.clone();
             (Subscription { channels: self.clone(), name: name.clone(), wakes, confirmed: is_confirmed }, confirmed)
         };
-        let _ = self.orders.send(Order::Look);
+        if self.orders.send(Order::Look).is_err() {
+            self.map().all.values_mut().for_each(|channel| channel.joining.clear());
+        }
         joined
     }
 
@@ -216,6 +220,13 @@ impl Drop for Subscription {
     }
 }
 
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.orders.close();
+        self.channels.map().all.values_mut().for_each(|channel| channel.joining.clear());
+    }
+}
+
 impl Pump {
     /// One SUBSCRIBE or UNSUBSCRIBE at a time, so that their order is the map's; messages go on meanwhile.
     pub(crate) async fn run(mut self) {
@@ -244,7 +255,10 @@ impl Pump {
                 () = sleep_until(wake_at) => retry_at = retry_at.filter(|at| *at > Instant::now()),
             }
             if work.is_none() && retry_at.is_none() {
-                work = self.next_work();
+                // Work that panics is work that failed.
+                work = self
+                    .next_work()
+                    .map(|work| AssertUnwindSafe(work).catch_unwind().map(|done| done.unwrap_or_default()).boxed());
             }
         }
     }
@@ -274,8 +288,10 @@ impl Pump {
             channel.confirmed.store(false, Ordering::Release);
             missing.insert(name.clone());
         }
-        if !all.is_empty() {
-            tracing::warn!(target: "lockson", channels = all.len(), "gap: messages may be missing, subscribing again");
+        let channels = all.len();
+        drop(map);
+        if channels > 0 {
+            say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
         }
     }
 
@@ -302,7 +318,7 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
         let ok = result.is_ok() && self.gaps() == gaps;
         if let Err(why) = result {
-            tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again");
+            say(|| tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again"));
         }
         let mut map = self.map();
         for name in names {

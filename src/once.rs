@@ -17,6 +17,7 @@ impl Ticket {
         if let Some(why) = hold.lost(core.now()) {
             return Err(Lost { why }.into());
         }
+        core.ready().map_err(QueryError::from)?;
         let name = slot.line.keys.name.to_string();
         keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
         args.insert(0, slot.field.to_string());
@@ -30,7 +31,7 @@ impl Ticket {
         let answer = match (settled.result, settled.doubt) {
             (Ok(answer), _) => answer,
             (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(QueryError::of(&name, fault).into()),
+            (Err(fault), _) => return Err(QueryError::of(core, &name, fault).into()),
         };
         match &answer.status {
             Status::Done => Ok(answer),

@@ -433,6 +433,7 @@ impl PermitGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.grant.ledger());
         let lease = core.check_lease(lease)?;
+        core.ready()?;
         let mut doubt = self.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
         if self.leased.lost(core.now()).is_some() {

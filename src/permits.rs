@@ -2,7 +2,8 @@
 //! docs/PROTOCOL.md.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::backend::Script;
 use crate::clock::{millis, Moment};
 use crate::ear::{Ear, Tally};
 use crate::error::{LostBy, SyncError};
+use crate::janitor::say;
 use crate::keys::{Key, Keys};
 use crate::lease::{Leasable, Lease, Leased};
 use crate::receipt::{Call, Ledger};
@@ -163,9 +165,17 @@ impl Grant {
 
     /// Gives them back, once polled whatever becomes of the caller. `false`: not all were there any more.
     pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
+        self.core.can_release()?;
         let Some(share) = self.pool.forget(&self.core, self.id) else { return Ok(false) };
         let (core, pool) = (self.core.clone(), self.pool.clone());
-        core.janitor.clone().carry(|_| async move { pool.give_back(&core, &share.lot).await }).await
+        let work = async move {
+            let (given, in_doubt) = pool.give_back(&core, &share.lot, core.patience()).await;
+            if matches!(given, Err(SyncError::Unreachable { .. })) {
+                core.janitor.finish(pool.insist(core.clone(), share, in_doubt));
+            }
+            given
+        };
+        self.core.janitor.carry(|_| work).await
     }
 }
 
@@ -174,8 +184,17 @@ impl Drop for Grant {
         let Some(share) = self.pool.forget(&self.core, self.id) else { return };
         let (core, pool) = (self.core.clone(), self.pool.clone());
         self.core.janitor.finish(async move {
-            if let Err(error) = pool.give_back(&core, &share.lot).await {
-                tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back");
+            // What has ids may be tried again by another call: it does not hold on for so long.
+            let patience = if share.leased.is_some() { core.brief() } else { core.patience() };
+            let (given, in_doubt) = pool.give_back(&core, &share.lot, patience).await;
+            match given {
+                Err(SyncError::Unreachable { .. }) => pool.insist(core, share, in_doubt).await,
+                Err(error) => {
+                    say(
+                        || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
+                    );
+                }
+                Ok(_) => {}
             }
         });
     }
@@ -212,16 +231,48 @@ impl Pool {
         Some(share)
     }
 
-    async fn give_back(&self, core: &Arc<Core>, lot: &Lot) -> Result<bool, SyncError> {
+    /// `false`: not all were there any more. And whether copies without an answer may have given them back.
+    async fn give_back(&self, core: &Arc<Core>, lot: &Lot, patience: Patience) -> (Result<bool, SyncError>, bool) {
         let args = match &lot.leased {
             Some((ids, _)) => vec![ids.to_string(), "0".to_owned()],
             None => vec![lot.count.to_string(), "exists".to_owned()],
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = Call { script: self.table.give_back, args, cancel: None, waits: false };
-        let answer = self.ledger.once(core, call, core.patience()).await?;
-        let given = answer.int(0).unwrap_or_else(|| lot.count.into());
-        Ok(answer.status == Status::Done && given == i64::from(lot.count))
+        let (answer, in_doubt) = self.ledger.once_or_in_doubt(core, call, patience).await;
+        let is_given = |answer: Answer| {
+            let given = answer.int(0).unwrap_or_else(|| lot.count.into());
+            answer.status == Status::Done && given == i64::from(lot.count)
+        };
+        (answer.map(is_given), in_doubt)
+    }
+
+    /// Gives back what was not answered: until it is, or the lease is over. What has no ids is given back only once,
+    /// so that ends where it may have been. From this call on the client owes it.
+    fn insist(
+        self: &Arc<Self>,
+        core: Arc<Core>,
+        share: Share,
+        in_doubt: bool,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let (pool, owing) = (self.clone(), core.owed.note(&self.ledger.keys.name));
+        let over =
+            share.leased.as_ref().map(|leased| core.now().after(leased.longest() + core.settings.command_timeout));
+        async move {
+            let (to, lot, gives_up) = (&core, &share.lot, AtomicBool::new(over.is_none() && in_doubt));
+            let again = || async {
+                let patience = if over.is_some() { to.brief() } else { to.patience() };
+                let (given, in_doubt) = pool.give_back(to, lot, patience).await;
+                gives_up.store(over.is_none() && in_doubt && given.is_err(), Ordering::Relaxed);
+                !matches!(given, Err(SyncError::Unreachable { .. })) || gives_up.load(Ordering::Relaxed)
+            };
+            let answered = gives_up.load(Ordering::Relaxed) || core.insist(over, again).await;
+            if !answered || gives_up.into_inner() {
+                let name = &*pool.ledger.keys.name;
+                say(|| tracing::warn!(target: "lockson", name, "permits may not have been given back: no answer"));
+            }
+            drop(owing);
+        }
     }
 
     /// The call that acquires these.
@@ -235,14 +286,13 @@ impl Pool {
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
     /// they get although this caller goes away.
     async fn attempt(self: &Arc<Self>, core: &Arc<Core>, place: &Place, patience: &Patience) -> Asked {
+        core.ready()?;
         let limit = core.settings.outage_limit;
         let gate = tokio::time::timeout(limit, self.gate.clone().lock_owned()).await.map_err(|_| {
             let detail = "an earlier call is not settled yet".to_owned();
             SyncError::Unreachable { name: self.ledger.name(), detail }
         })?;
-        if core.is_closing() {
-            return Err(SyncError::Closed);
-        }
+        core.ready()?;
         if let Some(grant) = place.take_prize() {
             return Ok(Tried::Won(grant));
         }
@@ -285,15 +335,16 @@ impl Pool {
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, sent));
         // Those that the server did not serve are not made.
-        self.row.serve(places.into_iter().zip(grants).take(served).collect());
+        let served: Vec<_> = places.into_iter().zip(grants).take(served).collect();
+        let claims: Vec<_> = served.iter().map(|(place, _)| Arc::downgrade(place)).collect();
+        self.row.serve(served);
+        claims.into_iter().for_each(|claim| core.expect(claim));
         Ok(None)
     }
 
     /// Takes all that are free.
     pub(crate) async fn drain(self: &Arc<Self>, core: &Arc<Core>) -> Result<u32, SyncError> {
-        if core.is_closing() {
-            return Err(SyncError::Closed);
-        }
+        core.ready()?;
         let (pool, to) = (self.clone(), core.clone());
         let drained = core.janitor.carry(move |abandoned| {
             let patience = to.patience().unless(abandoned);
@@ -312,13 +363,26 @@ impl Pool {
         Ok(count)
     }
 
+    pub(crate) fn has_shares(&self) -> bool {
+        !self.shares().is_empty()
+    }
+
+    /// Ends every wait; what guards have is theirs no more.
+    pub(crate) fn close(&self, why: LostBy) {
+        self.row.close();
+        let shares = std::mem::take(&mut *self.shares());
+        for leased in shares.into_values().filter_map(|share| share.leased) {
+            leased.end(why);
+        }
+    }
+
     /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
     pub(crate) async fn shutdown(self: &Arc<Self>, core: &Arc<Core>) -> bool {
         self.row.close();
         let ids: Vec<u64> = self.shares().keys().copied().collect();
         let shares = ids.into_iter().filter_map(|id| self.forget(core, id));
-        let given = join_all(shares.map(|share| async move { self.give_back(core, &share.lot).await })).await;
-        given.iter().all(Result::is_ok)
+        let shares = shares.map(|share| async move { self.give_back(core, &share.lot, core.patience()).await.0 });
+        join_all(shares).await.iter().all(Result::is_ok)
     }
 }
 
@@ -339,7 +403,7 @@ impl Contest for Taker {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
-        self.pool.row.turn(&self.place, &self.ear, pause).await
+        self.pool.row.turn(&mut self.place, &self.ear, pause).await
     }
 
     async fn attempt(&mut self) -> Asked {
@@ -375,6 +439,7 @@ pub(crate) async fn take(
     wish: Wish,
     request: &Request,
 ) -> Result<Option<Grant>, SyncError> {
+    core.ready()?;
     let deadline = request.deadline().map_err(SyncError::Wait)?;
     let (began, ear) = (core.now(), Ear::new(pool.ledger.keys.channel.clone()));
     let place = pool.row.join(wish);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::backend::Script;
 use crate::clock::millis;
 use crate::error::SyncError;
+use crate::janitor::say;
 use crate::keys::Key::{Channel, Lock};
 use crate::keys::Keys;
 use crate::kind::script;
@@ -69,6 +70,16 @@ impl Ledger {
         call: Call,
         patience: Patience,
     ) -> Result<Answer, SyncError> {
+        self.once_or_in_doubt(core, call, patience).await.0
+    }
+
+    /// And whether copies of it may have run that gave no answer.
+    pub(crate) async fn once_or_in_doubt(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        call: Call,
+        patience: Patience,
+    ) -> (Result<Answer, SyncError>, bool) {
         let lane = self.lane(core);
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
@@ -80,13 +91,16 @@ impl Ledger {
         match (settled.doubt, call.cancel) {
             (None, _) => self.free().push(lane),
             (Some(_), Some((script, args))) if !is_done => {
-                let (ledger, to) = (self.clone(), core.clone());
+                let (ledger, to, owing) = (self.clone(), core.clone(), core.owed.note(&self.keys.name));
                 let patience = core.patience().until(core.now().after(limit));
                 let undone = async move {
                     let undone = ledger.send_once(&to, script, &lane, &life, &args, &patience).await;
+                    drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
-                        tracing::warn!(target: "lockson", name, ?fault, "a call in doubt could not be taken back");
+                        say(
+                            || tracing::warn!(target: "lockson", name, ?fault, "a call in doubt could not be taken back"),
+                        );
                     }
                 };
                 if settled.result.is_ok() && call.waits {
@@ -97,7 +111,7 @@ impl Ledger {
             }
             _ => {}
         }
-        self.read(core, settled.result)
+        (self.read(core, settled.result), settled.doubt.is_some())
     }
 
     async fn send_once(
@@ -135,17 +149,13 @@ impl Ledger {
         args: &[&str],
         patience: &Patience,
     ) -> Result<Settled, SyncError> {
-        if core.is_closing() {
-            return Err(SyncError::Closed);
-        }
+        core.ready()?;
         Ok(core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
     }
 
     /// Changes something, once; goes on if the caller goes away.
     pub(crate) async fn change(self: &Arc<Self>, core: &Arc<Core>, call: Call) -> Result<Answer, SyncError> {
-        if core.is_closing() {
-            return Err(SyncError::Closed);
-        }
+        core.ready()?;
         let (ledger, to) = (self.clone(), core.clone());
         core.janitor.carry(|_| async move { ledger.once(&to, call, to.patience()).await }).await
     }

@@ -21,6 +21,7 @@ use crate::life::Trust;
 use crate::lock::{sealed, Lock, RLock};
 use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
+use crate::session::in_runtime;
 use crate::vote::Candidate;
 use crate::wait::{wait, Tried};
 
@@ -197,6 +198,7 @@ impl<K: Votes> RedLock<K> {
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         let calls = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
+        in_runtime()?;
         let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
         let none = self.locks.is_empty();
         if none || !errors.is_empty() {
@@ -214,6 +216,7 @@ impl<K: Votes> RedLock<K> {
     /// Safe.
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        in_runtime()?;
         let held = join_all(locks.iter().map(|lock| async {
             let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;
             let detail = "its server gave no answer in time".to_owned();
@@ -272,6 +275,7 @@ impl<K: Votes> RedLock<K> {
 
     async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Group>, LockError> {
         let deadline = request.deadline().map_err(LockError::Wait)?;
+        in_runtime()?;
         let (voters, rules) = self.voters(request)?;
         let mut candidate = Candidate::new(voters, rules, rounds);
         let won = if request.is_once() {

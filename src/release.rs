@@ -3,20 +3,66 @@
 use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::ServerTime;
-use crate::error::{LostBy, UnlockError};
+use crate::error::{LostBy, Refused, UnlockError};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Share, Slot};
+use crate::janitor::say;
 use crate::kind::Table;
 use crate::line::{Next, Place};
-use crate::script::{Answer, Fate, Fault, Status};
+use crate::script::{Answer, Fate, Fault, Patience, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
 pub(crate) type Gate = OwnedMutexGuard<Debts>;
+
+/// What there may be on the server of a hold, or of an attempt at one, that is to go.
+pub(crate) struct Rest {
+    pub(crate) kind: &'static Table,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) mark: Arc<str>,
+    /// It ends by itself so long after the last call.
+    pub(crate) lease: Duration,
+}
+
+/// A waiter that was taken out of the line to be given the lock: else it goes back to the head.
+struct Heir {
+    place: Arc<Place>,
+    served: bool,
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        if !self.served {
+            self.place.slot.line.put_back(self.place.clone());
+        }
+    }
+}
+
+/// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what may
+/// be left of it is looked after.
+struct UnderWay {
+    core: Arc<Core>,
+    slot: Arc<Slot>,
+    share: Share,
+    hold: Arc<Hold>,
+    done: bool,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if self.done || self.slot.hold().is_none_or(|hold| hold.id != self.hold.id) {
+            return;
+        }
+        self.slot.leave(self.share);
+        let doubt = self.core.wire.latest(self.core.now());
+        self.core.janitor.finish(sweep(self.core.clone(), self.hold.rest(&self.slot), None, Some(doubt)));
+    }
+}
 
 /// A share of a hold on its way back, with its entry to itself.
 struct Leaving<'a> {
@@ -28,6 +74,7 @@ struct Leaving<'a> {
     /// The count before.
     n: u32,
     gate: Gate,
+    patience: Patience,
 }
 
 /// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
@@ -37,26 +84,37 @@ pub(crate) async fn release(
     slot: Arc<Slot>,
     share: Share,
     gate: impl Future<Output = Gate>,
+    patience: Patience,
 ) -> Result<(), UnlockError> {
     let gate = gate.await;
-    let Some((hold, n)) = slot.has(share) else { return Err(not_held(&core, &slot)) };
+    let Some((hold, n)) = slot.has(share) else {
+        core.can_release()?;
+        return Err(not_held(&core, &slot));
+    };
     // By the kind that took it: a release through another kind's handle wakes the same waiters.
     let kind = hold.kind;
-    let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate };
-    if n > 1 {
-        return leaving.give_to_server(false).await;
-    }
-    core.watchdog.forget(&leaving.hold);
-    // What is lost is not there to be handed over.
-    let is_lost = leaving.hold.lost(core.now()).is_some();
-    let can_hand_over = kind.hand_over.is_some() && leaving.gate.acquire.is_none() && !is_lost;
-    match slot.line.next(core.now(), can_hand_over) {
-        Next::HandOver(heir) => leaving.give_to_heir(heir).await,
-        Next::Release { last_of_run } => leaving.give_to_server(last_of_run).await,
-    }
+    let mut under_way = UnderWay { core: core.clone(), slot: slot.clone(), share, hold: hold.clone(), done: false };
+    let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate, patience };
+    let given = leaving.give().await;
+    under_way.done = true;
+    given
 }
 
 impl Leaving<'_> {
+    async fn give(self) -> Result<(), UnlockError> {
+        if self.n > 1 {
+            return self.give_to_server(false).await;
+        }
+        self.core.watchdog.forget(&self.hold);
+        // What is lost is not there to be handed over.
+        let is_lost = self.hold.lost(self.core.now()).is_some();
+        let can_hand_over = self.kind.hand_over.is_some() && self.gate.acquire.is_none() && !is_lost;
+        match self.slot.line.next(self.core.now(), can_hand_over) {
+            Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
+            Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
+        }
+    }
+
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
         let own = last_of_run && self.core.channels.drain(&keys.channel);
@@ -69,7 +127,7 @@ impl Leaving<'_> {
             left = (self.n - 1).to_string();
             (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.mark, &left))
         };
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.core.patience()).await;
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
@@ -91,28 +149,30 @@ impl Leaving<'_> {
         }
     }
 
-    async fn give_to_heir(mut self, heir: Arc<Place>) -> Result<(), UnlockError> {
-        let gate = heir.slot.gate.clone().try_lock_owned().ok();
+    async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
+        let place = heir.place.clone();
+        let gate = place.slot.gate.clone().try_lock_owned().ok();
         let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
-        let (Some(script), Some(mut heir_gate)) = (heir.kind.hand_over, gate) else {
+        let (Some(script), Some(mut heir_gate)) = (place.kind.hand_over, gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
-            self.slot.line.put_back(heir);
+            drop(heir);
             return self.give_to_server(false).await;
         };
-        let lease = crate::clock::millis(heir.lease.duration()).to_string();
+        let lease = crate::clock::millis(place.lease.duration()).to_string();
         let keys = self.slot.line.keys.of(script.keys);
-        let mark = heir.slot.mark(heir.kind);
-        let seen = heir.kind.fenced.then(|| self.slot.line.token().to_string());
+        let mark = place.slot.mark(place.kind);
+        let seen = place.kind.fenced.then(|| self.slot.line.token().to_string());
         let mut args = vec![&*self.hold.mark, &mark, &lease];
         args.extend(seen.as_deref());
-        let settled = self.core.wire.settle(script, &keys, &args, &self.core.patience()).await;
+        let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket = Ticket::enter(self.core, heir.kind, &heir.slot, &mark, &answer, heir.lease);
+                let ticket = Ticket::enter(self.core, place.kind, &place.slot, &mark, &answer, place.lease);
+                heir.served = true;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
-                heir.grant(ticket);
+                place.grant(ticket);
                 drop(heir_gate);
                 self.slot.leave(self.share);
                 self.look_after_copies();
@@ -121,12 +181,12 @@ impl Leaving<'_> {
             Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if settled.doubt.is_none() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
-                self.slot.line.put_back(heir);
+                drop(heir);
                 self.give_to_server(false).await
             }
             Ok(answer) => {
                 drop(heir_gate);
-                self.slot.line.put_back(heir);
+                drop(heir);
                 Err(self.refused(&answer, settled.doubt.is_some()))
             }
             Err(fault) => {
@@ -134,10 +194,11 @@ impl Leaving<'_> {
                 // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
                 drop(heir_gate);
-                let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());
-                self.core.janitor.finish(sweep(core, kind, slot, mark, None, settled.doubt));
+                let (kind, slot, lease) = (place.kind, place.slot.clone(), place.lease.duration());
+                let rest = Rest { kind, slot, mark, lease };
+                self.core.janitor.finish(sweep(self.core.clone(), rest, None, settled.doubt));
                 let error = self.unanswered(fault);
-                heir.slot.line.put_back(heir.clone());
+                drop(heir);
                 Err(error)
             }
         }
@@ -146,8 +207,8 @@ impl Leaving<'_> {
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
         if let Some(doubt) = self.gate.acquire {
-            let (core, mark) = (self.core.clone(), self.hold.mark.clone());
-            self.core.janitor.finish(sweep(core, self.kind, self.slot.clone(), mark, None, Some(doubt)));
+            let rest = self.hold.rest(self.slot);
+            self.core.janitor.finish(sweep(self.core.clone(), rest, None, Some(doubt)));
         }
     }
 
@@ -177,39 +238,64 @@ impl Leaving<'_> {
         self.hold.unanswered.store(true, Ordering::Release);
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
-        let core = self.core.clone();
-        self.core.janitor.finish(sweep(
-            core,
-            self.kind,
-            self.slot.clone(),
-            self.hold.mark.clone(),
-            Some(self.gate),
-            doubt,
-        ));
+        let (core, closed) = (self.core.clone(), self.core.is_dead());
+        self.core.janitor.finish(sweep(core, self.hold.rest(self.slot), Some(self.gate), doubt));
         match fault {
+            Fault::Unreachable(_) if closed => UnlockError::Closed,
             Fault::Unreachable(detail) => UnlockError::Unreachable { name, detail },
             Fault::Refused(why) => UnlockError::Refused { name, why },
         }
     }
 }
 
-/// Makes the server's count what the registry says: at once where the gate is given, and once more after `doubt`.
-pub(crate) async fn sweep(
+/// Makes the server's count what the registry says: at once where the gate is given, and once more after `doubt`. From
+/// this call on the client owes it.
+pub(crate) fn sweep(
     core: Arc<Core>,
-    kind: &'static Table,
-    slot: Arc<Slot>,
-    mark: Arc<str>,
+    rest: Rest,
     gate: Option<Gate>,
     doubt: Option<ServerTime>,
-) {
-    if let Some(mut gate) = gate {
-        settle(&core, kind, &slot, &mark, &mut gate).await;
+) -> impl Future<Output = ()> + Send + 'static {
+    let owing = core.owed.note(&rest.slot.line.keys.name);
+    async move {
+        if let Some(gate) = gate {
+            rest.clear(&core, gate).await;
+        }
+        if let Some(doubt) = doubt {
+            core.wire.pass(doubt).await;
+            let gate = rest.slot.gate.clone().lock_owned().await;
+            rest.clear(&core, gate).await;
+            let mut gate = rest.slot.gate.lock().await;
+            gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
+        }
+        drop(owing);
     }
-    if let Some(doubt) = doubt {
-        core.wire.pass(doubt).await;
-        let mut gate = slot.gate.clone().lock_owned().await;
-        settle(&core, kind, &slot, &mark, &mut gate).await;
-        gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
+}
+
+impl Rest {
+    /// Until it is answered, or the lease is over. Between two tries the entry is open.
+    async fn clear(&self, core: &Arc<Core>, gate: Gate) {
+        // No copy runs later than a command timeout from now, and what it does lasts for the lease.
+        let over = core.now().after(self.lease + core.settings.command_timeout);
+        if self.is_answered(core, gate).await {
+            return;
+        }
+        let again = || async {
+            let gate = self.slot.gate.clone().lock_owned().await;
+            self.is_answered(core, gate).await
+        };
+        if !core.insist(Some(over), again).await {
+            let name = &*self.slot.line.keys.name;
+            say(
+                || tracing::warn!(target: "lockson", name, "a hold could not be given back: its lease has ended by now"),
+            );
+        }
+    }
+
+    async fn is_answered(&self, core: &Arc<Core>, mut gate: Gate) -> bool {
+        let n = self.slot.count_of(&self.mark).to_string();
+        let settled = settle_to(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
+        !matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly)))
     }
 }
 
@@ -266,23 +352,20 @@ pub(crate) fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Op
     }
 }
 
-async fn settle(core: &Arc<Core>, kind: &'static Table, slot: &Arc<Slot>, mark: &str, gate: &mut Gate) -> bool {
-    settle_to(core, kind, slot, gate, [mark, &slot.count_of(mark).to_string()]).await
-}
-
 async fn settle_to(
     core: &Arc<Core>,
     kind: &'static Table,
     slot: &Arc<Slot>,
     gate: &mut Gate,
     [mark, n]: [&str; 2],
-) -> bool {
+    patience: &Patience,
+) -> Result<Answer, Fault> {
     let keys = &slot.line.keys;
     let args = settle_args(kind, slot, mark, n);
-    let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, &core.patience()).await;
+    let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
     owe(core, slot, gate, settled.doubt);
-    matches!(settled.result, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
+    settled.result
 }
 
 /// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
@@ -290,7 +373,7 @@ pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc
     let mut gate = slot.gate.clone().lock_owned().await;
     let _permit = slot.line.crowd.leaving.acquire().await;
     if !slot.line.crowd.has(&slot.field) {
-        settle_to(&core, kind, &slot, &mut gate, [&slot.field, ""]).await;
+        let _ = settle_to(&core, kind, &slot, &mut gate, [&slot.field, ""], &core.patience()).await;
     }
 }
 
@@ -309,12 +392,12 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let confirmed = settle(&core, hold.kind, &slot, &hold.mark, &mut gate).await;
+    let n = slot.count_of(&hold.mark).to_string();
+    let settled = settle_to(&core, hold.kind, &slot, &mut gate, [&hold.mark, &n], &core.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
-        let mark = hold.mark.clone();
-        core.janitor.finish(sweep(core.clone(), hold.kind, slot.clone(), mark, None, Some(doubt)));
+        core.janitor.finish(sweep(core.clone(), hold.rest(&slot), None, Some(doubt)));
     }
-    confirmed
+    matches!(settled, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }
 
 pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {

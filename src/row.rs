@@ -13,6 +13,7 @@ use crate::ear::Ear;
 use crate::error::SyncError;
 use crate::fifo::Fifo;
 use crate::wait::Turn;
+use crate::watchdog::Claim;
 
 /// What a waiter finds.
 enum Mail<P> {
@@ -20,6 +21,8 @@ enum Mail<P> {
     /// It is the first now.
     Try,
     Won(P),
+    /// It did not take its prize in time, and has left the row by that.
+    Lapsed,
     Closed,
     /// It went away.
     Gone,
@@ -62,6 +65,22 @@ impl<W, P> Seat<W, P> {
     }
 }
 
+impl<W: Send + Sync, P: Send> Claim for Seat<W, P> {
+    fn is_open(&self) -> bool {
+        matches!(*self.mail(), Mail::Won(_))
+    }
+
+    fn lapse(&self) {
+        let mut mail = self.mail();
+        if matches!(*mail, Mail::Won(_)) {
+            // Dropped outside of the lock, the prize gives itself back.
+            let prize = std::mem::replace(&mut *mail, Mail::Lapsed);
+            drop(mail);
+            drop(prize);
+        }
+    }
+}
+
 pub(crate) struct Row<W, P> {
     seats: Mutex<Fifo<Seat<W, P>>>,
     closed: AtomicBool,
@@ -73,7 +92,7 @@ impl<W, P> Default for Row<W, P> {
     }
 }
 
-impl<W, P> Row<W, P> {
+impl<W: Clone, P> Row<W, P> {
     fn seats(&self) -> MutexGuard<'_, Fifo<Seat<W, P>>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,17 +146,23 @@ impl<W, P> Row<W, P> {
         drop(left);
     }
 
-    /// Waits for a prize, or until it is worth asking: the first listens, and asks after `pause`.
+    /// Waits for a prize, or until it is worth asking: the first listens, and asks after `pause`. Who was not there to
+    /// take its prize gets another seat, the last.
     pub(crate) async fn turn(
         &self,
-        seat: &Arc<Seat<W, P>>,
+        seat: &mut Arc<Seat<W, P>>,
         ear: &Ear,
         pause: Option<Duration>,
     ) -> Result<Turn<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
         loop {
-            match std::mem::replace(&mut *seat.mail(), Mail::Nothing) {
+            let found = std::mem::replace(&mut *seat.mail(), Mail::Nothing);
+            match found {
                 Mail::Won(prize) => return Ok(Turn::Won(prize)),
+                Mail::Lapsed => {
+                    *seat = self.join(seat.wish.clone());
+                    continue;
+                }
                 Mail::Closed => return Err(SyncError::Closed),
                 Mail::Try => return Ok(Turn::Try),
                 Mail::Nothing | Mail::Gone => {}

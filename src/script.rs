@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
 use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
 use crate::error::Refused;
+use crate::janitor::say;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -154,8 +155,13 @@ impl Wire {
 
     /// Ends every call that is under way, and the connections.
     pub(crate) async fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.end();
         self.backend.close().await;
+    }
+
+    /// Ends every call that is under way.
+    pub(crate) fn end(&self) {
+        self.closed.store(true, Ordering::Release);
     }
 
     fn is_over(&self, patience: &Patience, began: Moment) -> bool {
@@ -192,6 +198,11 @@ impl Wire {
             let Ok(left) = u64::try_from(doubt.saturating_sub(now)) else { return };
             tokio::time::sleep(Duration::from_millis(left.saturating_add(1)).min(TICK)).await;
         }
+    }
+
+    /// Until when copies that were sent before `moment` may run.
+    pub(crate) fn latest(&self, moment: Moment) -> ServerTime {
+        self.server.at(moment).saturating_add(millis(self.command_timeout))
     }
 
     /// Whether copies that may run until `doubt` can no longer.
@@ -253,7 +264,7 @@ impl Wire {
     /// Sends one copy.
     pub(crate) async fn copy(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Copy {
         let sent = self.clock.now();
-        let not_after = self.server.at(sent).saturating_add(millis(self.command_timeout));
+        let not_after = self.latest(sent);
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
         let call = Call { script, keys, nonce, not_after, args, in_full: false };
         let answer = self.backend.call(call);
@@ -306,7 +317,7 @@ impl Wire {
 
     /// Answers and questions no longer match on this connection: whatever was answered can't be believed.
     fn poisoned(&self, script: &'static str, why: &str) -> Fate {
-        tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced");
+        say(|| tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced"));
         self.backend.reset();
         Fate::Doubtful(why.to_owned())
     }

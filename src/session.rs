@@ -1,18 +1,20 @@
 //! What the handles of one client share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::{join_all, BoxFuture, FutureExt};
+use futures::future::{join_all, BoxFuture, Future, FutureExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::LostBy;
 use crate::hold::Forgotten;
-use crate::janitor::Janitor;
+use crate::janitor::{contain, say, Janitor, Owed};
 use crate::keys::Keys;
 use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
@@ -23,13 +25,33 @@ use crate::owner::Owner;
 use crate::permits::Pool;
 use crate::registry::Registry;
 use crate::script::{Fate, Patience, Settled, Status, Wire};
-use crate::watchdog::{Renew, Verdict, Watchdog};
+use crate::watchdog::{Claim, Renew, Verdict, Watchdog};
+
+/// Give-backs that were not answered, and are tried again: so many at once, ..
+const RETRIES: usize = 16;
+/// .. after this pause first, and after this one at last.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(2);
+
+/// Who is given what it waited for has to be polled within so many command timeouts.
+const CLAIMED_WITHIN: u32 = 3;
 
 /// A lease that is too short or too long.
 pub(crate) struct LeaseRange {
     pub(crate) lease: Duration,
     pub(crate) min: Duration,
     pub(crate) max: Duration,
+}
+
+/// Why a verb can't begin.
+pub(crate) enum Unready {
+    Closed,
+    NoRuntime,
+}
+
+/// tokio's timers panic outside of a runtime.
+pub(crate) fn in_runtime() -> Result<(), Unready> {
+    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
 }
 
 /// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
@@ -48,7 +70,14 @@ pub(crate) struct Core {
     pub(crate) life: Life,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
+    pub(crate) owed: Owed,
+    /// So many give-backs that were not answered are tried again at once.
+    retries: Semaphore,
     closing: AtomicBool,
+    /// Its tasks ended before it did.
+    dead: AtomicBool,
+    /// Nothing is held, waited for or renewed any more.
+    over: AtomicBool,
     numbers: AtomicU64,
     renewals: Mutex<Vec<(usize, Arc<dyn Renew>)>>,
 }
@@ -87,18 +116,33 @@ impl Session {
             life: Life::default(),
             watchdog: watchdog.clone(),
             janitor,
+            owed: Owed::default(),
+            retries: Semaphore::new(RETRIES),
             closing: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
             renewals: Mutex::default(),
         });
-        tokio::spawn(pump.run());
-        tokio::spawn(watchdog.run());
+        core.start(pump.run());
+        core.start(watchdog.run());
         let parts = core.clone();
-        tokio::spawn(async move {
+        core.start(async move {
             chores.run(parts.settings.command_timeout).await;
             parts.end().await;
         });
         Arc::new(Self { core })
+    }
+}
+
+/// One of a client's tasks, as long as it runs.
+struct Task(Weak<Core>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.upgrade() {
+            core.task_ended();
+        }
     }
 }
 
@@ -124,6 +168,71 @@ impl Core {
         self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
+    /// Whether its tasks ended before it did: nothing can be given back any more.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// What every verb asks first.
+    pub(crate) fn ready(&self) -> Result<(), Unready> {
+        if self.is_closing() {
+            return Err(Unready::Closed);
+        }
+        in_runtime()
+    }
+
+    /// What a release asks first: one of a client that was shut down finds nothing to give back.
+    pub(crate) fn can_release(&self) -> Result<(), Unready> {
+        if self.is_dead() {
+            return Err(Unready::Closed);
+        }
+        in_runtime()
+    }
+
+    /// Starts a task without which the client can't be.
+    fn start(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let task = Task(Arc::downgrade(self));
+        tokio::spawn(async move {
+            let _task = task;
+            work.await;
+        });
+    }
+
+    /// The runtime is gone, unless the client is being closed: whoever waits is told, here and on other runtimes.
+    fn task_ended(&self) {
+        if self.over.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if !self.closing.swap(true, Ordering::AcqRel) {
+            say(
+                || tracing::error!(target: "lockson", "the runtime that this client was made on has ended: it is closed"),
+            );
+        }
+        self.dead.store(true, Ordering::Release);
+        self.wire.end();
+        self.let_go(LostBy::Ended);
+    }
+
+    /// Nothing is held, waited for or renewed from here on.
+    fn let_go(&self, why: LostBy) {
+        self.watchdog.close();
+        for line in self.lines.all() {
+            line.close();
+            for slot in line.slots() {
+                if let Some(hold) = slot.hold() {
+                    contain(|| slot.drop_hold(hold.id, why));
+                }
+            }
+        }
+        for pool in self.semaphores.all().into_iter().chain(self.permit_semaphores.all()) {
+            pool.close(why);
+        }
+        for latch in self.latches.all() {
+            latch.close();
+        }
+        self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// A number that this client has not used before.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
@@ -139,6 +248,46 @@ impl Core {
     /// A call is sent again until the outage limit.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.now(), self.settings.outage_limit)
+    }
+
+    /// Somebody was given something, and has to take it.
+    pub(crate) fn expect(&self, claim: Weak<dyn Claim>) {
+        self.watchdog.expect(claim, self.settings.command_timeout * CLAIMED_WITHIN);
+    }
+
+    /// Work that is tried again by itself does not hold on for so long.
+    pub(crate) fn brief(&self) -> Patience {
+        Patience::new(self.now(), self.settings.command_timeout)
+    }
+
+    /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it is
+    /// about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
+    pub(crate) async fn insist<F: Future<Output = bool>>(
+        &self,
+        over: Option<Moment>,
+        mut answered: impl FnMut() -> F,
+    ) -> bool {
+        let end = async {
+            match over {
+                Some(over) => self.wire.clock.sleep_until(over).await,
+                None => std::future::pending().await,
+            }
+        };
+        let tries = async {
+            let _permit = self.retries.acquire().await;
+            let mut pause = FIRST_RETRY;
+            loop {
+                tokio::time::sleep(self.wire.jittered(pause)).await;
+                if answered().await {
+                    return;
+                }
+                pause = (pause * 2).min(LAST_RETRY);
+            }
+        };
+        tokio::select! {
+            () = tries => true,
+            () = end => false,
+        }
     }
 
     /// A lease that somebody asks for.
@@ -182,7 +331,7 @@ impl Core {
             let sent = done.map(|answer| answer.sent);
             leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
             // Its caller may have gone away and given it back meanwhile.
-            if leased.lost(self.now()) != Some(LostBy::Released) {
+            if !matches!(leased.lost(self.now()), Some(LostBy::Released | LostBy::Ended)) {
                 self.watchdog.watch(leased, sent.unwrap_or(self.now()));
             }
         }
@@ -204,6 +353,26 @@ impl Core {
     /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
     pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
         self.closing.store(true, Ordering::Release);
+        if in_runtime().is_err() {
+            return self.shutdown_unseen(limit);
+        }
+        self.close_all(limit).await
+    }
+
+    /// Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
+    fn shutdown_unseen(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        let slots = self.lines.all().into_iter().flat_map(|line| line.slots());
+        let held = slots.filter(|slot| slot.count() > 0).map(|slot| slot.line.keys.name.to_string());
+        let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all());
+        let taken = pools.filter(|pool| pool.has_shares()).map(|pool| pool.ledger.name());
+        let names = held.chain(taken).collect();
+        let core = self.clone();
+        self.janitor.finish(async move { drop(core.close_all(limit).await) });
+        names
+    }
+
+    async fn close_all(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        let began = self.now();
         let mut slots = Vec::new();
         let mut waiters = Vec::new();
         for line in self.lines.all() {
@@ -238,23 +407,21 @@ impl Core {
             }
         });
         tokio::join!(join_all(releases), join_all(leaves), join_all(pools));
+        // Copies in doubt of calls that were given up, which may take something yet.
+        let rest = limit.saturating_sub(self.now().since(began));
+        let _ = tokio::time::timeout(rest, self.owed.settled()).await;
         self.janitor.close();
-        left.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let mut left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let owed = self.owed.names();
+        left.extend(owed.into_iter().filter(|name| !left.contains(name)).collect::<Vec<_>>());
+        left
     }
 
     /// Closes every task and socket.
     async fn end(&self) {
-        self.watchdog.close();
+        self.over.store(true, Ordering::Release);
+        self.let_go(LostBy::Released);
         self.channels.close().await;
-        for line in self.lines.all() {
-            line.close();
-            for slot in line.slots() {
-                if let Some(hold) = slot.hold() {
-                    slot.drop_hold(hold.id, LostBy::Released);
-                }
-            }
-        }
-        self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.wire.close().await;
     }
 }

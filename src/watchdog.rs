@@ -1,9 +1,10 @@
 //! The only renewal loop: one timer a client, batches in parallel, the most urgent first. It knows neither Redis nor
 //! kinds: a hold says what renews it. Rule 11 of docs/PROTOCOL.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
 use crate::error::LostBy;
+use crate::janitor::{contain, say};
 use crate::lease::{Leased, State};
 
 /// Holds in one batch.
@@ -43,9 +45,20 @@ pub(crate) trait Renew: Send + Sync + 'static {
     fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
 }
 
+/// What was given to a waiter: its future has to be polled before it has it.
+pub(crate) trait Claim: Send + Sync {
+    /// Whether it has not been.
+    fn is_open(&self) -> bool;
+
+    /// It was not in time: this goes to the next, and the waiter, when it is polled, to the end of its line.
+    fn lapse(&self);
+}
+
 /// The holds by the moment when each wants attention.
 struct Queue {
     holds: BTreeMap<(Moment, u64), Arc<Leased>>,
+    /// By the moment when each lapses.
+    claims: VecDeque<(Moment, Weak<dyn Claim>)>,
     /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
     /// that come and go don't wake the loop.
     alarm: Moment,
@@ -64,7 +77,7 @@ impl Watchdog {
     pub(crate) fn new(clock: Clock) -> Self {
         Self {
             clock,
-            queue: Mutex::new(Queue { holds: BTreeMap::new(), alarm: NEVER }),
+            queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
         }
@@ -103,6 +116,27 @@ impl Watchdog {
         }
     }
 
+    /// A claim lapses after `limit`, which is the same for all.
+    pub(crate) fn expect(&self, claim: Weak<dyn Claim>, limit: Duration) {
+        let due = self.clock.now().after(limit);
+        let mut queue = self.queue();
+        // They come and go in their order, mostly: so there are few.
+        while queue.claims.front().is_some_and(|(_, claim)| claim.upgrade().is_none_or(|claim| !claim.is_open())) {
+            queue.claims.pop_front();
+        }
+        queue.claims.push_back((due, claim));
+        if due < queue.alarm {
+            queue.alarm = due;
+            self.bell.notify_one();
+        }
+    }
+
+    fn lapsed(&self) -> Vec<Weak<dyn Claim>> {
+        let (mut queue, now) = (self.queue(), self.clock.now());
+        let count = queue.claims.iter().take_while(|(due, _)| *due <= now).count();
+        queue.claims.drain(..count).map(|(_, claim)| claim).collect()
+    }
+
     /// Every hold that is looked after.
     pub(crate) fn holds(&self) -> Vec<Arc<Leased>> {
         self.queue().holds.values().cloned().collect()
@@ -118,11 +152,16 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut under_way: FuturesUnordered<BoxFuture<'static, (Batch, Vec<Verdict>)>> = FuturesUnordered::new();
         while !self.closed.load(Ordering::Acquire) {
+            for claim in self.lapsed().iter().filter_map(Weak::upgrade) {
+                contain(|| claim.lapse());
+            }
             for batch in self.due_batches() {
                 let holds: Batch = batch.clone();
                 if let Some((first, _)) = batch.first() {
-                    let verdicts = first.renewal.renew(holds);
-                    under_way.push(async move { (batch, verdicts.await) }.boxed());
+                    let renewal = first.renewal.clone();
+                    // A batch that panics is one that failed: the others and the loop go on.
+                    let verdicts = AssertUnwindSafe(async move { renewal.renew(holds).await }).catch_unwind();
+                    under_way.push(async move { (batch, verdicts.await.unwrap_or_default()) }.boxed());
                 }
             }
             let alarm = self.alarm();
@@ -138,7 +177,8 @@ impl Watchdog {
     fn alarm(&self) -> Moment {
         let mut queue = self.queue();
         if queue.alarm <= self.clock.now() {
-            queue.alarm = queue.holds.keys().next().map_or(NEVER, |key| key.0);
+            let first = queue.holds.keys().map(|key| key.0).take(1).chain(queue.claims.front().map(|claim| claim.0));
+            queue.alarm = first.min().unwrap_or(NEVER);
         }
         queue.alarm
     }
@@ -151,11 +191,22 @@ impl Watchdog {
             return Vec::new();
         }
         for hold in self.due_holds(now) {
-            if let Some(lease) = self.attend(&hold, now) {
+            let attended = contain(|| self.attend(&hold, now));
+            if attended.is_none() {
+                self.again(&hold, now);
+            }
+            if let Some(lease) = attended.flatten() {
                 lanes.entry(hold.renewal.lane()).or_default().push((hold, lease));
             }
         }
         lanes.into_values().flat_map(|lane| lane.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>()).collect()
+    }
+
+    /// What was to be done for it was cut short by a panic.
+    fn again(&self, hold: &Arc<Leased>, now: Moment) {
+        if hold.due().is_some() {
+            self.put(hold, now.after(SHORTEST_RETRY));
+        }
     }
 
     fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
@@ -175,8 +226,8 @@ impl Watchdog {
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
         if let Some(why) = hold.lost(now) {
             self.forget(hold);
-            report_lost(hold, why);
             hold.of.ended(hold.id);
+            report_lost(hold, why);
             return None;
         }
         self.report_long_bare_hold(hold, now);
@@ -188,12 +239,14 @@ impl Watchdog {
 
     fn report_long_bare_hold(&self, hold: &Leased, now: Moment) {
         if hold.is_bare() && now.since(hold.since) >= LONG_BARE_HOLD && !hold.reported.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                target: "lockson",
-                name = hold.of.name(),
-                owner = hold.of.holder(),
-                "held for ten minutes without a guard: has the task that locked it ended? (see max_hold)"
-            );
+            say(|| {
+                tracing::warn!(
+                    target: "lockson",
+                    name = hold.of.name(),
+                    owner = hold.of.holder(),
+                    "held for ten minutes without a guard: has the task that locked it ended? (see max_hold)"
+                );
+            });
         }
     }
 
@@ -207,39 +260,46 @@ impl Watchdog {
             if hold.due().is_none() {
                 continue;
             }
-            match verdict {
-                Verdict::Renewed { sent } => {
-                    hold.renewed(sent, *lease, now);
-                    self.watch(hold, sent);
-                }
-                Verdict::Refused => {
-                    self.forget(hold);
-                    if hold.end(LostBy::Server) {
-                        report_lost(hold, LostBy::Server);
-                    }
-                    hold.of.ended(hold.id);
-                }
-                Verdict::Unknown => {
-                    failed += 1;
-                    self.doubt(hold, *lease, now);
-                }
+            failed += usize::from(verdict == Verdict::Unknown);
+            if contain(|| self.judge_one(hold, *lease, verdict, now)).is_none() {
+                self.again(hold, now);
             }
         }
         if failed > 0 {
-            tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again");
+            say(|| tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again"));
+        }
+    }
+
+    fn judge_one(&self, hold: &Arc<Leased>, lease: Duration, verdict: Verdict, now: Moment) {
+        match verdict {
+            Verdict::Renewed { sent } => {
+                hold.renewed(sent, lease, now);
+                self.watch(hold, sent);
+            }
+            Verdict::Refused => {
+                self.forget(hold);
+                let new = hold.end(LostBy::Server);
+                hold.of.ended(hold.id);
+                if new {
+                    report_lost(hold, LostBy::Server);
+                }
+            }
+            Verdict::Unknown => self.doubt(hold, lease, now),
         }
     }
 
     fn doubt(&self, hold: &Arc<Leased>, lease: Duration, now: Moment) {
         if hold.doubted() && hold.state(now) == State::Uncertain {
             let left = hold.valid_until().since(now);
-            tracing::warn!(
-                target: "lockson",
-                name = hold.of.name(),
-                owner = hold.of.holder(),
-                ?left,
-                "uncertain: a renewal failed, the hold is lost if none succeeds in time"
-            );
+            say(|| {
+                tracing::warn!(
+                    target: "lockson",
+                    name = hold.of.name(),
+                    owner = hold.of.holder(),
+                    ?left,
+                    "uncertain: a renewal failed, the hold is lost if none succeeds in time"
+                );
+            });
         }
         let retry = now.after((lease / 60).max(SHORTEST_RETRY));
         self.put(hold, retry.min(hold.valid_until()));
@@ -250,9 +310,11 @@ pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
     hold.changed.notify_waiters();
     let (name, owner) = (hold.of.name(), hold.of.holder());
     if hold.is_spared() {
-        tracing::warn!(target: "lockson", name, owner, %why, "a vote was lost: most servers still vote for this owner");
+        say(|| {
+            tracing::warn!(target: "lockson", name, owner, %why, "a vote was lost: most servers still vote for this owner");
+        });
     } else {
-        tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now");
+        say(|| tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now"));
     }
 }
 

@@ -14,6 +14,7 @@ use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 use fred::prelude::*;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
@@ -23,6 +24,7 @@ use super::{Backend, Call, Item, Outcome, Refusal, Signal};
 use crate::client::Locks;
 use crate::config::{Builder, ConnectError};
 use crate::error::Refused;
+use crate::janitor::say;
 use crate::url::{Address, Endpoint};
 
 /// Timeouts in a row after which a connection is taken for dead.
@@ -46,9 +48,6 @@ impl Builder {
     ///
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
     pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
         self.check()?;
         match config.server {
@@ -133,6 +132,7 @@ impl Target {
             commands: commands.clone(),
             subscriber: subscriber.clone(),
             command_timeout,
+            runtime: Handle::current(),
             timeouts: Arc::default(),
             barriers: AtomicU64::new(0),
             closed,
@@ -158,6 +158,8 @@ struct Fred {
     commands: Client,
     subscriber: Client,
     command_timeout: Duration,
+    /// The client's own, whichever its calls are polled on.
+    runtime: Handle,
     timeouts: Arc<AtomicU32>,
     barriers: AtomicU64,
     closed: watch::Sender<bool>,
@@ -172,6 +174,7 @@ impl Drop for Fred {
 impl Backend for Fred {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let (client, timeouts, script) = (self.commands.clone(), self.timeouts.clone(), call.script);
+        let runtime = self.runtime.clone();
         let (keys, args) = words(&call);
         async move {
             let result: FredResult<Value> = match call.in_full {
@@ -185,7 +188,7 @@ impl Backend for Fred {
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
             } else if timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
-                replace(&client);
+                replace(&runtime, &client);
             }
             outcome(result)
         }
@@ -193,7 +196,7 @@ impl Backend for Fred {
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-        let client = self.subscriber.clone();
+        let (client, runtime) = (self.subscriber.clone(), self.runtime.clone());
         let token = format!("barrier-{}", self.barriers.fetch_add(1, Ordering::Relaxed));
         async move {
             client.subscribe(channels).await.map_err(|error| error.to_string())?;
@@ -201,7 +204,7 @@ impl Backend for Fred {
             match client.ping::<Value>(Some(token.clone())).await {
                 Ok(echo) if echoes(&echo, &token) => Ok(()),
                 Ok(_) => {
-                    replace(&client);
+                    replace(&runtime, &client);
                     Err("the answer belongs to another call".to_owned())
                 }
                 Err(error) => Err(error.to_string()),
@@ -211,18 +214,18 @@ impl Backend for Fred {
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
-        let client = self.subscriber.clone();
+        let (client, runtime) = (self.subscriber.clone(), self.runtime.clone());
         async move {
             // What stays subscribed by a fault is gone with the connection.
             if !channels.is_empty() && client.unsubscribe(channels).await.is_err() {
-                replace(&client);
+                replace(&runtime, &client);
             }
         }
         .boxed()
     }
 
     fn reset(&self) {
-        replace(&self.commands);
+        replace(&self.runtime, &self.commands);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -257,9 +260,9 @@ fn share(buffer: &mut BytesMut, word: &str) -> Bytes {
 }
 
 /// Drops a client's connection and makes a new one.
-fn replace(client: &Client) {
+fn replace(runtime: &Handle, client: &Client) {
     let client = client.clone();
-    tokio::spawn(async move {
+    runtime.spawn(async move {
         let _ = client.force_reconnection().await;
     });
 }
@@ -290,7 +293,7 @@ async fn supervise(client: Client, mut connection: Connection, mut closed: watch
             _ = closed.wait_for(|closed| *closed) => return,
             _ = &mut connection.0 => {}
         }
-        tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew");
+        say(|| tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew"));
         tokio::time::sleep(Duration::from_millis(50)).await;
         connection = Connection(client.connect());
     }

@@ -1,0 +1,266 @@
+//! Clients and runtimes: a verb outside of one, a client whose runtime has ended, and code that panics in a client's
+//! tasks.
+#![cfg(feature = "embedded")]
+
+mod support;
+
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use lockson::{
+    Backoff, ConnectError, EmbeddedServer, HoldError, LockError, Locks, LostBy, Owner, QueryError, Request, SyncError,
+    UnlockError,
+};
+use support::{eventually, patient, unique, Server};
+use tokio::runtime::{Builder, Runtime};
+use tracing::{span, Event, Metadata, Subscriber};
+
+const LIMIT: Duration = Duration::from_secs(20);
+/// Less than any limit of a client: what comes in this time was not waited for.
+const AT_ONCE: Duration = Duration::from_millis(900);
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn threads() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// A client of each kind of server.
+async fn clients() -> [Locks; 2] {
+    let real = Locks::connect(&Server::shared().url()).await.unwrap();
+    [real, EmbeddedServer::new().connect()]
+}
+
+fn outside<T>(future: impl Future<Output = T>) -> T {
+    futures::executor::block_on(future)
+}
+
+#[test]
+fn a_verb_outside_of_a_runtime_is_an_error() {
+    let url = Server::shared().url();
+    assert!(matches!(outside(Locks::connect(&url)), Err(ConnectError::NoRuntime)));
+    let runtime = threads();
+    for locks in runtime.block_on(clients()) {
+        let (name, owner) = (unique("outside"), Owner::unique());
+        let lock = locks.lock(&name).owned_by(&owner);
+        let limit = Request::default().wait(secs(1));
+        assert_eq!(outside(lock.lock()), Err(LockError::NoRuntime));
+        assert_eq!(outside(lock.try_lock()), Err(LockError::NoRuntime));
+        assert!(matches!(outside(lock.acquire().wait(secs(1)).guard()), Err(LockError::NoRuntime)));
+        let fair = locks.fair_lock(&name).owned_by(&owner);
+        assert_eq!(outside(lockson::RLock::acquire_with(&fair, limit)), Err(LockError::NoRuntime));
+        assert_eq!(outside(lock.is_locked()), Err(QueryError::NoRuntime));
+        assert_eq!(outside(lock.force_unlock()), Err(QueryError::NoRuntime));
+        let red = lockson::RedLock::new(vec![lock.clone()]).fresh();
+        assert_eq!(outside(red.try_lock()), Err(LockError::NoRuntime));
+        assert_eq!(outside(red.is_held()), Err(QueryError::NoRuntime));
+        assert_eq!(outside(red.unlock()), Err(UnlockError::NoRuntime));
+        let (semaphore, permits, latch) = (locks.semaphore(&name), locks.permit_semaphore(&name), locks.latch(&name));
+        assert_eq!(outside(semaphore.try_set_permits(1)), Err(SyncError::NoRuntime));
+        assert_eq!(outside(semaphore.try_acquire(1)), Err(SyncError::NoRuntime));
+        assert_eq!(outside(semaphore.drain_permits()), Err(SyncError::NoRuntime));
+        assert_eq!(outside(permits.guard(1)).unwrap_err(), SyncError::NoRuntime);
+        assert_eq!(outside(permits.available_permits()), Err(SyncError::NoRuntime));
+        assert_eq!(outside(latch.wait_for(secs(1))), Err(SyncError::NoRuntime));
+
+        // What is held stays held, or goes in the background; the client works on.
+        runtime.block_on(lock.lock()).unwrap();
+        assert_eq!(outside(lock.unlock()), Err(UnlockError::NoRuntime));
+        assert!(UnlockError::NoRuntime.may_hold() && runtime.block_on(lock.is_held()).unwrap());
+        runtime.block_on(lock.unlock()).unwrap();
+        let guard = runtime.block_on(lock.guard()).unwrap();
+        assert!(matches!(outside(guard.verify()), Err(HoldError::Query(QueryError::NoRuntime))));
+        assert!(matches!(outside(guard.unlock()), Err(UnlockError::NoRuntime)));
+        runtime.block_on(patient("the guard's release", lock.lock())).unwrap();
+        runtime.block_on(lock.unlock()).unwrap();
+        drop(runtime.block_on(lock.guard()).unwrap());
+        let free = || async { !lock.is_locked().await.unwrap() };
+        runtime.block_on(eventually(LIMIT, "the dropped guard is given back", free));
+
+        runtime.block_on(lock.lock()).unwrap();
+        assert_eq!(outside(locks.shutdown(secs(5))).unwrap_err().names, [name.clone()]);
+        assert_eq!(outside(lock.lock()), Err(LockError::Closed));
+        runtime.block_on(async {
+            let raw = async || Server::shared().raw().await.exists(&name).await;
+            eventually(LIMIT, "the shutdown goes on by itself", || async { !raw().await }).await;
+        });
+    }
+}
+
+/// The work of an unlock that panics (its timer is made outside of a runtime) ends alone: the waiter that it had taken
+/// out of the line is served, and so is whoever comes later.
+#[test]
+fn an_unlock_that_panics_half_way_loses_no_waiter() {
+    let runtime = threads();
+    let server = EmbeddedServer::new();
+    let builder = Locks::builder().command_timeout(Duration::from_millis(200)).outage_limit(secs(5));
+    let locks = runtime.block_on(async { server.connect_with(builder).unwrap() });
+    let name = unique("panics");
+    let lock = |owner: &str| locks.lock(&name).owned_by(&Owner::named(owner).unwrap());
+    runtime.block_on(lock("a").lock()).unwrap();
+    let heir = lock("heir");
+    let heir = runtime.spawn(async move { heir.acquire().lease(secs(300)).guard().await });
+    runtime.block_on(async {
+        while locks.health().subscriptions == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    });
+    let holder = lock("a");
+    let mut unlock: Pin<Box<dyn Future<Output = _>>> = Box::pin(holder.unlock());
+    server.lose_replies(1);
+    runtime.block_on(async { assert!(futures::poll!(unlock.as_mut()).is_pending()) });
+    let unlocked = catch_unwind(AssertUnwindSafe(|| outside(&mut unlock)));
+    assert!(unlocked.is_err(), "it was to panic: {unlocked:?}");
+    drop(unlock);
+    let guard = runtime.block_on(patient("the waiter", heir)).unwrap().unwrap().unwrap();
+    drop(guard);
+    runtime.block_on(patient("the next", lock("next").lock())).unwrap();
+    runtime.block_on(locks.shutdown(secs(5))).unwrap();
+}
+
+/// Waiters, verbs and guards of a client whose runtime has ended, seen from another runtime.
+fn orphaned(locks: &Locks, home: Runtime) {
+    let name = unique("orphan");
+    let lock = |owner: &str| locks.lock(&name).owned_by(&Owner::named(owner).unwrap());
+    let here = one_thread();
+    here.block_on(async {
+        locks.semaphore(&name).try_set_permits(1).await.unwrap();
+        let permit = locks.semaphore(&name).guard(1).await.unwrap();
+        locks.latch(&name).try_set_count(1).await.unwrap();
+        let guard = locks.lock(&unique("orphan-guard")).guard().await.unwrap();
+        lock("a").lock().await.unwrap();
+        let (first, second, fair, taker, latch) =
+            (lock("b"), lock("c"), locks.fair_lock(guard.name()), locks.semaphore(&name), locks.latch(&name));
+        let fair = fair.owned_by(&Owner::unique());
+        let waiters = [
+            tokio::spawn(async move { first.lock().await == Err(LockError::Closed) }),
+            tokio::spawn(async move { second.acquire().wait(secs(600)).await == Err(LockError::Closed) }),
+            tokio::spawn(async move { fair.lock().await == Err(LockError::Closed) }),
+            tokio::spawn(async move { taker.guard(1).await.unwrap_err() == SyncError::Closed }),
+            tokio::spawn(async move { latch.wait().await == Err(SyncError::Closed) }),
+        ];
+        let lost = tokio::spawn(guard.lost());
+        eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 4 }).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // A runtime is not dropped inside another.
+        tokio::task::spawn_blocking(move || drop(home)).await.unwrap();
+        let began = Instant::now();
+        for waiter in waiters {
+            assert!(patient("the waiter is told", waiter).await.unwrap());
+        }
+        assert_eq!(patient("the holder is told", lost).await.unwrap().why, LostBy::Ended);
+        assert_eq!(lock("d").lock().await, Err(LockError::Closed));
+        assert_eq!(lock("d").try_lock().await, Err(LockError::Closed));
+        assert_eq!(lock("a").unlock().await, Err(UnlockError::Closed));
+        assert_eq!(lock("a").is_locked().await, Err(QueryError::Closed));
+        assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))) && !guard.is_valid());
+        assert_eq!(guard.unlock().await, Err(UnlockError::Closed));
+        assert_eq!(locks.semaphore(&name).available_permits().await, Err(SyncError::Closed));
+        assert_eq!(permit.release().await, Err(SyncError::Closed));
+        assert_eq!(locks.latch(&name).count().await, Err(SyncError::Closed));
+        assert!(!locks.health().reachable && locks.health().holds == 0);
+        let _ = locks.shutdown(secs(60)).await;
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_client_whose_runtime_has_ended_is_closed() {
+    static SHARED: OnceLock<Locks> = OnceLock::new();
+    let home = one_thread();
+    let locks = home.block_on(Locks::connect(&Server::shared().url())).unwrap();
+    let locks = SHARED.get_or_init(|| locks);
+    let at_home = threads();
+    let driven = at_home.block_on(Locks::connect(&Server::shared().url())).unwrap();
+    orphaned(&driven, at_home);
+    let at_home = threads();
+    let embedded = at_home.block_on(async { EmbeddedServer::new().connect() });
+    orphaned(&embedded, at_home);
+    // One that nobody drives any more, and then ends: as a static across tests.
+    drop(home);
+    let began = Instant::now();
+    one_thread().block_on(async {
+        assert_eq!(patient("an answer", locks.lock("orphan").lock()).await, Err(LockError::Closed));
+        assert_eq!(patient("an answer", locks.lock("orphan").try_lock()).await, Err(LockError::Closed));
+    });
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+}
+
+/// A subscriber that panics at whatever lockson says.
+struct Panics;
+
+impl Subscriber for Panics {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "lockson" && metadata.is_event()
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        panic!("a subscriber that panics");
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// Renewals, clean-ups and subscriptions go on whatever the subscriber does.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_panics_ends_nothing() {
+    let _panics = tracing::subscriber::set_default(Panics);
+    let server = EmbeddedServer::new();
+    let builder = || Locks::builder().watchdog_lease(secs(3)).outage_limit(secs(1));
+    let (locks, other) = (server.connect_with(builder()).unwrap(), server.connect_with(builder()).unwrap());
+    let kept = locks.lock("kept").guard().await.unwrap();
+    let lost = locks.lock("lost").guard().await.unwrap();
+    server.command(&["DEL", "lost"]).unwrap();
+    // The renewal says so, and panics; then an outage that says more.
+    assert_eq!(patient("the loss", lost.lost()).await.why, LostBy::Server);
+    server.stop();
+    let dropped = other.lock("dropped").acquire().lease(secs(300));
+    assert!(dropped.await.is_err());
+    tokio::time::sleep(secs(1)).await;
+    server.start();
+    tokio::time::sleep(secs(60)).await;
+    assert!(kept.is_valid());
+    // Messages come, and what is dropped is given back.
+    let waiter = other.lock("kept");
+    let waiter = tokio::spawn(async move { waiter.guard().await });
+    tokio::time::sleep(secs(1)).await;
+    drop((kept, lost));
+    drop(patient("the waiter", waiter).await.unwrap().unwrap());
+    let free = || async { !other.lock("kept").is_locked().await.unwrap() };
+    eventually(LIMIT, "it is given back", free).await;
+}
+
+/// A back-off of the caller's own runs in the caller's future: it alone ends.
+#[tokio::test(start_paused = true)]
+async fn a_back_off_that_panics_ends_its_caller_only() {
+    let locks = EmbeddedServer::new().connect();
+    let spin = |backoff| locks.spin_lock("spin", backoff).owned_by(&Owner::unique());
+    let guard = spin(Backoff::default()).guard().await.unwrap();
+    let bad = spin(Backoff::own(|_| panic!("a back-off that panics")));
+    assert!(tokio::spawn(async move { bad.lock().await }).await.unwrap_err().is_panic());
+    let next = spin(Backoff::default());
+    let next = tokio::spawn(async move { next.guard().await });
+    tokio::time::sleep(secs(1)).await;
+    drop(guard);
+    drop(patient("the next", next).await.unwrap().unwrap());
+}
