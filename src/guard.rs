@@ -56,9 +56,8 @@ impl Ticket {
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
         self.core.watchdog.forget(&self.hold);
-        if self.hold.end(LostBy::Server) {
-            crate::watchdog::report_lost(&self.hold, LostBy::Server);
-        }
+        self.hold.end(LostBy::Server);
+        crate::watchdog::report_lost(&self.hold);
         self.slot.line.ended(self.hold.id);
     }
 
@@ -89,7 +88,11 @@ impl Ticket {
             Poll::Pending => gate.right_future(),
         };
         let share = Share::Guard { hold: self.hold.id, renewal: self.renewal };
-        release(self.core.clone(), self.slot.clone(), share, gate)
+        let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
+        async move {
+            let given = release(core.clone(), slot, share, gate).await;
+            given.map_err(|error| error.of_lost(hold.lost(core.now())))
+        }
     }
 
     /// Dropped without a word: the janitor gives it back.

@@ -29,6 +29,9 @@ use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
+/// Owners that a log line names.
+const MOST_TOLD: usize = 10;
+
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
 /// Plain use needs no import, as [`Lock`] has the same verbs; this is for code that takes any lock, as `Arc<dyn
@@ -300,7 +303,11 @@ impl<K: Kind> Lock<K> {
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            tracing::warn!(target: "lockson", name = &*self.name, owner = field, "a hold was ended by force");
+            // A plain lock's owner is known to its client alone.
+            let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
+            let owner = owners.get(..owners.len().min(MOST_TOLD)).filter(|owners| !owners.is_empty());
+            let (owner, holds) = (owner.map(|owners| owners.join(", ")), owners.len().max(1));
+            tracing::warn!(target: "lockson", name = &*self.name, owner, holds, "a hold was ended by force");
         }
         Ok(ended)
     }

@@ -163,8 +163,8 @@ impl Leaving<'_> {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                report_lost(&self.hold, LostBy::Server);
-                UnlockError::NotHeld { name, owner }
+                report_lost(&self.hold);
+                UnlockError::NotHeld { name, owner, lost: self.hold.lost(self.core.now()) }
             }
         }
     }
@@ -293,5 +293,5 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
 }
 
 pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {
-    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field) }
+    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field), lost: None }
 }

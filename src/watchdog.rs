@@ -56,6 +56,8 @@ pub(crate) struct Watchdog {
     queue: Mutex<Queue>,
     bell: Notify,
     closed: AtomicBool,
+    /// Whether the last batch failed.
+    failing: AtomicBool,
 }
 
 type Batch = Vec<(Arc<Leased>, Duration)>;
@@ -67,6 +69,7 @@ impl Watchdog {
             queue: Mutex::new(Queue { holds: BTreeMap::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
         }
     }
 
@@ -173,9 +176,9 @@ impl Watchdog {
 
     /// What a due hold needs: the lease to renew it by, or nothing more.
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
-        if let Some(why) = hold.lost(now) {
+        if hold.lost(now).is_some() {
             self.forget(hold);
-            report_lost(hold, why);
+            report_lost(hold);
             hold.of.ended(hold.id);
             return None;
         }
@@ -214,9 +217,11 @@ impl Watchdog {
                 }
                 Verdict::Refused => {
                     self.forget(hold);
-                    if hold.end(LostBy::Server) {
-                        report_lost(hold, LostBy::Server);
+                    // If it was over by the clock before, that is why.
+                    if hold.lost(now).is_none() {
+                        hold.end(LostBy::Server);
                     }
+                    report_lost(hold);
                     hold.of.ended(hold.id);
                 }
                 Verdict::Unknown => {
@@ -225,8 +230,12 @@ impl Watchdog {
                 }
             }
         }
-        if failed > 0 {
-            tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again");
+        match (self.failing.swap(failed > 0, Ordering::Relaxed), failed) {
+            (true, 0) => tracing::info!(target: "lockson", holds = batch.len(), "renewals succeed again"),
+            (false, 1..) => {
+                tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again");
+            }
+            _ => {}
         }
     }
 
@@ -246,8 +255,10 @@ impl Watchdog {
     }
 }
 
-pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
+/// Says that it was lost, unless that was said before.
+pub(crate) fn report_lost(hold: &Leased) {
     hold.changed.notify_waiters();
+    let Some(why) = hold.tell() else { return };
     let (name, owner) = (hold.of.name(), hold.of.holder());
     if hold.is_spared() {
         tracing::warn!(target: "lockson", name, owner, %why, "a vote was lost: most servers still vote for this owner");
