@@ -24,6 +24,7 @@ use crate::release::{look, lose, settle_debt, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
+use crate::watchdog::report_lost;
 
 /// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
 const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
@@ -137,6 +138,7 @@ impl Wish {
     fn end(&self, hold: &Hold, why: LostBy, gate: OwnedMutexGuard<Debts>, doubt: Option<i64>) -> LockError {
         self.core.watchdog.forget(hold);
         self.slot.drop_hold(hold.id, why);
+        report_lost(hold);
         let doubt = gate.acquire.max(doubt);
         self.take_back(&hold.mark, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
@@ -238,6 +240,7 @@ impl Wish {
                 if let Some(hold) = self.slot.hold() {
                     self.core.watchdog.forget(&hold);
                     self.slot.drop_hold(hold.id, LostBy::Server);
+                    report_lost(&hold);
                 }
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(mark, None, Some(doubt));

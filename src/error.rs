@@ -185,12 +185,14 @@ pub enum UnlockError {
     Name(#[from] NameError),
     /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was
     /// changed. A guard's hold is the guard's to give back, not `unlock()`'s.
-    #[error("owner {owner} does not hold lock {name:?}, or by a guard, which gives it back itself")]
+    #[error("{}", not_held(.name, .owner, *.lost))]
     NotHeld {
         /// The lock.
         name: String,
         /// The owner asked for.
         owner: Owner,
+        /// Why the hold that was to be given back was over before. `None`: there was none.
+        lost: Option<LostBy>,
     },
     /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was
     /// lost.
@@ -249,6 +251,20 @@ pub enum UnlockError {
     Several(Vec<UnlockError>),
 }
 
+fn not_held(name: &str, owner: &Owner, lost: Option<LostBy>) -> String {
+    match lost {
+        Some(LostBy::Released) => format!("the hold of lock {name:?} by owner {owner} was given back before"),
+        Some(why) => format!(
+            "owner {owner} had lost lock {name:?} before this unlock ({why}): others may have had it while the work \
+             went on, check what it did"
+        ),
+        None => format!(
+            "owner {owner} has no bare hold of lock {name:?} to give back: it never locked it, or gave it back; a \
+             guard's hold is given back by the guard"
+        ),
+    }
+}
+
 fn in_words(errors: &[UnlockError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -269,13 +285,25 @@ impl UnlockError {
         }
     }
 
+    /// The same, of a hold that was over for this reason.
+    pub(crate) fn of_lost(self, why: Option<LostBy>) -> Self {
+        match self {
+            Self::NotHeld { name, owner, lost } => Self::NotHeld { name, owner, lost: lost.or(why) },
+            other => other,
+        }
+    }
+
     /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
     /// is made of others. If none of `members` was held, it was not.
     pub(crate) fn of(errors: Vec<Self>, members: usize, whole: Option<(&str, &Owner)>) -> Result<(), Self> {
         let not_held = errors.iter().all(|error| matches!(error, Self::NotHeld { .. }));
+        let lost = errors.iter().find_map(|error| match error {
+            Self::NotHeld { lost, .. } => *lost,
+            _ => None,
+        });
         match whole {
             Some((name, owner)) if not_held && errors.len() >= members => {
-                Err(Self::NotHeld { name: name.to_owned(), owner: owner.clone() })
+                Err(Self::NotHeld { name: name.to_owned(), owner: owner.clone(), lost })
             }
             _ if errors.len() > 1 => Err(Self::Several(errors)),
             _ => errors.into_iter().next().map_or(Ok(()), Err),

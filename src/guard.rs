@@ -90,7 +90,11 @@ impl Ticket {
             Poll::Pending => gate.right_future(),
         };
         let share = Share::Guard { hold: self.hold.id, renewal: self.renewal };
-        release(self.core.clone(), self.slot.clone(), share, gate, patience)
+        let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
+        async move {
+            let given = release(core.clone(), slot, share, gate, patience).await;
+            given.map_err(|error| error.of_lost(hold.lost(core.now())))
+        }
     }
 
     /// Dropped without a word: the janitor gives it back.

@@ -148,6 +148,8 @@ pub(crate) struct Leased {
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
+    /// Whether its loss was.
+    told: AtomicBool,
 }
 
 impl Leased {
@@ -182,6 +184,7 @@ impl Leased {
             changed: Notify::new(),
             followers: Mutex::default(),
             reported: AtomicBool::new(false),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -278,14 +281,16 @@ impl Leased {
         new
     }
 
-    /// It is over. `true`: that is new.
-    pub(crate) fn end(&self, why: LostBy) -> bool {
-        let mut validity = self.validity();
-        let new = validity.lost.is_none();
-        validity.lost.get_or_insert(why);
-        drop(validity);
+    /// It is over.
+    pub(crate) fn end(&self, why: LostBy) {
+        self.validity().lost.get_or_insert(why);
         self.changed.notify_waiters();
-        new
+    }
+
+    /// Why it is lost, to be told: once, and not of one that was given back.
+    pub(crate) fn tell(&self) -> Option<LostBy> {
+        let why = self.validity().lost.filter(|why| *why != LostBy::Released);
+        why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
     pub(crate) fn state(&self, now: Moment) -> State {

@@ -18,6 +18,7 @@ use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
+use crate::janitor::say;
 use crate::keys::NameError;
 use crate::kind::{Kind, Owned, Role, Votes};
 use crate::leaf::{Leaf, Member};
@@ -28,6 +29,9 @@ use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::{lose, release};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+
+/// Owners that a log line names.
+const MOST_TOLD: usize = 10;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -308,7 +312,11 @@ impl<K: Kind> Lock<K> {
             for hold in holds.iter().filter(|hold| hold.is_watched()) {
                 lose(self.core(), hold, LostBy::Forced);
             }
-            tracing::warn!(target: "lockson", name = &*self.name, owner = field, "a hold was ended by force");
+            // A plain lock's owner is known to its client alone.
+            let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
+            let owner = owners.get(..owners.len().min(MOST_TOLD)).filter(|owners| !owners.is_empty());
+            let (owner, holds) = (owner.map(|owners| owners.join(", ")), owners.len().max(1));
+            say(|| tracing::warn!(target: "lockson", name = &*self.name, owner, holds, "a hold was ended by force"));
         }
         Ok(ended)
     }

@@ -92,6 +92,8 @@ pub(crate) struct Channels {
     map: Mutex<Map>,
     orders: UnboundedSender<Order>,
     gaps: AtomicU64,
+    /// Since when messages may be missing, if they may.
+    gap_since: Mutex<Option<Instant>>,
 }
 
 /// The loop that keeps them. Where it ends, nobody waits for a subscription any more.
@@ -105,7 +107,8 @@ pub(crate) struct Pump {
 impl Channels {
     pub(crate) fn new(backend: Arc<dyn Backend>, signals: UnboundedReceiver<Signal>) -> (Arc<Self>, Pump) {
         let (orders, received) = unbounded_channel();
-        let channels = Arc::new(Self { map: Mutex::default(), orders, gaps: AtomicU64::new(0) });
+        let channels =
+            Arc::new(Self { map: Mutex::default(), orders, gaps: AtomicU64::new(0), gap_since: Mutex::default() });
         (channels.clone(), Pump { channels, orders: received, signals, backend })
     }
 
@@ -238,6 +241,7 @@ impl Pump {
                 signal = self.signals.recv() => match signal {
                     Some(Signal::Message(name)) => self.wake(&name),
                     Some(Signal::Gap) => self.gap(),
+                    Some(Signal::Whole) => self.channels.end_gap(),
                     None => return,
                 },
                 order = self.orders.recv() => match order {
@@ -290,7 +294,7 @@ impl Pump {
         }
         let channels = all.len();
         drop(map);
-        if channels > 0 {
+        if self.channels.begin_gap() {
             say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
         }
     }
@@ -318,7 +322,11 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
         let ok = result.is_ok() && self.gaps() == gaps;
         if let Err(why) = result {
-            say(|| tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again"));
+            let is_new = self.begin_gap();
+            say(|| match is_new {
+                true => tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again"),
+                false => tracing::debug!(target: "lockson", why, "a subscription failed and is tried again"),
+            });
         }
         let mut map = self.map();
         for name in names {
@@ -332,7 +340,36 @@ impl Channels {
             }
             channel.wakes.add_permits(channel.users.min(MOST_WAKES));
         }
+        drop(map);
+        if ok {
+            self.end_gap();
+        }
         ok
+    }
+
+    fn gap_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.gap_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `true`: it is the beginning of one.
+    fn begin_gap(&self) -> bool {
+        let mut since = self.gap_since();
+        let begins = since.is_none();
+        since.get_or_insert_with(Instant::now);
+        begins
+    }
+
+    /// The server answers: that is the end of a gap if no channel is without its subscription.
+    fn end_gap(&self) {
+        let map = self.map();
+        if !map.missing.is_empty() {
+            return;
+        }
+        let (channels, since) = (map.all.len(), self.gap_since().take());
+        drop(map);
+        if let Some(after) = since.map(|since| since.elapsed()) {
+            say(|| tracing::info!(target: "lockson", channels, ?after, "gap ended: messages come again"));
+        }
     }
 }
 

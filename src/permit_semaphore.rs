@@ -452,9 +452,8 @@ impl PermitGuard {
         });
         if !is_done(&work.await?) {
             core.watchdog.forget(&self.leased);
-            if self.leased.end(LostBy::Server) {
-                crate::watchdog::report_lost(&self.leased, LostBy::Server);
-            }
+            self.leased.end(LostBy::Server);
+            crate::watchdog::report_lost(&self.leased);
         }
         self.leased.lost(core.now()).map_or(Ok(()), |_| Err(not_held()))
     }

@@ -226,8 +226,8 @@ impl Leaving<'_> {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                report_lost(&self.hold, LostBy::Server);
-                UnlockError::NotHeld { name, owner }
+                report_lost(&self.hold);
+                UnlockError::NotHeld { name, owner, lost: self.hold.lost(self.core.now()) }
             }
         }
     }
@@ -302,9 +302,11 @@ impl Rest {
 /// The server does not have it any more.
 pub(crate) fn lose(core: &Core, hold: &Hold, why: LostBy) {
     core.watchdog.forget(hold);
-    // Who ends a hold by force says so.
-    if hold.end(why) && why != LostBy::Forced {
-        report_lost(hold, why);
+    hold.end(why);
+    match why {
+        // Who ends a hold by force says so.
+        LostBy::Forced => drop(hold.tell()),
+        _ => report_lost(hold),
     }
     hold.of.ended(hold.id);
 }
@@ -401,5 +403,5 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
 }
 
 pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {
-    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field) }
+    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field), lost: None }
 }

@@ -69,6 +69,8 @@ pub(crate) struct Watchdog {
     queue: Mutex<Queue>,
     bell: Notify,
     closed: AtomicBool,
+    /// Whether the last batch failed.
+    failing: AtomicBool,
 }
 
 type Batch = Vec<(Arc<Leased>, Duration)>;
@@ -80,6 +82,7 @@ impl Watchdog {
             queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
         }
     }
 
@@ -224,10 +227,10 @@ impl Watchdog {
 
     /// What a due hold needs: the lease to renew it by, or nothing more.
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
-        if let Some(why) = hold.lost(now) {
+        if hold.lost(now).is_some() {
             self.forget(hold);
             hold.of.ended(hold.id);
-            report_lost(hold, why);
+            report_lost(hold);
             return None;
         }
         self.report_long_bare_hold(hold, now);
@@ -265,9 +268,14 @@ impl Watchdog {
                 self.again(hold, now);
             }
         }
-        if failed > 0 {
-            say(|| tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again"));
-        }
+        let failed_before = self.failing.swap(failed > 0, Ordering::Relaxed);
+        say(|| match (failed_before, failed) {
+            (true, 0) => tracing::info!(target: "lockson", holds = batch.len(), "renewals succeed again"),
+            (false, 1..) => {
+                tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again");
+            }
+            _ => {}
+        });
     }
 
     fn judge_one(&self, hold: &Arc<Leased>, lease: Duration, verdict: Verdict, now: Moment) {
@@ -278,11 +286,12 @@ impl Watchdog {
             }
             Verdict::Refused => {
                 self.forget(hold);
-                let new = hold.end(LostBy::Server);
-                hold.of.ended(hold.id);
-                if new {
-                    report_lost(hold, LostBy::Server);
+                // If it was over by the clock before, that is why.
+                if hold.lost(now).is_none() {
+                    hold.end(LostBy::Server);
                 }
+                hold.of.ended(hold.id);
+                report_lost(hold);
             }
             Verdict::Unknown => self.doubt(hold, lease, now),
         }
@@ -306,8 +315,10 @@ impl Watchdog {
     }
 }
 
-pub(crate) fn report_lost(hold: &Leased, why: LostBy) {
+/// Says that it was lost, unless that was said before.
+pub(crate) fn report_lost(hold: &Leased) {
     hold.changed.notify_waiters();
+    let Some(why) = hold.tell() else { return };
     let (name, owner) = (hold.of.name(), hold.of.holder());
     if hold.is_spared() {
         say(|| {

@@ -122,6 +122,12 @@ async fn an_outage_is_told_step_by_step() {
     server.start();
     assert!(waiting.await.unwrap().unwrap());
     assert!(warned(&logs, "gap: messages may be missing"));
+    logs.wait_for("gap ended: messages come again").await;
+    // One line for each thing that happened; the gap is one for each client.
+    for (event, times) in [("a renewal batch failed", 1), ("uncertain: ", 1), ("lost: ", 1), ("gap: ", 2)] {
+        assert_eq!(logs.count(Level::WARN, event), times, "{event} {:?}", logs.find(Level::WARN, ""));
+    }
+    assert_eq!(logs.count(Level::INFO, "gap ended"), 2);
 }
 
 /// Under paused time: an hour at most.
@@ -148,7 +154,74 @@ async fn a_force_unlock_is_told() {
     assert!(!warned(&logs, "ended by force"));
     lock.lock().await.unwrap();
     assert!(lock.force_unlock().await.unwrap());
-    assert!(warned(&logs, "ended by force"));
+    let told = logs.find(Level::WARN, "ended by force");
+    let owner = format!("owner={}:{}", locks.client_id(), Owner::current());
+    assert!(told.len() == 1 && told[0].contains(&owner), "{told:?}");
+    // Each side of a read/write lock, and of the others each kind whose owner the server knows.
+    let (one, two) = (Owner::named("one").unwrap(), Owner::named("two").unwrap());
+    let both = locks.read_write_lock("forced both");
+    for owner in [&one, &two] {
+        both.read().owned_by(owner).lock().await.unwrap();
+    }
+    let last = async || logs.wait_for("ended by force").await.text;
+    logs.clear();
+    assert!(both.read().force_unlock().await.unwrap());
+    let readers = last().await;
+    assert!(readers.contains("named-one") && readers.contains("named-two") && readers.contains("holds=2"), "{readers}");
+    logs.clear();
+    both.write().owned_by(&Owner::named("three").unwrap()).lock().await.unwrap();
+    assert!(both.write().force_unlock().await.unwrap());
+    assert!(last().await.contains("named-three:write"));
+    logs.clear();
+    locks.fair_lock("forced fair").owned_by(&two).lock().await.unwrap();
+    assert!(locks.fair_lock("forced fair").force_unlock().await.unwrap());
+    assert!(last().await.contains("named-two"));
+    logs.clear();
+    locks.plain_lock("forced plain").lock().await.unwrap();
+    assert!(locks.plain_lock("forced plain").force_unlock().await.unwrap());
+    assert!(!last().await.contains("owner="));
+}
+
+/// Once, with the reason that came first: whoever asks first, the clock, the server or the guard that is given back.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_once() {
+    let (logs, _guard) = Logs::scoped();
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let lost = || logs.find(Level::WARN, "lost: ");
+    // A stop: the deadline first, then a renewal that is refused, and an unlock.
+    let guard = locks.lock("stopped").guard().await.unwrap();
+    server.suspend(Duration::from_secs(31));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let error = guard.unlock().await.unwrap_err();
+    assert!(error.to_string().contains("had lost lock \"stopped\" before this unlock (its lease ran out"), "{error}");
+    assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
+    logs.clear();
+    // The same, found by its owner.
+    let guard = locks.lock("stopped").guard().await.unwrap();
+    server.suspend(Duration::from_secs(31));
+    assert!(!guard.is_valid());
+    let error = guard.unlock().await.unwrap_err();
+    assert!(error.to_string().contains("its lease ran out"), "{error}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
+    logs.clear();
+    // Found by who enters again.
+    let lock = locks.lock("deleted");
+    let guard = lock.guard().await.unwrap();
+    server.command(&["DEL", "deleted"]).unwrap();
+    assert!(lock.lock().await.is_err());
+    let error = guard.unlock().await.unwrap_err();
+    assert!(error.to_string().contains("the server no longer has it"), "{error}");
+    assert!(lost().len() == 1 && lost()[0].contains("the server no longer has it"), "{:?}", lost());
+    let error = lock.unlock().await.unwrap_err();
+    assert!(error.to_string().contains("has no bare hold of lock \"deleted\""), "{error}");
+    logs.clear();
+    // Given back in time: nothing is lost.
+    lock.guard().await.unwrap().unlock().await.unwrap();
+    drop(lock.guard().await.unwrap());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(lost(), Vec::<String>::new());
 }
 
 /// Rule 8: from ten minutes on, once; a guard is never named.

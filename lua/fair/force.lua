@@ -9,4 +9,4 @@ if fields.err then return {4, nonce, now, fields.err} end
 if not fields[1] then return {0, nonce, now} end
 if owner ~= '' and redis.call('HEXISTS', lock, owner) == 0 then return {0, nonce, now} end
 redis.call('DEL', lock)
-return {1, nonce, now, wake()}
+return {1, nonce, now, wake(), unpack(fields, 1, 10)}

@@ -3,8 +3,8 @@
 -- KEYS[2] channel
 -- ARGV[3] owner, empty for everybody
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} ended; {0, nonce, now} nothing was held, or not by this owner; {4, nonce, now,
---   error} another type.
+-- Returns {1, nonce, now, receivers, owner ..} ended, and whose; {0, nonce, now} nothing was held, or not by this owner;
+--   {4, nonce, now, error} another type.
 -- Redisson: RedissonReadLock.forceUnlockAsync. Differs: can be asked for one owner; leaves no key of a hold behind.
 local lock, channel = KEYS[1], KEYS[2]
 local owner = ARGV[3]
@@ -13,12 +13,13 @@ if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'read' then return {0, nonce, now} end
 local fields = {owner, redis.call('HGET', lock, owner)}
 if owner == '' then fields = redis.call('HGETALL', lock) end
-local ended = false
+local reply = {1, nonce, now, -1}
 for at = 1, #fields, 2 do
   if is_reader(lock, fields[at], fields[at + 1]) then
     drop_reader(lock, fields[at], fields[at + 1])
-    ended = true
+    reply[#reply + 1] = fields[at]
   end
 end
-if not ended then return {0, nonce, now} end
-return {1, nonce, now, after_reader(lock, channel)}
+if #reply == 4 then return {0, nonce, now} end
+reply[4] = after_reader(lock, channel)
+return reply

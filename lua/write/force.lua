@@ -5,8 +5,8 @@
 -- KEYS[4] turn     string  while it lives, readers may pass waiting writers
 -- ARGV[3] owner:write, empty for anybody
 -- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers} ended; {0, nonce, now} nothing was held, or not by this owner; {4, nonce, now,
---   error} another type.
+-- Returns {1, nonce, now, receivers, owner} ended, and whose; {0, nonce, now} nothing was held, or not by this owner;
+--   {4, nonce, now, error} another type.
 -- Redisson: RedissonWriteLock.forceUnlockAsync. Differs: can be asked for one owner; nested read holds stay.
 local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner = ARGV[3]
@@ -16,7 +16,7 @@ if mode ~= 'write' then return {0, nonce, now} end
 for _, field in ipairs(redis.call('HKEYS', lock)) do
   if (owner == '' or field == owner) and is_writer(field) then
     redis.call('HDEL', lock, field)
-    return {1, nonce, now, after_writer(lock, channel, writers, turn)}
+    return {1, nonce, now, after_writer(lock, channel, writers, turn), field}
   end
 end
 return {0, nonce, now}

@@ -126,7 +126,7 @@ impl Target {
         command_timeout: Duration,
     ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
         let (commands, subscriber) = (self.client(command_timeout)?, self.client(command_timeout)?);
-        let (closed, _) = watch::channel(false);
+        let (phase, _) = watch::channel(Phase::Open);
         // Dropped before its end, both connections are closed.
         let backend = Arc::new(Fred {
             commands: commands.clone(),
@@ -135,7 +135,7 @@ impl Target {
             runtime: Handle::current(),
             timeouts: Arc::default(),
             barriers: AtomicU64::new(0),
-            closed,
+            phase,
         });
         let limit = command_timeout.max(Duration::from_secs(2)) * 2;
         for client in [&commands, &subscriber] {
@@ -144,12 +144,12 @@ impl Target {
                 Ok(Err(error)) => return Err(connect_error(&error)),
                 Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
             };
-            tokio::spawn(supervise(client.clone(), task, backend.closed.subscribe()));
+            tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
         }
         let (signals, received) = unbounded_channel();
         let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
-        tokio::spawn(listen(messages, reconnects, signals.clone(), backend.closed.subscribe()));
-        tokio::spawn(beat(subscriber, command_timeout, signals, backend.closed.subscribe()));
+        tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
+        tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
         Ok((backend, received))
     }
 }
@@ -162,12 +162,21 @@ struct Fred {
     runtime: Handle,
     timeouts: Arc<AtomicU32>,
     barriers: AtomicU64,
-    closed: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
+}
+
+/// How far the end of a client has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// It says goodbye to the server: fred's tasks are needed for that, and end by themselves.
+    Leaving,
+    Closed,
 }
 
 impl Drop for Fred {
     fn drop(&mut self) {
-        self.closed.send_replace(true);
+        self.phase.send_replace(Phase::Closed);
     }
 }
 
@@ -229,11 +238,13 @@ impl Backend for Fred {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.closed.send_replace(true);
+        self.phase.send_replace(Phase::Leaving);
         let (commands, subscriber, limit) = (self.commands.clone(), self.subscriber.clone(), self.command_timeout);
+        let phase = self.phase.clone();
         async move {
             let quit = ::futures::future::join(commands.quit(), subscriber.quit());
             let _ = tokio::time::timeout(limit, quit).await;
+            phase.send_replace(Phase::Closed);
         }
         .boxed()
     }
@@ -287,11 +298,14 @@ async fn begin(client: &Client) -> FredResult<Connection> {
 }
 
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
-async fn supervise(client: Client, mut connection: Connection, mut closed: watch::Receiver<bool>) {
+async fn supervise(client: Client, mut connection: Connection, mut phase: watch::Receiver<Phase>) {
     loop {
         tokio::select! {
-            _ = closed.wait_for(|closed| *closed) => return,
+            _ = phase.wait_for(|phase| *phase == Phase::Closed) => return,
             _ = &mut connection.0 => {}
+        }
+        if *phase.borrow() != Phase::Open {
+            return;
         }
         say(|| tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew"));
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -303,18 +317,21 @@ async fn listen(
     mut messages: Receiver<Message>,
     mut reconnects: Receiver<Server>,
     signals: UnboundedSender<Signal>,
-    mut closed: watch::Receiver<bool>,
+    mut phase: watch::Receiver<Phase>,
 ) {
     loop {
         let signal = tokio::select! {
-            _ = closed.wait_for(|closed| *closed) => return,
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => return,
             message = messages.recv() => match message {
                 Ok(message) => Signal::Message(message.channel.to_string()),
                 Err(RecvError::Lagged(_)) => Signal::Gap,
                 Err(RecvError::Closed) => return,
             },
             reconnect = reconnects.recv() => match reconnect {
-                Ok(_) | Err(RecvError::Lagged(_)) => Signal::Gap,
+                Ok(_) | Err(RecvError::Lagged(_)) => {
+                    let _ = signals.send(Signal::Gap);
+                    Signal::Whole
+                }
                 Err(RecvError::Closed) => return,
             },
         };
@@ -329,18 +346,20 @@ async fn beat(
     client: Client,
     command_timeout: Duration,
     signals: UnboundedSender<Signal>,
-    mut closed: watch::Receiver<bool>,
+    mut phase: watch::Receiver<Phase>,
 ) {
     let mut beats = 0_u64;
     loop {
         tokio::select! {
-            _ = closed.wait_for(|closed| *closed) => return,
+            _ = phase.wait_for(|phase| *phase != Phase::Open) => return,
             () = tokio::time::sleep(command_timeout) => {}
         }
         beats += 1;
         let token = format!("beat-{beats}");
         let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
-        if !alive {
+        if alive {
+            let _ = signals.send(Signal::Whole);
+        } else {
             // The reconnect signals a gap too; this one is for waiters that should poll until then.
             let _ = signals.send(Signal::Gap);
             let _ = client.force_reconnection().await;

@@ -115,6 +115,8 @@ pub(crate) enum Signal {
     Message(String),
     /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
     Gap,
+    /// The server answers where messages come from.
+    Whole,
 }
 
 /// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as

@@ -55,7 +55,7 @@ pub async fn unlock_by_another_changes_nothing(case: Case) {
     let error = case.lock(&b).owned_by(&stranger).unlock().await.unwrap_err();
     let name = case.lock(&b).name().to_owned();
     match &error {
-        UnlockError::NotHeld { name: told, owner } => {
+        UnlockError::NotHeld { name: told, owner, .. } => {
             assert_eq!((told, owner.as_str()), (&name, &case.owner(&stranger)[..]));
         }
         other => panic!("{other:?}"),

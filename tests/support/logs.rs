@@ -8,8 +8,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// One thing that was said.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +43,14 @@ impl Logs {
         Logs { lines: watch::channel(Vec::new()).0 }
     }
 
-    /// Gathers what the whole process says from now on; a second call gives
-    /// the same logs.
+    /// Gathers what the whole process says from now on, from INFO up, and
+    /// what other crates say through `log`; a second call gives the same logs.
     pub fn install() -> Logs {
         static INSTALLED: OnceLock<Logs> = OnceLock::new();
         let logs = INSTALLED.get_or_init(|| {
             let logs = Logs::new();
-            tracing::subscriber::set_global_default(logs.subscriber()).expect("no other subscriber in this process");
+            let all = Registry::default().with(LevelFilter::INFO).with(Recorder { logs: logs.clone() });
+            all.try_init().expect("no other subscriber in this process");
             logs
         });
         logs.clone()

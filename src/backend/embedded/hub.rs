@@ -84,7 +84,9 @@ impl Hub {
     pub(super) fn cut(&mut self, client: u64) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.channels.clear();
-            self.outbox.0.push((client.signals.clone(), Signal::Gap));
+            for signal in [Signal::Gap, Signal::Whole] {
+                self.outbox.0.push((client.signals.clone(), signal));
+            }
         }
     }
 

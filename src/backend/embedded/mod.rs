@@ -53,7 +53,7 @@ use crate::reply::Reply;
 #[derive(Clone)]
 pub struct EmbeddedServer {
     shared: Arc<Shared>,
-    /// For how many nanoseconds its clients' machine slept: eight bytes a server that stay, so that a clock is a copy.
+    /// For how many nanoseconds its clients' machine slept: eight bytes a server that stay, so that clocks are copied.
     asleep: &'static AtomicU64,
 }
 
