@@ -190,7 +190,7 @@ async fn a_fenced_lock_needs_its_own_rights() {
         let own = fenced.iter().filter(|right| Some(*right) != left_out);
         grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
-        let taken = locks.fenced_lock("acl").fenced_guard().await;
+        let taken = locks.fenced_lock("acl").guard().await;
         match (taken, left_out) {
             (Ok(guard), None) => {
                 a_callers_script_has_the_users_rights(&guard).await;

@@ -67,13 +67,13 @@ async fn an_asynchronous_failover() {
     assert!(take(&mut a, "lock", "a", LONG).await, "a is told that it has the lock");
     let settings = Locks::builder().watchdog_lease(Duration::from_secs(8));
     let first = settings.connect(&primary.url()).await.unwrap();
-    let first: FencedGuard = first.fenced_lock("fenced").fenced_guard().await.unwrap();
+    let first: FencedGuard = first.fenced_lock("fenced").guard().await.unwrap();
     primary.kill();
     replica.control(&["REPLICAOF", "NO", "ONE"]);
     assert!(take(&mut b, "lock", "b", LONG).await, "and so is b: two holders");
 
     // lockson can't prevent it. Its token tells them apart, and the first one is told at the end of its lease.
-    let second = connect(&replica).await.fenced_lock("fenced").fenced_guard().await.unwrap();
+    let second = connect(&replica).await.fenced_lock("fenced").guard().await.unwrap();
     assert!(second.token() > first.token());
     patient("the first is told", first.lost()).await;
     second.verify().await.unwrap();
@@ -97,8 +97,8 @@ async fn a_paused_holder_writes_late() {
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
     let lease = Duration::from_millis(200);
-    let paused = first.fenced_lock(&name).acquire().lease(lease).fenced_guard().await.unwrap().unwrap();
-    let current = patient("the second", second.fenced_lock(&name).fenced_guard()).await.unwrap();
+    let paused = first.fenced_lock(&name).acquire().lease(lease).guard().await.unwrap().unwrap();
+    let current = patient("the second", second.fenced_lock(&name).guard()).await.unwrap();
     let script = "local seen, token = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[2]
         if #seen > #token or (#seen == #token and seen > token) then return 0 end
         return redis.call('HSET', KEYS[1], 'value', ARGV[1], 'token', token)";
