@@ -1,7 +1,7 @@
 //! A configuration that many processes read and a few change, in a file under a read/write lock. The lock keeps readers
-//! and writers apart; it does not roll back. So no writer changes what is there: it writes a new file beside and gives it
-//! its name when it is whole. A writer that dies half-way leaves a file that nobody reads. The name ends with the token of
-//! the hold, and the highest is what counts: so does a writer that was paused beyond its lease and writes late.
+//! and writers apart; it does not roll back. So no writer changes what is there: it writes a new file beside, and gives
+//! it its name when it is whole. A writer that dies half-way leaves a file that nobody reads. The name is the token of
+//! the hold, and the highest counts: a writer that was paused beyond its lease leaves one that nobody reads too.
 //!
 //! ```sh
 //! cargo run --example shared_config --features embedded               # on a server inside this process

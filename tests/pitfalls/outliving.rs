@@ -119,8 +119,8 @@ async fn a_writer_dies_half_way() {
     drop(a);
     expired(&mut b, &key).await;
     assert!(take(&mut b, &key, "b", LONG).await);
-    let half = b.hgetall(&resource).await;
-    assert_eq!(half, [("version".to_owned(), "2".to_owned()), ("limit".to_owned(), "10".to_owned())], "b has the lock");
+    let half = [b.hget(&resource, "version").await, b.hget(&resource, "limit").await];
+    assert_eq!(half, [Some("2".to_owned()), Some("10".to_owned())], "and b has the lock");
 
     // With lockson a writer that is dropped half-way leaves half of it too.
     let (one, other) = (connect(server).await, connect(server).await);
