@@ -60,12 +60,12 @@ async fn main() -> Result<()> {
 
     // Its lease is short and not renewed, so that the pause need not be long.
     let lease = Duration::from_secs(1);
-    let paused = slow.fenced_lock(&name).acquire().lease(lease).fenced_guard().await?.ok_or("nobody else is here")?;
+    let paused = slow.fenced_lock(&name).acquire().lease(lease).guard().await?.ok_or("nobody else is here")?;
     println!("slow: has the lock, token {}", paused.token());
     assert!(paused.is_valid(), "it looks, as it should");
     println!("slow: it is mine, I may write .. (paused here)");
 
-    let guard = fast.fenced_lock(&name).fenced_guard().await?;
+    let guard = fast.fenced_lock(&name).guard().await?;
     println!("fast: has the lock, token {}", guard.token());
     assert!(guard.token() > paused.token());
     assert!(orders.write_fenced(42, "paid, by fast", guard.token())?);

@@ -154,20 +154,19 @@ impl Wish {
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
-        let (goes_first, seen);
+        let (goes_first, fence);
         match (self.kind.role, &self.sibling) {
             (Role::Read, Some(writer)) => args.push(&writer.field),
             (Role::Write, _) => {
                 goes_first = millis(WRITER_GOES_FIRST * u32::from(waits)).to_string();
                 args.push(&goes_first);
             }
-            _ if self.kind.fenced => {
-                let raise;
-                (seen, raise) = self.slot.fencing();
-                args.extend([&*seen, raise]);
-            }
             _ if self.kind.refresh.is_some() => args.push(if self.queues { "1" } else { "0" }),
             _ => {}
+        }
+        if self.kind.fenced {
+            fence = self.slot.fence();
+            args.extend([&*self.slot.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;

@@ -120,9 +120,9 @@ impl Locks {
     }
 
     /// The reentrant lock of this name with a token for every hold (Redisson's `getFencedLock`): see
-    /// [`FencedGuard`](crate::FencedGuard).
+    /// [`FencedGuard`](crate::FencedGuard). It is `lock(name).fenced()`; other kinds have [`Lock::fenced`] too.
     pub fn fenced_lock(&self, name: &str) -> Lock<Fenced> {
-        self.handle(name)
+        self.lock(name).fenced()
     }
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.

@@ -227,9 +227,9 @@ impl Guard {
         self.name.as_deref().unwrap_or(&self.ticket().slot.line.keys.name)
     }
 
-    /// The fencing token of the hold; 0 where its kind has none.
-    pub(crate) fn token(&self) -> u64 {
-        self.ticket().hold.token()
+    /// Its holds, of a multi-lock one for each member.
+    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
+        self.groups().map(|group| &group.first.ticket)
     }
 
     /// The owner that the lock was taken for.

@@ -258,10 +258,13 @@ impl Slot {
         }
     }
 
-    /// What a fencing acquire is told: the highest token seen here, and whether this hold has none yet.
-    pub(crate) fn fencing(&self) -> (String, &'static str) {
-        let has_token = self.hold().is_some_and(|hold| hold.token() > 0);
-        (self.line.token().to_string(), if has_token { "0" } else { "1" })
+    /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has
+    /// no token yet.
+    pub(crate) fn fence(&self) -> [String; 2] {
+        let counts = self.counts();
+        let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
+        let from = if has_token { String::new() } else { counts.total().to_string() };
+        [self.line.token().to_string(), from]
     }
 
     /// The hold that `share` is part of, and the count before it is given back. `None`: there is no such share.

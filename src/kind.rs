@@ -1,6 +1,7 @@
 //! What a kind of lock is: data that the one path runs on.
 
 use crate::backend::Script;
+use crate::guard::Guard;
 
 /// A script of `lua/`, with its KEYS. What several share stands before it.
 macro_rules! script {
@@ -37,6 +38,26 @@ macro_rules! vote_script {
     }};
 }
 pub(crate) use vote_script;
+
+/// The script of a kind that takes the lock as one that gives the hold a token: no second text of it.
+macro_rules! fenced_script {
+    ($file:literal $(after $shared:literal)*, [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
+            concat!("fenced/fence by ", $file),
+            concat!(
+                include_str!("../../lua/begin.lua"),
+                $(include_str!(concat!("../../lua/", $shared, ".lua")),)*
+                "local function acquire()\n",
+                include_str!(concat!("../../lua/", $file, ".lua")),
+                "end\n",
+                include_str!("../../lua/fenced/fence.lua")
+            ),
+            &[$($key),*],
+        );
+        &SCRIPT
+    }};
+}
+pub(crate) use fenced_script;
 
 /// Whom a hold keeps out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +126,36 @@ pub trait Ballot {
     const VOTE: &'static Script;
 }
 
+/// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::Fenced): the exclusive ones that are on one
+/// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
+pub trait Fenceable: Owned + Fences {}
+
+/// The kind with tokens.
+pub trait Fences {
+    /// The data.
+    const FENCED: &'static Table;
+}
+
+/// A guard of a hold that a lock of the kind has just taken.
+pub struct Fresh(pub(crate) Guard);
+
+/// What holds are guarded by: a guard, or one that knows tokens.
+pub trait Guards: Sized + Send + Sync + 'static {
+    /// Nobody else makes a [`Fresh`] one.
+    fn of(fresh: Fresh) -> Self;
+}
+
+impl Guards for Guard {
+    fn of(fresh: Fresh) -> Self {
+        fresh.0
+    }
+}
+
 /// A kind of lock, as in [`Lock<K>`](crate::Lock).
-pub trait Kind: Sealed {}
+pub trait Kind: Sealed {
+    /// [`Guard`], or where holds have a token [`FencedGuard`](crate::FencedGuard).
+    type Guard: Guards;
+}
 
 /// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
 pub trait Owned: Kind {}

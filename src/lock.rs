@@ -20,7 +20,8 @@ use crate::guard::{Guard, Ticket};
 use crate::hold::Share;
 use crate::janitor::say;
 use crate::keys::NameError;
-use crate::kind::{Kind, Owned, Role, Votes};
+use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
+use crate::kinds::fenced::Fenced;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::line::Line;
@@ -112,15 +113,7 @@ pub struct Lock<K: Kind> {
 
 impl<K: Kind> Clone for Lock<K> {
     fn clone(&self) -> Self {
-        Self {
-            session: self.session.clone(),
-            name: self.name.clone(),
-            line: self.line.clone(),
-            owner: self.owner.clone(),
-            transaction: self.transaction.clone(),
-            backoff: self.backoff.clone(),
-            kind: PhantomData,
-        }
+        self.as_kind()
     }
 }
 
@@ -137,6 +130,19 @@ impl<K: Kind> fmt::Debug for Lock<K> {
 impl<K: Kind> Lock<K> {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
         Self { session, name: name.into(), line, owner: None, transaction: None, backoff: None, kind: PhantomData }
+    }
+
+    /// The same handle as one of another kind.
+    fn as_kind<L: Kind>(&self) -> Lock<L> {
+        Lock {
+            session: self.session.clone(),
+            name: self.name.clone(),
+            line: self.line.clone(),
+            owner: self.owner.clone(),
+            transaction: self.transaction.clone(),
+            backoff: self.backoff.clone(),
+            kind: PhantomData,
+        }
     }
 
     pub(crate) fn spinning(self, backoff: Backoff) -> Self {
@@ -213,11 +219,11 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
-    pub async fn guard(&self) -> Result<Guard, LockError> {
-        Ok(Guard::new(self.hold().await?, self.session.clone()))
+    pub async fn guard(&self) -> Result<K::Guard, LockError> {
+        Ok(K::Guard::of(Fresh(Guard::new(self.hold().await?, self.session.clone()))))
     }
 
-    pub(crate) async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
+    async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
         let ticket = self.contend(request).await?;
         Ok(ticket.map(|ticket| Guard::new(ticket, self.session.clone())))
     }
@@ -467,6 +473,20 @@ fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
     (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
 }
 
+impl<K: Fenceable> Lock<K> {
+    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`](crate::FencedGuard).
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
+    /// println!("whatever was written with less than {} is older", guard.token());
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(&self) -> Lock<Fenced<K>> {
+        self.as_kind()
+    }
+}
+
 impl<K: Votes> Lock<K> {
     /// This lock's server, as one of several that are asked for a vote.
     pub(crate) fn voter(&self, request: &Request) -> Result<Voter, LockError> {
@@ -527,8 +547,8 @@ impl<K: Kind> Acquire<'_, K> {
     ///
     /// # Cancel safety
     /// As [`Lock::lock`]'s.
-    pub async fn guard(self) -> Result<Option<Guard>, LockError> {
-        self.lock.guard_with(&self.request).await
+    pub async fn guard(self) -> Result<Option<K::Guard>, LockError> {
+        Ok(self.lock.guard_with(&self.request).await?.map(|guard| K::Guard::of(Fresh(guard))))
     }
 }
 
@@ -542,6 +562,12 @@ impl<'a, K: Kind> IntoFuture for Acquire<'a, K> {
             Ok(ticket.map(Ticket::keep_bare).is_some())
         }
         .boxed()
+    }
+}
+
+impl<K: Kind> From<Lock<K>> for Arc<dyn RLock> {
+    fn from(lock: Lock<K>) -> Self {
+        Arc::new(lock)
     }
 }
 
@@ -592,7 +618,7 @@ impl<K: Kind> RLock for Lock<K> {
     }
 
     async fn guard(&self) -> Result<Guard, LockError> {
-        Lock::guard(self).await
+        Ok(Guard::new(self.hold().await?, self.session.clone()))
     }
 
     async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {

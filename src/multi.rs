@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
-use crate::kind::Role;
+use crate::kind::{Fresh, Guards, Role};
+use crate::kinds::fenced::{FencedGuards, Fencing};
 use crate::leaf::Leaf;
 use crate::lease::Lease;
 use crate::lock::{sealed, RLock};
@@ -39,20 +41,27 @@ use crate::session::in_runtime;
 /// # use std::sync::Arc;
 /// use lockson::{MultiLock, RLock};
 /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-/// let members: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("account:1")), Arc::new(locks.fair_lock("account:2"))];
-/// let both = MultiLock::new(members);
+/// let both = MultiLock::new([locks.lock("account:1"), locks.lock("account:2")]);
 /// let guard = both.guard().await?;
 /// // move the money
 /// # drop(guard);
+/// let of_any_kind: Vec<Arc<dyn RLock>> = vec![locks.fair_lock("queue").into(), both.into()];
+/// let all = MultiLock::new(of_any_kind);
 /// # Ok(()) }
 /// ```
-#[derive(Clone)]
-pub struct MultiLock {
+pub struct MultiLock<G = Guard> {
     name: Arc<str>,
     locks: Vec<Arc<dyn RLock>>,
+    guards: PhantomData<fn() -> G>,
 }
 
-impl fmt::Debug for MultiLock {
+impl<G> Clone for MultiLock<G> {
+    fn clone(&self) -> Self {
+        Self::of(self.name.clone(), self.locks.clone())
+    }
+}
+
+impl<G> fmt::Debug for MultiLock<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MultiLock").field("locks", &self.locks).finish()
     }
@@ -67,12 +76,45 @@ enum Round {
 }
 
 impl MultiLock {
-    /// Of these locks. Without any, taking it is [`LockError::Members`].
-    pub fn new(locks: Vec<Arc<dyn RLock>>) -> Self {
-        let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
-        Self { name: names.join(" + ").into(), locks }
+    /// Of these locks: of one kind, or of any as `Arc<dyn RLock>`. Without any, taking it is [`LockError::Members`].
+    pub fn new(locks: impl IntoIterator<Item = impl Into<Arc<dyn RLock>>>) -> Self {
+        Self::over(locks.into_iter().map(Into::into).collect())
+    }
+}
+
+impl MultiLock<FencedGuards> {
+    /// Of these locks, each of which has a token for every hold. The guard knows them all:
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use lockson::{Fencing, MultiLock};
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
+    /// let guard = both.guard().await?;
+    /// for (name, token) in guard.tokens() {
+    ///     println!("write {name} with {token}");
+    /// }
+    /// let of_any_kind: Vec<Arc<dyn Fencing>> = vec![locks.fair_lock("queue").fenced().into(), both.into()];
+    /// let all = MultiLock::fenced(of_any_kind);
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(locks: impl IntoIterator<Item = impl Into<Arc<dyn Fencing>>>) -> Self {
+        Self::over(locks.into_iter().map(|lock| -> Arc<dyn RLock> { lock.into() }).collect())
+    }
+}
+
+impl<G> MultiLock<G> {
+    fn of(name: Arc<str>, locks: Vec<Arc<dyn RLock>>) -> Self {
+        Self { name, locks, guards: PhantomData }
     }
 
+    fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
+        let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
+        Self::of(names.join(" + ").into(), locks)
+    }
+}
+
+impl<G: Guards> MultiLock<G> {
     /// The names of its members.
     pub fn name(&self) -> &str {
         &self.name
@@ -81,7 +123,7 @@ impl MultiLock {
     /// The same locks for another owner, in place of the scope, task or thread that calls and of those that the members
     /// have.
     pub fn owned_by(&self, owner: &Owner) -> Self {
-        Self { name: self.name.clone(), locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect() }
+        Self::of(self.name.clone(), self.locks.iter().map(|lock| lock.owned_by(owner)).collect())
     }
 
     /// Waits until all are held, each as a bare hold: see [`Lock::lock`](crate::Lock::lock).
@@ -107,7 +149,7 @@ impl MultiLock {
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`](crate::Lock::acquire).
-    pub fn acquire(&self) -> AcquireAll<'_> {
+    pub fn acquire(&self) -> AcquireAll<'_, G> {
         AcquireAll { lock: self, request: Request::default() }
     }
 
@@ -119,8 +161,9 @@ impl MultiLock {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
-    pub async fn guard(&self) -> Result<Guard, LockError> {
-        self.guarded(&Request::default()).await?.ok_or(LockError::Closed)
+    pub async fn guard(&self) -> Result<G, LockError> {
+        let guard = self.guarded(&Request::default()).await?.ok_or(LockError::Closed)?;
+        Ok(G::of(Fresh(guard)))
     }
 
     async fn guarded(&self, request: &Request) -> Result<Option<Guard>, LockError> {
@@ -330,12 +373,12 @@ fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
 /// As [`MultiLock::lock`]'s.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
-pub struct AcquireAll<'a> {
-    lock: &'a MultiLock,
+pub struct AcquireAll<'a, G = Guard> {
+    lock: &'a MultiLock<G>,
     request: Request,
 }
 
-impl AcquireAll<'_> {
+impl<G: Guards> AcquireAll<'_, G> {
     /// See [`Request::wait`]. One limit for all members.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.request = self.request.wait(limit);
@@ -361,12 +404,12 @@ impl AcquireAll<'_> {
     ///
     /// # Cancel safety
     /// As [`MultiLock::lock`]'s.
-    pub async fn guard(self) -> Result<Option<Guard>, LockError> {
-        self.lock.guarded(&self.request).await
+    pub async fn guard(self) -> Result<Option<G>, LockError> {
+        Ok(self.lock.guarded(&self.request).await?.map(|guard| G::of(Fresh(guard))))
     }
 }
 
-impl<'a> IntoFuture for AcquireAll<'a> {
+impl<'a, G: Guards> IntoFuture for AcquireAll<'a, G> {
     type Output = Result<bool, LockError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -375,14 +418,20 @@ impl<'a> IntoFuture for AcquireAll<'a> {
     }
 }
 
-impl sealed::Sealed for MultiLock {
+impl<G: Guards> From<MultiLock<G>> for Arc<dyn RLock> {
+    fn from(lock: MultiLock<G>) -> Self {
+        Arc::new(lock)
+    }
+}
+
+impl<G: Guards> sealed::Sealed for MultiLock<G> {
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
         self.locks.iter().try_for_each(|lock| lock.leaves(into))
     }
 }
 
 #[async_trait]
-impl RLock for MultiLock {
+impl<G: Guards> RLock for MultiLock<G> {
     fn name(&self) -> &str {
         Self::name(self)
     }
@@ -400,7 +449,7 @@ impl RLock for MultiLock {
     }
 
     async fn guard(&self) -> Result<Guard, LockError> {
-        Self::guard(self).await
+        self.guarded(&Request::default()).await?.ok_or(LockError::Closed)
     }
 
     async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {

@@ -51,7 +51,7 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// ```
 /// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
 /// use lockson::RedLock;
-/// let red = RedLock::new(servers.iter().map(|locks| locks.lock("orders:42")).collect());
+/// let red = RedLock::new(servers.iter().map(|locks| locks.lock("orders:42")));
 /// let guard = red.guard().await?;
 /// # drop(guard);
 /// # Ok(()) }
@@ -80,7 +80,8 @@ impl<K: Votes> fmt::Debug for RedLock<K> {
 impl<K: Votes> RedLock<K> {
     /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, with
     /// several names, and where two of them are found to be on one server.
-    pub fn new(locks: Vec<Lock<K>>) -> Self {
+    pub fn new(locks: impl IntoIterator<Item = Lock<K>>) -> Self {
+        let locks: Vec<Lock<K>> = locks.into_iter().collect();
         let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
         names.dedup();
         let trust = Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false };
@@ -349,6 +350,12 @@ impl<'a, K: Votes> IntoFuture for AcquireMost<'a, K> {
 
     fn into_future(self) -> Self::IntoFuture {
         async move { Ok(self.lock.take(&self.request).await?.map(Group::keep_bare).is_some()) }.boxed()
+    }
+}
+
+impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
+    fn from(lock: RedLock<K>) -> Self {
+        Arc::new(lock)
     }
 }
 

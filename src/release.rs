@@ -163,7 +163,7 @@ impl Leaving<'_> {
         let mark = place.slot.mark(place.kind);
         let seen = place.kind.fenced.then(|| self.slot.line.token().to_string());
         let mut args = vec![&*self.hold.mark, &mark, &lease];
-        args.extend(seen.as_deref());
+        args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
         match settled.result {

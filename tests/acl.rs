@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
 use lockson::{
-    Builder, ConnectError, FairLock, FencedGuard, LockError, Locks, MultiLock, Owner, QueryError, RLock, RedLock,
-    ReentrantLock, Refused, Reply, RunError,
+    Builder, ConnectError, FairLock, Fenceable, Fenced, FencedGuard, Lock, LockError, Locks, MultiLock, Owner,
+    QueryError, RLock, RedLock, ReentrantLock, Refused, Reply, RunError,
 };
 use support::{eventually, Server};
 
@@ -32,7 +33,7 @@ fn rule() -> Vec<&'static str> {
     words("ACL SETUSER ")
 }
 
-/// What a fenced lock needs besides.
+/// What tokens need besides.
 fn fenced() -> Vec<&'static str> {
     words("+get ").into_iter().chain(["+get"]).collect()
 }
@@ -182,25 +183,45 @@ async fn a_red_lock_needs_info() {
     }
 }
 
+/// Without one of them nothing is written, by any of the kinds.
 #[tokio::test]
-async fn a_fenced_lock_needs_its_own_rights() {
+async fn tokens_need_their_own_rights() {
     let server = Server::start();
-    let (rule, fenced) = (rule(), fenced());
-    for left_out in [None].into_iter().chain(fenced.iter().map(Some)) {
-        let own = fenced.iter().filter(|right| Some(*right) != left_out);
-        grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
+    let (tokens, [read_write, optional]) = (fenced(), read_write());
+    let every = [rule(), read_write, optional, fair(), vec!["+incr"]].concat();
+    for left_out in [None].into_iter().chain(tokens.iter().map(Some)) {
+        // What a right of another line gives too is taken away by name.
+        let without = left_out.map(|right| right.replace('+', "-"));
+        let named = without.as_deref().filter(|word| word.starts_with('-'));
+        let own = tokens.iter().filter(|right| Some(*right) != left_out);
+        grant(&server, &every.iter().chain(own).copied().chain(named).collect::<Vec<_>>()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
-        let taken = locks.fenced_lock("acl").fenced_guard().await;
-        match (taken, left_out) {
-            (Ok(guard), None) => {
-                a_callers_script_has_the_users_rights(&guard).await;
-                guard.unlock().await.unwrap();
+        server.raw().await.must(&["FLUSHALL"]).await;
+        let kinds = [
+            guarded(locks.fenced_lock("acl")),
+            guarded(locks.mutex("acl").fenced()),
+            guarded(locks.spin_lock("acl", lockson::Backoff::default()).fenced()),
+            guarded(locks.fair_lock("acl").fenced()),
+            guarded(locks.fair_mutex("acl").fenced()),
+            guarded(locks.read_write_lock("acl").write().fenced()),
+        ];
+        for (at, taken) in kinds.into_iter().enumerate() {
+            match (taken.await, left_out) {
+                (Ok(guard), None) => {
+                    a_callers_script_has_the_users_rights(&guard, at as i64 + 1).await;
+                    guard.unlock().await.unwrap();
+                }
+                (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {
+                    assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0, "kind {at} without {left_out:?}");
+                }
+                (other, _) => panic!("kind {at} without {left_out:?}: {other:?}"),
             }
-            (Err(_), Some(_)) => {}
-            (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
-        assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
     }
+}
+
+fn guarded<K: Fenceable>(lock: Lock<Fenced<K>>) -> BoxFuture<'static, Result<FencedGuard, LockError>> {
+    async move { lock.guard().await }.boxed()
 }
 
 /// In the words of Redis 7.0, or of 7.2 and Valkey.
@@ -208,9 +229,9 @@ fn is_about_rights(text: &str) -> bool {
     text.contains("can't run") || text.contains("permission")
 }
 
-async fn a_callers_script_has_the_users_rights(guard: &FencedGuard) {
+async fn a_callers_script_has_the_users_rights(guard: &FencedGuard, time: i64) {
     let (incr, push) = ("return redis.call('INCR', KEYS[1])", "redis.call('LPUSH', KEYS[1], 'x')");
-    assert_eq!(guard.run_if_held(incr, &["app:{app:acl}"], &[]).await, Ok(Reply::Int(1)));
+    assert_eq!(guard.run_if_held(incr, &["app:{app:acl}"], &[]).await, Ok(Reply::Int(time)));
     let refused = guard.run_if_held(push, &["app:{app:acl}"], &[]).await;
     assert!(matches!(&refused, Err(RunError::Script(text)) if is_about_rights(text)), "{refused:?}");
     let refused = guard.run_if_held(incr, &["other:{app:acl}"], &[]).await;

@@ -103,7 +103,7 @@ fn every_future_can_be_spawned() {
         shared.read().guard().await.unwrap().unlock().await.unwrap();
         shared.write().lock().await.unwrap();
         shared.read().holders().await.unwrap();
-        let fenced = locks.fenced_lock("z").fenced_guard().await.unwrap();
+        let fenced = locks.fenced_lock("z").guard().await.unwrap();
         fenced.run_if_held("", &["{z}"], &["1"]).await.unwrap();
         let plain = locks.plain_lock("z");
         plain.guard().await.unwrap().unlock().await.unwrap();

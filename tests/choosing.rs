@@ -23,6 +23,7 @@ fn locks(client: &Locks) -> Vec<(&'static str, Arc<dyn RLock>)> {
         ("in_transaction", Arc::new(client.lock("transaction").in_transaction("7").unwrap())),
         ("spin_lock", Arc::new(client.spin_lock("spin", Backoff::default()))),
         ("fenced_lock", Arc::new(client.fenced_lock("fenced"))),
+        ("write().fenced()", Arc::new(client.read_write_lock("fenced write").write().fenced())),
         ("fair_lock", Arc::new(client.fair_lock("fair"))),
         ("fair_mutex", Arc::new(client.fair_mutex("fair mutex"))),
         ("MultiLock, of 3", Arc::new(MultiLock::new(vec![member("one"), member("two"), member("three")]))),

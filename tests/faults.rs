@@ -288,7 +288,7 @@ async fn a_lease_shorter_than_the_link_is_refused() {
     let proxy = Proxy::start(server.port());
     let locks = Locks::connect(&proxy.url()).await.unwrap();
     proxy.delay(ms(80));
-    let several = MultiLock::new(vec![Arc::new(locks.lock("slow")), Arc::new(locks.lock("slower"))]);
+    let several = MultiLock::new(vec![Arc::new(locks.lock("slow")) as Arc<dyn RLock>, Arc::new(locks.lock("slower"))]);
     let kinds: [Arc<dyn RLock>; 2] = [Arc::new(locks.lock("slow")), Arc::new(several)];
     for lock in kinds.iter().cycle().take(6) {
         match patient("an answer", lock.acquire_with(Request::default().lease(ms(120)))).await {

@@ -20,13 +20,13 @@ impl Late {
     async fn begin(server: &Server, name: &str) -> Late {
         let [one, other] = [Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap()];
         let lock = one.fenced_lock(name);
-        let paused = patient("the first", lock.acquire().lease(Duration::from_millis(500)).fenced_guard()).await;
+        let paused = patient("the first", lock.acquire().lease(Duration::from_millis(500)).guard()).await;
         let paused = paused.unwrap().unwrap();
         // Both checks say yes, and both are out of date before the write. On a slow machine the lease may be over here.
         if let Err(error) = paused.verify().await {
             assert!(!paused.is_valid(), "{error}");
         }
-        let current = patient("the second", other.fenced_lock(name).fenced_guard()).await.unwrap();
+        let current = patient("the second", other.fenced_lock(name).guard()).await.unwrap();
         Late { paused, current }
     }
 }
@@ -119,7 +119,7 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
     let proxy = Proxy::start(server.port());
     let timeout = Duration::from_millis(500);
     let one = Locks::builder().command_timeout(timeout).connect(&proxy.url()).await.unwrap();
-    let guard = one.fenced_lock(&name).fenced_guard().await.unwrap();
+    let guard = one.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
     let count = "return redis.call('INCR', KEYS[1])";
     assert_eq!(guard.run_if_held(count, &[&key], &[]).await, Ok(Reply::Int(1)));
@@ -131,7 +131,7 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
     // Now it arrives, the lock is another's.
     patient("the unlock", guard.unlock()).await.unwrap();
     let other = Locks::connect(&server.url()).await.unwrap();
-    let rival = patient("the rival", other.fenced_lock(&name).fenced_guard()).await.unwrap();
+    let rival = patient("the rival", other.fenced_lock(&name).guard()).await.unwrap();
     let answers = held.release().await;
     let status = answers[0].clone().list()[0].int();
     assert!(status == 2 || status == 3, "{answers:?}");
@@ -143,7 +143,7 @@ async fn a_script_is_sent_once() {
     let (server, name) = (Server::start(), unique("once"));
     let proxy = Proxy::start(server.port());
     let locks = Locks::connect(&proxy.url()).await.unwrap();
-    let guard = locks.fenced_lock(&name).fenced_guard().await.unwrap();
+    let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
     let count = "return redis.call('INCR', KEYS[1])";
     let mut raw = server.raw().await;
@@ -179,7 +179,7 @@ async fn a_script_is_sent_once() {
 async fn a_dropped_call_leaves_the_hold_alone() {
     let (server, name) = (Server::start(), unique("dropped"));
     let locks = Locks::connect(&server.url()).await.unwrap();
-    let guard = locks.fenced_lock(&name).fenced_guard().await.unwrap();
+    let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
     let keys = [key.as_str()];
     let mut call = Box::pin(guard.run_if_held("return redis.call('INCR', KEYS[1])", &keys, &[]));
@@ -197,7 +197,7 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
     let (server, name, seed, asked) = (Server::start(), unique("counted"), seed(), soak(1000));
     let (proxy, mut rng, mut raw) = (Proxy::start(server.port()), Rng::new(seed), server.raw().await);
     let locks = Locks::connect(&proxy.url()).await.unwrap();
-    let guard = locks.fenced_lock(&name).fenced_guard().await.unwrap();
+    let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:runs");
     let count = "return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)";
     let (mut failures, mut unknown) = (0, 0);
@@ -238,7 +238,7 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
 #[tokio::test]
 async fn a_lost_answer_of_the_embedded_server() {
     let server = lockson::EmbeddedServer::new();
-    let guard = server.connect().fenced_lock("x").fenced_guard().await.unwrap();
+    let guard = server.connect().fenced_lock("x").guard().await.unwrap();
     server.lose_replies(1);
     let unknown = guard.run_if_held("return redis.call('INCR', KEYS[1])", &["{x}:runs"], &[]).await;
     assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lockson::{LockError, Locks, Refused, Request, State};
 use sites::{begin, every_kind, Own, Site};
-use support::{eventually, patient, Kind, Server};
+use support::{eventually, patient, Kind, Server, KINDS};
 
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -74,6 +74,31 @@ async fn full(kind: &'static Kind) {
     guard.unlock().await.unwrap();
     for own in [&deep, &long] {
         assert_eq!(found(&server, own).await, [""; 0]);
+    }
+}
+
+/// Neither is a token, before or behind a hold without one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_raises_no_token() {
+    let server = Server::start();
+    let locks = Locks::connect(&server.url()).await.unwrap();
+    let control = async |limit| drop(server.raw().await.must(&["CONFIG", "SET", "maxmemory", limit]).await);
+    for kind in KINDS.iter().filter(|kind| kind.name.starts_with("fenced")) {
+        let lock = (kind.make)(&locks, kind.name);
+        let token = format!("redisson_lock_token:{{{}}}", kind.name);
+        control("1").await;
+        assert!(is_full(&lock.try_lock().await), "{}", kind.name);
+        assert_eq!(server.raw().await.must(&["KEYS", "*"]).await.texts(), [""; 0], "{}", kind.name);
+        control("0").await;
+        lock.lock().await.unwrap();
+        let before = server.raw().await.get(&token).await;
+        control("1").await;
+        assert!(is_full(&lock.try_lock().await), "{}", kind.name);
+        assert_eq!(server.raw().await.get(&token).await, before);
+        lock.unlock().await.unwrap();
+        assert_eq!(server.raw().await.must(&["KEYS", "*"]).await.texts(), [token.clone()]);
+        server.raw().await.must(&["DEL", &token]).await;
+        control("0").await;
     }
 }
 

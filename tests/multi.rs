@@ -22,7 +22,7 @@ fn secs(secs: u64) -> Duration {
 }
 
 fn multi(locks: impl IntoIterator<Item = Arc<dyn RLock>>) -> MultiLock {
-    MultiLock::new(locks.into_iter().collect())
+    MultiLock::new(locks)
 }
 
 /// One lock a client, in the order given.

@@ -64,7 +64,7 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
             2 => Arc::new(client.read_write_lock(&names[2]).write()),
             at => Arc::new(client.lock(&names[*at])),
         };
-        let lock = MultiLock::new(picked.iter().map(handle).collect());
+        let lock = MultiLock::new(picked.iter().map(handle));
         match rng.below(8) {
             0 => {
                 six.given_up.fetch_add(1, Ordering::SeqCst);

@@ -184,7 +184,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     drop(guard);
     // A client that sees the servers for the first time has nothing but their age.
     fleet.servers.iter().for_each(EmbeddedServer::wipe);
-    let strict = RedLock::new(fleet.clients().iter().map(|locks| locks.lock("red")).collect::<Vec<_>>());
+    let strict = RedLock::new(fleet.clients().iter().map(|locks| locks.lock("red")));
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
     tokio::time::sleep(secs(58)).await;
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
@@ -239,9 +239,7 @@ async fn a_red_mutex_is_not_entered_again() {
 #[tokio::test(start_paused = true)]
 async fn plain_locks_vote_too() {
     let fleet = Fleet::new();
-    let of = |clients: Vec<Locks>| {
-        RedLock::new(clients.iter().map(|locks| locks.plain_lock("red")).collect::<Vec<_>>()).fresh()
-    };
+    let of = |clients: Vec<Locks>| RedLock::new(clients.iter().map(|locks| locks.plain_lock("red"))).fresh();
     let (ours, theirs) = (of(fleet.clients()), of(fleet.clients()));
     let guard = ours.guard().await.unwrap();
     assert!(matches!(ours.try_lock().await, Err(LockError::AlreadyHeld { .. })));

@@ -85,7 +85,7 @@ async fn schedules(
     for inside in &insides {
         let name = unique("schedule");
         for clients in rivals {
-            let lock = terms(RedLock::new(clients.iter().map(|locks| locks.lock(&name)).collect()));
+            let lock = terms(RedLock::new(clients.iter().map(|locks| locks.lock(&name))));
             tasks.push(tokio::spawn(rival(lock, inside.clone(), over.clone(), rng.fork(), longest)));
         }
     }

@@ -420,9 +420,15 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     .await;
 }
 
-/// Locks of other locks, and the test that loses their answers.
-const TESTED_ELSEWHERE: [(&str, &str); 2] =
-    [("multi", "cut_connections_leave_nothing"), ("red", "no_two_holders_on_embedded_servers")];
+/// Locks of other locks, and kinds with the scripts of another one here; and the test that loses their answers.
+const TESTED_ELSEWHERE: [(&str, &str); 6] = [
+    ("multi", "cut_connections_leave_nothing"),
+    ("red", "no_two_holders_on_embedded_servers"),
+    ("fenced_mutex", "a_verb_counts_once_whatever_is_cut"),
+    ("fenced_spin", "a_verb_counts_once_whatever_is_cut"),
+    ("fenced_fair_mutex", "a_verb_counts_once_whatever_is_cut"),
+    ("fenced_write in a transaction", "a_verb_counts_once_whatever_is_cut"),
+];
 
 /// Whether a test file has this test.
 fn is_there(test: &str) -> bool {

@@ -48,7 +48,7 @@ async fn a_span_tells_an_acquisition_of_several() {
     let (logs, _guard) = Logs::scoped();
     let servers = [EmbeddedServer::new(), EmbeddedServer::new(), EmbeddedServer::new()];
     let clients = servers.each_ref().map(EmbeddedServer::connect);
-    let red = || RedLock::new(clients.iter().map(|locks| locks.lock("voted")).collect::<Vec<_>>()).fresh();
+    let red = || RedLock::new(clients.iter().map(|locks| locks.lock("voted"))).fresh();
     let both = MultiLock::new(vec![Arc::new(red()) as Arc<dyn RLock>, Arc::new(clients[0].lock("other"))]);
     let told = |line: &str, parts: &[&str]| {
         let all = ["lockson:", "owner=", "waited="].iter().chain(parts).all(|part| line.contains(part));
@@ -91,7 +91,7 @@ async fn a_lost_vote_says_what_it_means() {
     let (logs, _guard) = Logs::scoped();
     let servers = [EmbeddedServer::new(), EmbeddedServer::new(), EmbeddedServer::new()];
     let clients = servers.each_ref().map(EmbeddedServer::connect);
-    let lock = RedLock::new(clients.iter().map(|locks| locks.lock("voted")).collect::<Vec<_>>()).fresh();
+    let lock = RedLock::new(clients.iter().map(|locks| locks.lock("voted"))).fresh();
     let guard = lock.guard().await.unwrap();
     servers[0].wipe();
     tokio::time::sleep(Duration::from_secs(20)).await;

@@ -34,7 +34,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         clients.push(Locks::connect(&server.url()).await.expect("a client"));
     }
     let red = |members: usize| {
-        let locks = clients.iter().take(members).map(|locks| locks.lock("red")).collect();
+        let locks = clients.iter().take(members).map(|locks| locks.lock("red"));
         Arc::new(RedLock::new(locks).fresh().server_timeout(Duration::from_secs(5)))
     };
     let one = &clients[0];

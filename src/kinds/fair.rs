@@ -3,6 +3,7 @@
 
 use crate::backend::Script;
 use crate::error::QueryError;
+use crate::guard::Guard;
 use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts};
 use crate::kind::{script, Kind, Owned, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
@@ -15,7 +16,7 @@ macro_rules! queue_script {
     };
 }
 
-static FAIR: Table = Table {
+pub(super) static FAIR: Table = Table {
     name: "fair",
     acquire: queue_script!("fair/acquire"),
     release: queue_script!("fair/release"),
@@ -29,7 +30,7 @@ static FAIR: Table = Table {
     ..REENTRANT
 };
 
-static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false, ..FAIR };
+pub(super) static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false, ..FAIR };
 
 static PLACE: &Script = queue_script!("fair/place");
 
@@ -48,7 +49,9 @@ impl Sealed for Fair {
     const TABLE: &'static Table = &FAIR;
 }
 
-impl Kind for Fair {}
+impl Kind for Fair {
+    type Guard = Guard;
+}
 
 impl Owned for Fair {}
 
@@ -61,7 +64,9 @@ impl Sealed for NonReentrantFair {
     const TABLE: &'static Table = &NON_REENTRANT_FAIR;
 }
 
-impl Kind for NonReentrantFair {}
+impl Kind for NonReentrantFair {
+    type Guard = Guard;
+}
 
 impl Owned for NonReentrantFair {}
 

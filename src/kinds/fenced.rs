@@ -1,38 +1,128 @@
-//! The fenced lock (Redisson's `getFencedLock`): every hold has a token that rises. Rule 19 of docs/PROTOCOL.md.
+//! Fencing: every hold has a token that rises (Redisson's `getFencedLock`, here of every exclusive kind). Rule 19 of
+//! docs/PROTOCOL.md.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::acquire::Request;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::guard::Guard;
-use crate::keys::Key::{Lock as Key, Token};
-use crate::kind::{script, Kind, Owned, Sealed, Table};
-use crate::kinds::reentrant::REENTRANT;
-use crate::lock::{Acquire, Lock};
+use crate::guard::{Guard, Ticket};
+use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token, Writers};
+use crate::kind::{fenced_script, script, Fenceable, Fences, Fresh, Guards, Kind, Owned, Sealed, Table};
+use crate::kinds::fair::{Fair, NonReentrantFair, Queued, FAIR, NON_REENTRANT_FAIR};
+use crate::kinds::read_write::{Write, WRITE};
+use crate::kinds::reentrant::{NonReentrant, Reentrant, NON_REENTRANT, REENTRANT};
+use crate::kinds::spin::{Spin, SPIN};
+use crate::lock::{Lock, RLock};
+use crate::multi::MultiLock;
 use crate::reply::Reply;
+
+/// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
+/// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it
+/// without a token have none.
+///
+/// [`Plain`](crate::Plain) locks have no [`fenced`](Lock::fenced), as their token is not ordered, and
+/// [`RedLock`](crate::RedLock)s take no lock that has one, as votes have none:
+///
+/// ```compile_fail
+/// # fn f(locks: lockson::Locks) {
+/// locks.plain_lock("x").fenced();
+/// # }
+/// ```
+/// ```compile_fail
+/// # fn f(locks: lockson::Locks) {
+/// lockson::RedLock::new([locks.lock("x").fenced()]);
+/// # }
+/// ```
+/// ```compile_fail
+/// # fn f(locks: lockson::Locks) {
+/// lockson::MultiLock::fenced([locks.lock("x")]);
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Fenced<K = Reentrant>(PhantomData<fn() -> K>);
+
+impl<K: Fenceable> Sealed for Fenced<K> {
+    const TABLE: &'static Table = K::FENCED;
+}
+
+impl<K: Fenceable> Kind for Fenced<K> {
+    type Guard = FencedGuard;
+}
+
+impl<K: Fenceable> Owned for Fenced<K> {}
+
+impl<K: Fenceable + Queued> Queued for Fenced<K> {}
 
 static FENCED: Table = Table {
     name: "fenced",
     fenced: true,
-    acquire: script!("fenced/acquire", [Key, Token]),
-    hand_over: Some(script!("fenced/hand_over", [Key, Token])),
+    acquire: fenced_script!("reentrant/acquire", [Key, Token]),
+    hand_over: Some(fenced_script!("reentrant/hand_over", [Key, Token])),
     ..REENTRANT
 };
 
-/// The kind of [`Locks::fenced_lock`](crate::Locks::fenced_lock).
-#[derive(Debug, Clone, Copy)]
-pub enum Fenced {}
-
-impl Sealed for Fenced {
-    const TABLE: &'static Table = &FENCED;
+impl Fences for Reentrant {
+    const FENCED: &'static Table = &FENCED;
 }
 
-impl Kind for Fenced {}
+impl Fenceable for Reentrant {}
 
-impl Owned for Fenced {}
+static FENCED_MUTEX: Table =
+    Table { name: "fenced_mutex", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..NON_REENTRANT };
 
-impl Lock<Fenced> {
+impl Fences for NonReentrant {
+    const FENCED: &'static Table = &FENCED_MUTEX;
+}
+
+impl Fenceable for NonReentrant {}
+
+static FENCED_SPIN: Table =
+    Table { name: "fenced_spin", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..SPIN };
+
+impl Fences for Spin {
+    const FENCED: &'static Table = &FENCED_SPIN;
+}
+
+impl Fenceable for Spin {}
+
+static FENCED_FAIR: Table = Table {
+    name: "fenced_fair",
+    fenced: true,
+    acquire: fenced_script!("fair/acquire" after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel, Token]),
+    ..FAIR
+};
+
+impl Fences for Fair {
+    const FENCED: &'static Table = &FENCED_FAIR;
+}
+
+impl Fenceable for Fair {}
+
+static FENCED_FAIR_MUTEX: Table =
+    Table { name: "fenced_fair_mutex", fenced: true, acquire: FENCED_FAIR.acquire, ..NON_REENTRANT_FAIR };
+
+impl Fences for NonReentrantFair {
+    const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
+}
+
+impl Fenceable for NonReentrantFair {}
+
+static FENCED_WRITE: Table = Table {
+    name: "fenced_write",
+    fenced: true,
+    acquire: fenced_script!("write/acquire" after "read_write", [Key, Writers, Token]),
+    ..WRITE
+};
+
+impl Fences for Write {
+    const FENCED: &'static Table = &FENCED_WRITE;
+}
+
+impl Fenceable for Write {}
+
+impl<K: Fenceable> Lock<Fenced<K>> {
     /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the
     /// inner section would fence its own outer one out.
     ///
@@ -47,40 +137,25 @@ impl Lock<Fenced> {
         ticket.keep_bare();
         Ok(token)
     }
+}
 
-    /// [`guard`](Lock::guard), with the token of the hold.
-    ///
-    /// # Errors
-    /// As [`lock`](Lock::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
-    pub async fn fenced_guard(&self) -> Result<FencedGuard, LockError> {
-        self.guard().await.map(FencedGuard::new)
-    }
+/// The locks whose every hold has a token, as [`MultiLock::fenced`] takes them: [`Lock<Fenced<K>>`](Fenced) and what it
+/// returns itself. Sealed, as [`RLock`] is.
+pub trait Fencing: RLock {}
 
-    /// One attempt: a guard with a token, or `None` when another owner has the lock.
-    ///
-    /// # Errors
-    /// As [`lock`](Lock::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
-    pub async fn try_fenced_guard(&self) -> Result<Option<FencedGuard>, LockError> {
-        Ok(self.guard_with(&Request::once()).await?.map(FencedGuard::new))
+impl<K: Fenceable> Fencing for Lock<Fenced<K>> {}
+
+impl Fencing for MultiLock<FencedGuards> {}
+
+impl<K: Fenceable> From<Lock<Fenced<K>>> for Arc<dyn Fencing> {
+    fn from(lock: Lock<Fenced<K>>) -> Self {
+        Arc::new(lock)
     }
 }
 
-impl Acquire<'_, Fenced> {
-    /// Ends the request with a guard that has a token; `None` when another owner had the lock until the limit.
-    ///
-    /// # Errors
-    /// As [`Lock::lock`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`Lock::lock`]'s.
-    pub async fn fenced_guard(self) -> Result<Option<FencedGuard>, LockError> {
-        Ok(self.guard().await?.map(FencedGuard::new))
+impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
+    fn from(lock: MultiLock<FencedGuards>) -> Self {
+        Arc::new(lock)
     }
 }
 
@@ -93,20 +168,22 @@ impl Acquire<'_, Fenced> {
 /// first.
 #[must_use = "the lock is released when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct FencedGuard {
-    guard: Guard,
-    token: u64,
+pub struct FencedGuard(Guard);
+
+impl Guards for FencedGuard {
+    fn of(fresh: Fresh) -> Self {
+        Self(fresh.0)
+    }
 }
 
 impl FencedGuard {
-    fn new(guard: Guard) -> Self {
-        let token = guard.token();
-        Self { guard, token }
+    fn hold(&self) -> FencedHold<'_> {
+        FencedHold(self.0.ticket())
     }
 
     /// The token of this hold.
     pub fn token(&self) -> u64 {
-        self.token
+        self.hold().token()
     }
 
     /// Runs a Lua script on the lock's server if this owner still holds the lock there. Looking and running are one
@@ -136,17 +213,7 @@ impl FencedGuard {
     /// # Cancel safety
     /// Dropped half-way, it may or may not run.
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
-        let of = &self.guard.ticket().slot.line.keys;
-        if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
-            return Err(RunError::Slot { key: (*key).to_owned(), tag: of.tag().to_owned() });
-        }
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let mut all = vec![self.token.to_string(), script.to_owned()];
-        all.extend(owned(args));
-        let answer = self.guard.ticket().run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
-        let name = of.name.to_string();
-        let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
-        Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)
+        self.hold().run_if_held(script, keys, args).await
     }
 
     /// See [`Guard::unlock`].
@@ -157,7 +224,7 @@ impl FencedGuard {
     /// # Cancel safety
     /// As [`Guard::unlock`]'s.
     pub async fn unlock(self) -> Result<(), UnlockError> {
-        self.guard.unlock().await
+        self.0.unlock().await
     }
 }
 
@@ -165,12 +232,105 @@ impl Deref for FencedGuard {
     type Target = Guard;
 
     fn deref(&self) -> &Guard {
-        &self.guard
+        &self.0
     }
 }
 
 impl fmt::Debug for FencedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencedGuard").field("guard", &self.guard).field("token", &self.token).finish()
+        f.debug_struct("FencedGuard").field("guard", &self.0).field("token", &self.token()).finish()
+    }
+}
+
+/// The guard of [`MultiLock::fenced`]: each of its members has a token of its own.
+#[must_use = "the locks are released when the guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct FencedGuards(Guard);
+
+impl Guards for FencedGuards {
+    fn of(fresh: Fresh) -> Self {
+        Self(fresh.0)
+    }
+}
+
+impl FencedGuards {
+    /// Its members, each lock once, in the order in which every client takes them.
+    pub fn members(&self) -> impl Iterator<Item = FencedHold<'_>> {
+        self.0.tickets().map(FencedHold)
+    }
+
+    /// The name and the token of each member, as [`members`](Self::members). Two of one name are on two servers.
+    pub fn tokens(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.members().map(|member| (member.name(), member.token()))
+    }
+
+    /// See [`Guard::unlock`].
+    ///
+    /// # Errors
+    /// As [`Guard::unlock`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::unlock`]'s.
+    pub async fn unlock(self) -> Result<(), UnlockError> {
+        self.0.unlock().await
+    }
+}
+
+impl Deref for FencedGuards {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.0
+    }
+}
+
+impl fmt::Debug for FencedGuards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens: Vec<_> = self.tokens().collect();
+        f.debug_struct("FencedGuards").field("guard", &self.0).field("tokens", &tokens).finish()
+    }
+}
+
+/// One hold with a token, as a guard has it.
+#[derive(Clone, Copy)]
+pub struct FencedHold<'a>(&'a Ticket);
+
+impl<'a> FencedHold<'a> {
+    /// The name of the lock, without the client's prefix.
+    pub fn name(&self) -> &'a str {
+        &self.0.slot.line.keys.name
+    }
+
+    /// The token of this hold.
+    pub fn token(&self) -> u64 {
+        self.0.hold.token()
+    }
+
+    /// [`FencedGuard::run_if_held`] on the server of this member, while this member is held there: of the others, which
+    /// may be on other servers, nothing is asked.
+    ///
+    /// # Errors
+    /// As [`FencedGuard::run_if_held`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`FencedGuard::run_if_held`]'s.
+    pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
+        let of = &self.0.slot.line.keys;
+        if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
+            return Err(RunError::Slot { key: (*key).to_owned(), tag: of.tag().to_owned() });
+        }
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let mut all = vec![self.token().to_string(), script.to_owned()];
+        all.extend(owned(args));
+        let answer = self.0.run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
+        let name = of.name.to_string();
+        let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
+        Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)
+    }
+}
+
+impl fmt::Debug for FencedHold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedHold").field("name", &self.name()).field("token", &self.token()).finish()
     }
 }

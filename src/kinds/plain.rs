@@ -2,6 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use crate::backend::Script;
+use crate::guard::Guard;
 use crate::keys::Key::{Channel, Lock as Key};
 use crate::kind::{script, vote_script, Ballot, Kind, Sealed, Table, Votes};
 use crate::kinds::reentrant::REENTRANT;
@@ -43,7 +44,9 @@ impl Sealed for Plain {
     const TABLE: &'static Table = &PLAIN;
 }
 
-impl Kind for Plain {}
+impl Kind for Plain {
+    type Guard = Guard;
+}
 
 impl Ballot for Plain {
     const VOTE: &'static Script = vote_script!("plain/acquire", [Key]);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::QueryError;
+use crate::guard::Guard;
 use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
 use crate::keys::NameError;
 use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
@@ -26,7 +27,7 @@ static READ: Table = Table {
     ..REENTRANT
 };
 
-static WRITE: Table = Table {
+pub(super) static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
     acquire: script!("write/acquire" after "read_write", [Key, Writers]),
@@ -50,7 +51,9 @@ impl Sealed for Read {
     const TABLE: &'static Table = &READ;
 }
 
-impl Kind for Read {}
+impl Kind for Read {
+    type Guard = Guard;
+}
 
 impl Owned for Read {}
 
@@ -62,7 +65,9 @@ impl Sealed for Write {
     const TABLE: &'static Table = &WRITE;
 }
 
-impl Kind for Write {}
+impl Kind for Write {
+    type Guard = Guard;
+}
 
 impl Owned for Write {}
 

@@ -1,6 +1,7 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::backend::Script;
+use crate::guard::Guard;
 use crate::keys::Key::{Channel, Lock};
 use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
 
@@ -23,7 +24,7 @@ pub(super) static REENTRANT: Table = Table {
     force: script!("reentrant/force", [Lock, Channel]),
 };
 
-static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };
+pub(super) static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };
 
 /// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
 /// often.
@@ -34,7 +35,9 @@ impl Sealed for Reentrant {
     const TABLE: &'static Table = &REENTRANT;
 }
 
-impl Kind for Reentrant {}
+impl Kind for Reentrant {
+    type Guard = Guard;
+}
 
 impl Owned for Reentrant {}
 
@@ -52,7 +55,9 @@ impl Sealed for NonReentrant {
     const TABLE: &'static Table = &NON_REENTRANT;
 }
 
-impl Kind for NonReentrant {}
+impl Kind for NonReentrant {
+    type Guard = Guard;
+}
 
 impl Owned for NonReentrant {}
 

@@ -1,10 +1,11 @@
 //! The spin lock (Redisson's `getSpinLock`): the reentrant lock without subscriptions and messages.
 
+use crate::guard::Guard;
 use crate::keys::Key::Lock;
 use crate::kind::{script, Kind, Owned, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
 
-static SPIN: Table = Table {
+pub(super) static SPIN: Table = Table {
     name: "spin",
     announces: false,
     release: script!("reentrant/release", [Lock]),
@@ -25,6 +26,8 @@ impl Sealed for Spin {
     const TABLE: &'static Table = &SPIN;
 }
 
-impl Kind for Spin {}
+impl Kind for Spin {
+    type Guard = Guard;
+}
 
 impl Owned for Spin {}

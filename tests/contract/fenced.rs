@@ -1,67 +1,117 @@
-//! What the fenced lock adds: tokens. Rule 19.
+//! What tokens add, to every kind that can have them. Rule 19.
 
 use std::time::Duration;
 
-use lockson::{LockError, Lost, LostBy, Owner, QueryError, Reply, RunError, State};
+use lockson::{LockError, Locks, Lost, LostBy, Owner, QueryError, Reply, RunError, State};
 
+use crate::support::kinds::text;
 use crate::support::patient;
 use crate::world::{ms, Case};
+
+macro_rules! tokens {
+    ($kind:expr) => {
+        mod tokens {
+            cases!($kind, fenced:
+                tokens_rise,
+                who_comes_next_has_a_higher_token,
+                a_token_rises_over_data_loss,
+                a_token_is_exact_beyond_2_53,
+                javas_counter_is_continued,
+                a_retry_keeps_the_token,
+                what_is_no_token_is_refused,
+                who_finds_it_busy_leaves_the_token_alone,
+                a_script_of_a_lost_hold_does_not_run,
+            );
+        }
+    };
+}
+
+macro_rules! tokens_reentry {
+    ($kind:expr) => {
+        mod tokens_reentry {
+            cases!($kind, fenced: a_re_entry_keeps_the_token, a_hold_without_a_token_gets_one);
+        }
+    };
+}
 
 fn token_key(case: &Case) -> String {
     format!("redisson_lock_token:{{{}}}", case.name)
 }
 
+async fn stored(case: &Case) -> String {
+    case.ask(&["GET", &token_key(case)]).await
+}
+
 pub async fn tokens_rise(case: Case) {
-    let (a, b) = (case.client().await.fenced_lock(&case.name), case.client().await.fenced_lock(&case.name));
+    let (a, b) = (case.fenced().await, case.fenced().await);
     let mut last = 0;
     for round in 0..10 {
         let lock = if round % 2 == 0 { &a } else { &b };
-        let guard = lock.fenced_guard().await.unwrap();
+        let guard = lock.guard().await.unwrap();
         assert!(guard.token() > last);
         last = guard.token();
-        assert_eq!(case.ask(&["GET", &token_key(&case)]).await, last.to_string());
+        assert_eq!(stored(&case).await, last.to_string());
         guard.unlock().await.unwrap();
     }
     assert!(a.lock_and_get_token().await.unwrap() > last);
-    assert!(b.try_fenced_guard().await.unwrap().is_none());
-    assert!(b.acquire().wait(ms(50)).fenced_guard().await.unwrap().is_none());
-    a.unlock().await.unwrap();
+    a.verbs().unlock().await.unwrap();
     assert_eq!(case.ask(&["PTTL", &token_key(&case)]).await, "-1");
 }
 
-pub async fn a_re_entry_keeps_the_token(case: Case) {
-    let locks = case.client().await;
-    let lock = locks.fenced_lock(&case.name);
-    let outer = lock.fenced_guard().await.unwrap();
-    let inner = lock.fenced_guard().await.unwrap();
-    assert_eq!(outer.token(), inner.token());
-    inner.unlock().await.unwrap();
-    outer.unlock().await.unwrap();
-    // A hold that another kind began has none yet.
-    let plain = locks.lock(&case.name).guard().await.unwrap();
-    let first = lock.fenced_guard().await.unwrap();
-    let stored = case.ask(&["GET", &token_key(&case)]).await;
-    assert_eq!(first.token().to_string(), stored);
-    first.unlock().await.unwrap();
-    plain.unlock().await.unwrap();
+pub async fn who_finds_it_busy_leaves_the_token_alone(case: Case) {
+    let (a, b) = (case.fenced().await, case.fenced().await);
+    let guard = a.guard().await.unwrap();
+    assert!(b.guard_within(Duration::ZERO).await.is_none());
+    assert!(b.guard_within(ms(50)).await.is_none());
+    assert_eq!(stored(&case).await, guard.token().to_string());
+    guard.unlock().await.unwrap();
 }
 
-pub async fn a_hand_over_raises_the_token(case: Case) {
+pub async fn a_re_entry_keeps_the_token(case: Case) {
+    let lock = case.fenced().await;
+    let outer = lock.guard().await.unwrap();
+    let inner = lock.guard().await.unwrap();
+    assert_eq!(outer.token(), inner.token());
+    assert_eq!(stored(&case).await, outer.token().to_string());
+    inner.unlock().await.unwrap();
+    outer.unlock().await.unwrap();
+}
+
+pub async fn a_hold_without_a_token_gets_one(case: Case) {
     let locks = case.client().await;
-    let lock = locks.fenced_lock(&case.name);
-    let first = lock.fenced_guard().await.unwrap();
-    let other = lock.owned_by(&Owner::unique());
-    let mut waiter = std::pin::pin!(other.fenced_guard());
+    let (lock, unfenced) = (case.fenced_of(&locks), case.unfenced_of(&locks));
+    let before = lock.guard().await.unwrap();
+    let last = before.token();
+    before.unlock().await.unwrap();
+    let outer = unfenced.guard().await.unwrap();
+    assert_eq!(stored(&case).await, last.to_string(), "the other kind gives none");
+    let inner = lock.guard().await.unwrap();
+    assert!(inner.token() > last);
+    assert_eq!(stored(&case).await, inner.token().to_string());
+    let innermost = lock.guard().await.unwrap();
+    assert_eq!(innermost.token(), inner.token());
+    for guard in [innermost, inner] {
+        guard.unlock().await.unwrap();
+    }
+    outer.unlock().await.unwrap();
+}
+
+pub async fn who_comes_next_has_a_higher_token(case: Case) {
+    let lock = case.fenced().await;
+    let first = lock.guard().await.unwrap();
+    let other = lock.of(&Owner::unique());
+    let mut waiter = other.guard();
     assert!(futures::poll!(waiter.as_mut()).is_pending());
     let before = first.token();
     first.unlock().await.unwrap();
-    let second = patient("the hand-over", waiter).await.unwrap();
+    let second = patient("the next", waiter).await.unwrap();
     assert!(second.token() > before);
+    assert_eq!(stored(&case).await, second.token().to_string());
     second.unlock().await.unwrap();
 }
 
 pub async fn a_token_rises_over_data_loss(case: Case) {
-    let (a, b) = (case.client().await.fenced_lock(&case.name), case.client().await.fenced_lock(&case.name));
+    let (a, b) = (case.fenced().await, case.fenced().await);
     let before = a.lock_and_get_token().await.unwrap();
     case.ask(&["DEL", &case.name, &token_key(&case)]).await;
     tokio::time::sleep(ms(2)).await;
@@ -70,47 +120,108 @@ pub async fn a_token_rises_over_data_loss(case: Case) {
 
 /// Lua's numbers repeat from there on: 992, 992, 994, 996, 996.
 pub async fn a_token_is_exact_beyond_2_53(case: Case) {
-    let lock = case.client().await.fenced_lock(&case.name);
-    let start = (1_u64 << 53) - 2;
-    case.ask(&["SET", &token_key(&case), &start.to_string()]).await;
-    for expected in start + 1..start + 8 {
-        assert_eq!(lock.lock_and_get_token().await.unwrap(), expected);
-        lock.unlock().await.unwrap();
+    let lock = case.fenced().await;
+    for start in [(1_u64 << 53) - 2, 9_999_999_999_999_995] {
+        case.ask(&["SET", &token_key(&case), &start.to_string()]).await;
+        for expected in start + 1..start + 8 {
+            assert_eq!(lock.lock_and_get_token().await.unwrap(), expected);
+            lock.verbs().unlock().await.unwrap();
+        }
     }
-    let top = i64::MAX.to_string();
-    case.ask(&["SET", &token_key(&case), &top]).await;
-    assert!(matches!(lock.lock().await, Err(LockError::Refused { .. })));
-    assert!(case.is_free().await && case.ask(&["GET", &token_key(&case)]).await == top);
 }
 
 pub async fn javas_counter_is_continued(case: Case) {
-    let lock = case.client().await.fenced_lock(&case.name);
+    let lock = case.fenced().await;
     case.ask(&["SET", &token_key(&case), "9000000000000000000"]).await;
     assert_eq!(lock.lock_and_get_token().await.unwrap(), 9_000_000_000_000_000_001);
     assert_eq!(case.ask(&["INCR", &token_key(&case)]).await, "9000000000000000002");
 }
 
-const ACQUIRE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/fenced/acquire.lua"));
+/// The acquire script of the kind with tokens, its keys and its arguments for `o`, which holds nothing yet.
+fn acquire_of(case: &Case, locks: &Locks) -> (String, Vec<String>, Vec<&'static str>) {
+    let tagged = |key: &str| format!("{key}:{{{}}}", case.name);
+    let queue = ["redisson_lock_queue", "redisson_lock_timeout", "lockson:fair_seen", "lockson:fair_state", "channel"];
+    let (folder, more, arg) = match ["fenced_write", "fenced_fair", "fenced_fair_mutex"].map(|k| case.is_kind(locks, k))
+    {
+        [true, ..] => ("fenced write", vec![tagged("lockson:writers")], Some("0")),
+        [false, false, false] => ("fenced reentrant", vec![], None),
+        _ => ("fenced fair", queue.map(tagged).to_vec(), Some("1")),
+    };
+    let keys = [case.name.clone()].into_iter().chain(more).chain([token_key(case)]).collect();
+    let args = ["o", "5000", "0"].into_iter().chain(arg).chain(["o", "0", "0"]).collect();
+    (text(folder, "acquire"), keys, args)
+}
 
 pub async fn a_retry_keeps_the_token(case: Case) {
     let soon = (case.time().await + 60_000).to_string();
-    let key = token_key(&case);
+    let (script, keys, args) = acquire_of(&case, &case.client().await);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let args: Vec<&str> = ["n", &soon].into_iter().chain(args).collect();
     let mut answers = Vec::new();
     for _ in 0..3 {
-        let args = ["n", &soon, "o", "5000", "0", "0", "1"];
-        let answer = case.eval(ACQUIRE, &[&case.name, &key], &args).await;
+        let answer = case.eval(&script, &keys, &args).await;
+        assert!(answer.starts_with("1 n "), "{answer}");
         answers.push(answer.split(' ').next_back().unwrap().to_owned());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(answers.iter().all(|token| *token == answers[0]), "{answers:?}");
+    assert_eq!(answers[0], stored(&case).await);
     assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
 }
 
-pub async fn a_token_key_of_another_type_is_refused(case: Case) {
-    let lock = case.client().await.fenced_lock(&case.name);
-    case.ask(&["LPUSH", &token_key(&case), "x"]).await;
-    assert!(matches!(lock.lock().await, Err(LockError::WrongType { .. })));
-    assert!(case.is_free().await);
+/// What is refused has written nothing, no place in a queue either.
+pub async fn what_is_no_token_is_refused(case: Case) {
+    let lock = case.fenced().await;
+    let top = i64::MAX.to_string();
+    for command in [["LPUSH", "x"], ["SET", "x"], ["SET", ""], ["SET", "-5"], ["SET", "007"], ["SET", &top]] {
+        case.ask(&[command[0], &token_key(&case), command[1]]).await;
+        match lock.lock_and_get_token().await {
+            Err(LockError::WrongType { .. }) => assert_eq!(command[0], "LPUSH"),
+            Err(LockError::Refused { .. }) => assert_eq!(stored(&case).await, command[1]),
+            other => panic!("{command:?}: {other:?}"),
+        }
+        assert_eq!(case.ask(&["KEYS", &format!("*{}*", case.name)]).await, token_key(&case));
+        case.ask(&["DEL", &token_key(&case)]).await;
+    }
+}
+
+pub async fn who_waits_in_the_queue_has_no_token(case: Case) {
+    let (locks, other) = (case.client().await, case.fenced().await);
+    let guard = other.guard().await.unwrap();
+    let lock = locks.fair_lock(&case.name).fenced();
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.guard().await }
+    });
+    while lock.queue_len().await.unwrap() == 0 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    let before = guard.token();
+    assert_eq!(stored(&case).await, before.to_string());
+    guard.unlock().await.unwrap();
+    let next = patient("its turn", waiter).await.unwrap().unwrap();
+    assert!(next.token() > before);
+    assert_eq!(stored(&case).await, next.token().to_string());
+    next.unlock().await.unwrap();
+}
+
+pub async fn readers_have_no_token_and_leave_it_alone(case: Case) {
+    let (locks, rival) = (case.client().await, case.fenced().await);
+    let both = locks.read_write_lock(&case.name);
+    let write = both.write().fenced();
+    let guard = write.guard().await.unwrap();
+    let token = guard.token();
+    let reading = both.read().guard().await.unwrap();
+    guard.run_if_held("return token", &[], &[]).await.unwrap();
+    guard.unlock().await.unwrap();
+    // It goes on reading: neither it nor another writer has a token of that.
+    assert!(matches!(write.guard().await, Err(LockError::Upgrade { .. })));
+    assert!(rival.guard_within(Duration::ZERO).await.is_none());
+    assert_eq!(stored(&case).await, token.to_string());
+    reading.unlock().await.unwrap();
+    let next = patient("the next writer", rival.guard()).await.unwrap();
+    assert!(next.token() > token);
+    next.unlock().await.unwrap();
 }
 
 /// A key in the slot of the lock under test.
@@ -119,7 +230,7 @@ fn beside(case: &Case, name: &str) -> String {
 }
 
 pub async fn a_script_runs_while_the_lock_is_held(case: Case) {
-    let guard = case.client().await.fenced_lock(&case.name).fenced_guard().await.unwrap();
+    let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let (state, count) = (beside(&case, "state"), beside(&case, "count"));
     let script = "redis.call('SET', KEYS[1], ARGV[2] .. token)
         return {redis.call('INCR', KEYS[2]), ARGV[1], #KEYS, #ARGV, false, {'a', {}}, redis.call('SET', KEYS[2], 7)}";
@@ -146,10 +257,12 @@ pub async fn a_script_runs_while_the_lock_is_held(case: Case) {
 }
 
 pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
-    let lock = case.client().await.fenced_lock(&case.name);
-    let (guard, state) = (lock.fenced_guard().await.unwrap(), beside(&case, "state"));
+    let lock = case.fenced().await;
+    let (guard, state) = (lock.guard().await.unwrap(), beside(&case, "state"));
+    guard.run_if_held("return redis.call('SET', KEYS[1], token)", &[&state], &[]).await.unwrap();
+    assert_eq!(case.ask(&["GET", &state]).await, guard.token().to_string());
     case.ask(&["DEL", &case.name]).await;
-    let rival = case.client().await.fenced_lock(&case.name).fenced_guard().await.unwrap();
+    let rival = case.fenced().await.guard().await.unwrap();
     let set = "return redis.call('SET', KEYS[1], token)";
     let lost = Err(RunError::Lost(Lost { why: LostBy::Server }));
     assert!(guard.is_valid(), "it knows nothing of it");
@@ -163,15 +276,15 @@ pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
     case.ask(&["SET", &case.name, "no lock"]).await;
     assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost);
     case.ask(&["DEL", &case.name]).await;
-    assert!(matches!(lock.fenced_guard().await, Err(LockError::Lost { .. })), "said once");
-    let again = lock.fenced_guard().await.unwrap();
+    assert!(matches!(lock.guard().await, Err(LockError::Lost { .. })), "said once");
+    let again = lock.guard().await.unwrap();
     assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost, "its owner's next hold is another one");
     assert_ne!(case.ask(&["GET", &state]).await, guard.token().to_string());
     again.unlock().await.unwrap();
 }
 
 pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
-    let guard = case.client().await.fenced_lock(&case.name).fenced_guard().await.unwrap();
+    let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let near = beside(&case, "near");
     let refused = guard.run_if_held("redis.call('SET', KEYS[1], 1)", &[&near, "far"], &[]).await;
     assert_eq!(refused, Err(RunError::Slot { key: "far".to_owned(), tag: case.name.clone() }));
@@ -182,14 +295,14 @@ pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     guard.run_if_held("return KEYS[1]", &[&case.name], &[]).await.unwrap();
     guard.unlock().await.unwrap();
     let tagged = format!("{{{}}}x", case.name);
-    let guard = case.client().await.fenced_lock(&tagged).fenced_guard().await.unwrap();
+    let guard = case.client().await.fenced_lock(&tagged).guard().await.unwrap();
     guard.run_if_held("return KEYS[1]", &[&near, &tagged], &[]).await.unwrap();
     assert!(matches!(guard.run_if_held("", &["far"], &[]).await, Err(RunError::Slot { tag, .. }) if tag == case.name));
     guard.unlock().await.unwrap();
 }
 
 pub async fn a_scripts_own_error_is_said(case: Case) {
-    let guard = case.client().await.fenced_lock(&case.name).fenced_guard().await.unwrap();
+    let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let state = beside(&case, "state");
     let half = "redis.call('SET', KEYS[1], 'half') redis.call('LPUSH', KEYS[1], 'x')";
     let failures = [
@@ -211,7 +324,7 @@ pub async fn a_scripts_own_error_is_said(case: Case) {
 }
 
 pub async fn a_script_that_does_not_compile_runs_nothing(case: Case) {
-    let guard = case.client().await.fenced_lock(&case.name).fenced_guard().await.unwrap();
+    let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let state = beside(&case, "state");
     for script in ["redis.call('SET', KEYS[1], 1)\nreturn =", "redis.call('SET', KEYS[1], 1) end"] {
         match guard.run_if_held(script, &[&state], &[]).await {

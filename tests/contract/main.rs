@@ -9,6 +9,7 @@ mod client;
 mod every;
 mod fair;
 mod fair_layout;
+#[macro_use]
 mod fenced;
 mod freed;
 mod guards;
@@ -27,10 +28,10 @@ mod spin;
 mod verbs;
 mod world;
 
-use lockson::{Locks, ReadLock, ReentrantLock, SpinLock, WriteLock};
+use lockson::Locks;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
-use world::{Case, Kind};
+use world::{lock_in_transaction, read, read_in_transaction, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
 const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
@@ -196,18 +197,10 @@ kinds! {
             an_exponential_back_off_grows,
             its_own_back_off_is_asked;
     }
-    fenced_lock: hash(Locks::fenced_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+    fenced_lock: tokens(Locks::lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
         fenced:
-            tokens_rise,
-            a_re_entry_keeps_the_token,
-            a_hand_over_raises_the_token,
-            a_token_rises_over_data_loss,
-            a_token_is_exact_beyond_2_53,
-            javas_counter_is_continued,
-            a_retry_keeps_the_token,
-            a_token_key_of_another_type_is_refused,
             a_script_runs_while_the_lock_is_held,
-            a_script_of_a_lost_hold_does_not_run,
             a_script_gets_no_key_of_another_slot,
             a_scripts_own_error_is_said,
             a_script_that_does_not_compile_runs_nothing,
@@ -331,6 +324,7 @@ kinds! {
             a_member_that_is_lost_while_others_are_waited_for,
             a_lost_outer_hold_is_said,
             a_dropped_guard_gives_all_back,
+            every_member_has_a_token_of_its_own,
             owners_and_names;
     }
     red: value(red_of_one), "", [exclusive, reentry, exclusive_reentry] {
@@ -346,6 +340,20 @@ kinds! {
     lock_in_transaction: hash(lock_in_transaction), ":t1", [exclusive, reentry, exclusive_reentry, owned] {}
     read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
     write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
+    fenced_mutex: tokens(Locks::mutex), "", [exclusive, plain_hash, owned, tokens] {}
+    fenced_spin: tokens(spin_lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
+    fenced_fair: tokens(Locks::fair_lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        fenced: who_waits_in_the_queue_has_no_token;
+    }
+    fenced_fair_mutex: tokens(Locks::fair_mutex), "", [exclusive, plain_hash, owned, tokens] {}
+    fenced_write: tokens(write), ":write",
+        [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        fenced: readers_have_no_token_and_leave_it_alone;
+    }
+    fenced_write_in_transaction: tokens(write_in_transaction), ":write:t1",
+        [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
 }
 
 /// What is no lock: the kind of the case is not used.
@@ -390,33 +398,20 @@ mod synchronizers {
     );
 }
 
-fn spin_lock(locks: &Locks, name: &str) -> SpinLock {
-    locks.spin_lock(name, lockson::Backoff::default())
-}
-
-fn read(locks: &Locks, name: &str) -> ReadLock {
-    locks.read_write_lock(name).read()
-}
-
-fn write(locks: &Locks, name: &str) -> WriteLock {
-    locks.read_write_lock(name).write()
-}
-
-fn lock_in_transaction(locks: &Locks, name: &str) -> ReentrantLock {
-    locks.lock(name).in_transaction("t1").unwrap()
-}
-
-fn read_in_transaction(locks: &Locks, name: &str) -> ReadLock {
-    read(locks, name).in_transaction("t1").unwrap()
-}
-
-fn write_in_transaction(locks: &Locks, name: &str) -> WriteLock {
-    write(locks, name).in_transaction("t1").unwrap()
-}
-
 /// Locks that are made of other locks, and not by a factory.
-const MADE_OF_OTHERS: [&str; 5] =
-    ["multi", "red", "lock_in_transaction", "read_in_transaction", "write_in_transaction"];
+const MADE_OF_OTHERS: [&str; 11] = [
+    "multi",
+    "red",
+    "lock_in_transaction",
+    "read_in_transaction",
+    "write_in_transaction",
+    "fenced_mutex",
+    "fenced_spin",
+    "fenced_fair",
+    "fenced_fair_mutex",
+    "fenced_write",
+    "fenced_write_in_transaction",
+];
 
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Request, State, UnlockError};
+use lockson::{
+    Fencing, HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Request, RunError, State, UnlockError,
+};
 
 use crate::support::patient;
 use crate::world::{ms, secs, Case};
@@ -12,7 +14,7 @@ use crate::world::{ms, secs, Case};
 pub fn make(locks: &Locks, name: &str) -> MultiLock {
     let last = locks.fair_lock(&format!("{name}:z"));
     let middle = locks.fenced_lock(&format!("{name}:m"));
-    MultiLock::new(vec![Arc::new(last), Arc::new(locks.lock(name)), Arc::new(middle)])
+    MultiLock::new(vec![Arc::new(last) as Arc<dyn RLock>, Arc::new(locks.lock(name)), Arc::new(middle)])
 }
 
 /// The keys of the members, in the order that they are taken in.
@@ -87,14 +89,18 @@ pub async fn the_order_is_everybodys(case: Case) {
 pub async fn a_lock_that_is_given_twice_is_taken_once(case: Case) {
     let locks = case.client().await;
     let lock = locks.lock(&case.name);
-    let twice = MultiLock::new(vec![Arc::new(lock.clone()), Arc::new(locks.lock(&case.name)), case.lock(&locks)]);
+    let twice = MultiLock::new(vec![
+        Arc::new(lock.clone()) as Arc<dyn RLock>,
+        Arc::new(locks.lock(&case.name)),
+        case.lock(&locks),
+    ]);
     twice.lock().await.unwrap();
     assert_eq!(lock.hold_count().await.unwrap(), 1);
     assert!(twice.is_held().await.unwrap());
     twice.unlock().await.unwrap();
     assert_eq!(held(&case).await, "000");
     // A mutex of that name is the same lock, and would refuse its own owner.
-    let same = MultiLock::new(vec![Arc::new(locks.mutex(&case.name)), Arc::new(lock.clone())]);
+    let same = MultiLock::new(vec![Arc::new(locks.mutex(&case.name)) as Arc<dyn RLock>, Arc::new(lock.clone())]);
     let guard = same.guard().await.unwrap();
     assert_eq!(lock.hold_count().await.unwrap(), 1);
     guard.unlock().await.unwrap();
@@ -103,7 +109,8 @@ pub async fn a_lock_that_is_given_twice_is_taken_once(case: Case) {
 pub async fn multi_locks_nest(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let outer = MultiLock::new(vec![case.lock(&a), Arc::new(a.lock(&format!("{}:a", case.name)))]);
-    let outermost: Arc<dyn RLock> = Arc::new(MultiLock::new(vec![Arc::new(outer.clone()), case.lock(&a)]));
+    let outermost: Arc<dyn RLock> =
+        Arc::new(MultiLock::new(vec![Arc::new(outer.clone()) as Arc<dyn RLock>, case.lock(&a)]));
     let guard = outermost.guard().await.unwrap();
     assert_eq!(held(&case).await, "111");
     for key in keys(&case).iter().chain([&format!("{}:a", case.name)]) {
@@ -121,7 +128,7 @@ pub async fn multi_locks_nest(case: Case) {
 pub async fn both_sides_of_one_read_write_lock(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let both = a.read_write_lock(&case.name);
-    let multi = MultiLock::new(vec![Arc::new(both.read()), Arc::new(both.write())]);
+    let multi = MultiLock::new(vec![Arc::new(both.read()) as Arc<dyn RLock>, Arc::new(both.write())]);
     let guard = multi.guard().await.unwrap();
     assert!(both.read().is_held().await.unwrap() && both.write().is_held().await.unwrap());
     assert!(!b.read_write_lock(&case.name).read().try_lock().await.unwrap());
@@ -145,7 +152,7 @@ pub async fn members_that_keep_each_other_out_are_refused(case: Case) {
 }
 
 pub async fn no_members(_: Case) {
-    let none = MultiLock::new(Vec::new());
+    let none = MultiLock::new(Vec::<Arc<dyn RLock>>::new());
     assert!(matches!(none.lock().await, Err(LockError::Members(_))));
     assert!(matches!(none.acquire().guard().await, Err(LockError::Members(_))));
     assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
@@ -156,7 +163,7 @@ pub async fn a_mutex_member_is_not_entered_again(case: Case) {
     let locks = case.client().await;
     let [first, middle, _] = keys(&case);
     let (reentrant, mutex) = (locks.lock(&first), locks.mutex(&middle));
-    let multi = MultiLock::new(vec![Arc::new(mutex.clone()), Arc::new(reentrant.clone())]);
+    let multi = MultiLock::new(vec![Arc::new(mutex.clone()) as Arc<dyn RLock>, Arc::new(reentrant.clone())]);
     let guard = multi.guard().await.unwrap();
     match multi.guard().await {
         Err(LockError::AlreadyHeld { name, .. }) => assert_eq!(name, middle),
@@ -373,4 +380,44 @@ pub async fn owners_and_names(case: Case) {
     assert_eq!(case.ask(&["HKEYS", &middle]).await, format!("{}:named-me", locks.client_id()));
     assert!(format!("{multi:?} {guard:?}").contains("Held"));
     guard.unlock().await.unwrap();
+}
+
+pub async fn every_member_has_a_token_of_its_own(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let [lock, write, fair] = ["lock", "write", "fair"].map(|of| format!("{}:{of}", case.name));
+    let of = |locks: &Locks| {
+        let inner = MultiLock::fenced([locks.lock(&lock).fenced(), locks.fenced_lock(&lock)]);
+        let members: Vec<Arc<dyn Fencing>> = vec![
+            locks.read_write_lock(&write).write().fenced().into(),
+            inner.into(),
+            locks.fair_lock(&fair).fenced().into(),
+        ];
+        MultiLock::fenced(members)
+    };
+    let (mine, theirs) = (of(&a), of(&b));
+    let stored = async |name: &str| case.ask(&["GET", &format!("redisson_lock_token:{{{name}}}")]).await;
+    let guard = mine.guard().await.unwrap();
+    let first: Vec<(String, u64)> = guard.tokens().map(|(name, token)| (name.to_owned(), token)).collect();
+    let names: Vec<&str> = first.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, [&*fair, &*lock, &*write], "each once, in everybody's order");
+    for (name, token) in &first {
+        assert_eq!(stored(name).await, token.to_string());
+    }
+    assert!(theirs.acquire().wait(ms(50)).guard().await.unwrap().is_none());
+    // What is written under a member is written while that one is held.
+    let state = format!("{{{write}}}:state");
+    for member in guard.members().filter(|member| member.name() == write) {
+        member.run_if_held("return redis.call('SET', KEYS[1], token)", &[&state], &[]).await.unwrap();
+        assert_eq!(case.ask(&["GET", &state]).await, member.token().to_string());
+        case.ask(&["DEL", &write]).await;
+        let lost = member.run_if_held("return redis.call('SET', KEYS[1], 'late')", &[&state], &[]).await;
+        assert!(matches!(lost, Err(RunError::Lost(_))), "{lost:?}");
+    }
+    assert_eq!(guard.state(), State::Lost);
+    drop(guard);
+    let next = patient("the next", theirs.guard()).await.unwrap();
+    for ((name, token), (_, before)) in next.tokens().zip(&first) {
+        assert!(token > *before, "{name}");
+    }
+    next.unlock().await.unwrap();
 }

@@ -104,7 +104,7 @@ pub async fn it_is_the_lock_of_its_server(case: Case) {
 pub async fn a_member_of_a_multi_lock(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let other = format!("{}:other", case.name);
-    let multi = MultiLock::new(vec![Arc::new(a.lock(&other)), case.lock(&a)]);
+    let multi = MultiLock::new(vec![Arc::new(a.lock(&other)) as Arc<dyn RLock>, case.lock(&a)]);
     let guard = multi.acquire().lease(secs(9)).guard().await.unwrap().unwrap();
     assert!((1..=9000).contains(&case.pttl().await) && guard.remaining() <= secs(9));
     assert!(!b.lock(&other).try_lock().await.unwrap() && !case.lock(&b).try_lock().await.unwrap());

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lockson::{Builder, EmbeddedServer, Holder, Lock, Locks, Owned, Owner, RLock};
+use lockson::{
+    Builder, EmbeddedServer, Fenceable, Fenced, FencedGuard, Holder, Lock, LockError, Locks, Owned, Owner, RLock,
+    ReadLock, ReentrantLock, SpinLock, WriteLock,
+};
 use tokio::task::JoinHandle;
 
 use crate::support::{self, Raw, Reply, Server};
@@ -16,15 +19,19 @@ pub enum World {
     Embedded(EmbeddedServer),
 }
 
+type LockFactory = fn(&Locks, &str) -> Arc<dyn RLock>;
+type FencedFactory = fn(&Locks, &str) -> Arc<dyn FencedLock>;
 type OwnedFactory = fn(&Locks, &str) -> Arc<dyn OwnedLock>;
 
 /// A kind of lock, as the cases see it.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// Makes one, by any client.
-    pub lock: fn(&Locks, &str) -> Arc<dyn RLock>,
+    pub lock: LockFactory,
     /// The same, with what its owner on the server adds; `None` for those that have none there.
     pub owned: Option<OwnedFactory>,
+    /// Of kinds whose holds have a token: the same with it, and the kind without.
+    pub fenced: Option<(FencedFactory, LockFactory)>,
     /// What its field has behind the owner.
     pub suffix: &'static str,
 }
@@ -34,6 +41,22 @@ macro_rules! hash {
         crate::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
             owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
+            fenced: None,
+            suffix: $suffix,
+        }
+    };
+}
+
+/// A hash, and tokens.
+macro_rules! tokens {
+    ($unfenced:expr, $suffix:literal) => {
+        crate::Kind {
+            lock: |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
+            owned: Some(|locks, name| std::sync::Arc::new($unfenced(locks, name).fenced())),
+            fenced: Some((
+                |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
+                |locks, name| std::sync::Arc::new($unfenced(locks, name)),
+            )),
             suffix: $suffix,
         }
     };
@@ -41,11 +64,16 @@ macro_rules! hash {
 
 macro_rules! value {
     ($make:expr, $suffix:literal) => {
-        crate::Kind { lock: |locks, name| std::sync::Arc::new($make(locks, name)), owned: None, suffix: $suffix }
+        crate::Kind {
+            lock: |locks, name| std::sync::Arc::new($make(locks, name)),
+            owned: None,
+            fenced: None,
+            suffix: $suffix,
+        }
     };
 }
 
-pub(crate) use {hash, value};
+pub(crate) use {hash, tokens, value};
 
 /// What the kinds add whose owner is on the server.
 #[async_trait]
@@ -95,6 +123,39 @@ impl<K: Owned> OwnedLock for Lock<K> {
     }
 }
 
+/// What the kinds add whose holds have a token.
+#[async_trait]
+pub trait FencedLock: Send + Sync {
+    fn of(&self, owner: &Owner) -> Arc<dyn FencedLock>;
+    fn verbs(&self) -> &dyn RLock;
+    async fn lock_and_get_token(&self) -> Result<u64, LockError>;
+    async fn guard(&self) -> Result<FencedGuard, LockError>;
+    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard>;
+}
+
+#[async_trait]
+impl<K: Fenceable> FencedLock for Lock<Fenced<K>> {
+    fn of(&self, owner: &Owner) -> Arc<dyn FencedLock> {
+        Arc::new(self.owned_by(owner))
+    }
+
+    fn verbs(&self) -> &dyn RLock {
+        self
+    }
+
+    async fn lock_and_get_token(&self) -> Result<u64, LockError> {
+        Lock::lock_and_get_token(self).await
+    }
+
+    async fn guard(&self) -> Result<FencedGuard, LockError> {
+        Lock::guard(self).await
+    }
+
+    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard> {
+        self.acquire().wait(limit).guard().await.unwrap()
+    }
+}
+
 /// A case's tools: a server, the kind under test, and a name that nobody else uses.
 pub struct Case {
     pub world: World,
@@ -131,6 +192,20 @@ impl Case {
     /// The same with what its owner on the server adds.
     pub fn owned(&self, locks: &Locks) -> Arc<dyn OwnedLock> {
         self.kind.owned.expect("a kind whose owner is on the server")(locks, &self.name)
+    }
+
+    /// The same with tokens, of a new client.
+    pub async fn fenced(&self) -> Arc<dyn FencedLock> {
+        self.fenced_of(&self.client().await)
+    }
+
+    pub fn fenced_of(&self, locks: &Locks) -> Arc<dyn FencedLock> {
+        self.kind.fenced.expect("a kind with tokens").0(locks, &self.name)
+    }
+
+    /// The same without tokens.
+    pub fn unfenced_of(&self, locks: &Locks) -> Arc<dyn RLock> {
+        self.kind.fenced.expect("a kind with tokens").1(locks, &self.name)
     }
 
     /// A lock that the lock under test keeps out: another of its kind, but for readers a writer.
@@ -180,7 +255,8 @@ impl Case {
     /// Awaits that a waiter of this client has asked and is waiting. A spin lock and a red lock subscribe to nothing:
     /// they get a moment.
     pub async fn until_waiting(&self, client: &Locks) {
-        if self.is_kind(client, "spin") || format!("{:?}", self.lock(client)).starts_with("RedLock") {
+        let spins = self.is_kind(client, "spin") || self.is_kind(client, "fenced_spin");
+        if spins || format!("{:?}", self.lock(client)).starts_with("RedLock") {
             return tokio::time::sleep(ms(50)).await;
         }
         while client.health().subscriptions == 0 {
@@ -270,4 +346,28 @@ pub fn ms(millis: u64) -> Duration {
 
 pub fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
+}
+
+pub fn spin_lock(locks: &Locks, name: &str) -> SpinLock {
+    locks.spin_lock(name, lockson::Backoff::default())
+}
+
+pub fn read(locks: &Locks, name: &str) -> ReadLock {
+    locks.read_write_lock(name).read()
+}
+
+pub fn write(locks: &Locks, name: &str) -> WriteLock {
+    locks.read_write_lock(name).write()
+}
+
+pub fn lock_in_transaction(locks: &Locks, name: &str) -> ReentrantLock {
+    locks.lock(name).in_transaction("t1").unwrap()
+}
+
+pub fn read_in_transaction(locks: &Locks, name: &str) -> ReadLock {
+    read(locks, name).in_transaction("t1").unwrap()
+}
+
+pub fn write_in_transaction(locks: &Locks, name: &str) -> WriteLock {
+    write(locks, name).in_transaction("t1").unwrap()
 }

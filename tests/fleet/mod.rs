@@ -14,7 +14,7 @@ pub fn secs(secs: u64) -> Duration {
 }
 
 pub fn red(clients: &[Locks]) -> RedLock<Reentrant> {
-    RedLock::new(clients.iter().map(|locks| locks.lock("red")).collect()).fresh()
+    RedLock::new(clients.iter().map(|locks| locks.lock("red"))).fresh()
 }
 
 pub struct Fleet {

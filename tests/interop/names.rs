@@ -68,7 +68,7 @@ async fn tokens(world: &World) {
         assert_eq!(java.get::<u64>("t", "fenced_lock", &name, "token").await, token);
         last = token;
     }
-    let guard = lock.fenced_guard().await.unwrap();
+    let guard = lock.guard().await.unwrap();
     assert_eq!(java.must("t", "fenced_lock", &name, "try_lock_and_get_token 50 1000").await, "null");
     guard.unlock().await.unwrap();
 }

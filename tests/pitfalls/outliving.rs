@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockson::{FencedGuard, Locks};
+use lockson::{FencedGuard, Locks, RunError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -67,13 +67,13 @@ async fn an_asynchronous_failover() {
     assert!(take(&mut a, "lock", "a", LONG).await, "a is told that it has the lock");
     let settings = Locks::builder().watchdog_lease(Duration::from_secs(8));
     let first = settings.connect(&primary.url()).await.unwrap();
-    let first: FencedGuard = first.fenced_lock("fenced").fenced_guard().await.unwrap();
+    let first: FencedGuard = first.fenced_lock("fenced").guard().await.unwrap();
     primary.kill();
     replica.control(&["REPLICAOF", "NO", "ONE"]);
     assert!(take(&mut b, "lock", "b", LONG).await, "and so is b: two holders");
 
     // lockson can't prevent it. Its token tells them apart, and the first one is told at the end of its lease.
-    let second = connect(&replica).await.fenced_lock("fenced").fenced_guard().await.unwrap();
+    let second = connect(&replica).await.fenced_lock("fenced").guard().await.unwrap();
     assert!(second.token() > first.token());
     patient("the first is told", first.lost()).await;
     second.verify().await.unwrap();
@@ -97,8 +97,8 @@ async fn a_paused_holder_writes_late() {
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
     let lease = Duration::from_millis(200);
-    let paused = first.fenced_lock(&name).acquire().lease(lease).fenced_guard().await.unwrap().unwrap();
-    let current = patient("the second", second.fenced_lock(&name).fenced_guard()).await.unwrap();
+    let paused = first.fenced_lock(&name).acquire().lease(lease).guard().await.unwrap().unwrap();
+    let current = patient("the second", second.fenced_lock(&name).guard()).await.unwrap();
     let script = "local seen, token = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[2]
         if #seen > #token or (#seen == #token and seen > token) then return 0 end
         return redis.call('HSET', KEYS[1], 'value', ARGV[1], 'token', token)";
@@ -107,4 +107,44 @@ async fn a_paused_holder_writes_late() {
     assert_eq!(b.must(&["EVAL", script, "1", &resource, "by b", &token(&current)]).await.int(), 2);
     assert_eq!(a.must(&["EVAL", script, "1", &resource, "by a", &token(&paused)]).await.int(), 0);
     assert_eq!(a.hget(&resource, "value").await.as_deref(), Some("by b"));
+}
+
+#[tokio::test]
+async fn a_writer_dies_half_way() {
+    let (server, key, resource) = (Server::shared(), unique("pitfall"), unique("resource"));
+    let [mut a, mut b] = [server.raw().await, server.raw().await];
+    a.must(&["HSET", &resource, "version", "1", "limit", "10"]).await;
+    assert!(take(&mut a, &key, "a", SHORT).await);
+    a.must(&["HSET", &resource, "version", "2"]).await;
+    drop(a);
+    expired(&mut b, &key).await;
+    assert!(take(&mut b, &key, "b", LONG).await);
+    let half = [b.hget(&resource, "version").await, b.hget(&resource, "limit").await];
+    assert_eq!(half, [Some("2".to_owned()), Some("10".to_owned())], "and b has the lock");
+
+    // With lockson a writer that is dropped half-way leaves half of it too.
+    let (one, other) = (connect(server).await, connect(server).await);
+    let name = unique("pitfall");
+    let lock = one.read_write_lock(&name);
+    b.must(&["HSET", &resource, "version", "3", "limit", "30"]).await;
+    let guard = lock.write().guard().await.unwrap();
+    b.must(&["HSET", &resource, "version", "4"]).await;
+    drop(guard);
+    let reading = patient("a reader", other.read_write_lock(&name).read().guard()).await.unwrap();
+    assert_eq!(b.hget(&resource, "version").await.as_deref(), Some("4"));
+    assert_eq!(b.hget(&resource, "limit").await.as_deref(), Some("30"));
+    reading.unlock().await.unwrap();
+
+    // In one step, by the token of the hold: whoever comes late changes nothing, and nobody sees a half.
+    let version = format!("{{{name}}}:version");
+    let all = "return redis.call('HSET', KEYS[1], 'version', ARGV[1], 'limit', ARGV[1] * 10)";
+    let lease = Duration::from_millis(200);
+    let paused = lock.write().fenced().acquire().lease(lease).guard().await.unwrap().unwrap();
+    let current = patient("the second", other.read_write_lock(&name).write().fenced().guard()).await.unwrap();
+    assert!(current.token() > paused.token());
+    current.run_if_held(all, &[&version], &["5"]).await.unwrap();
+    let late = paused.run_if_held(all, &[&version], &["4"]).await;
+    assert!(matches!(late, Err(RunError::Lost(_))), "{late:?}");
+    assert_eq!(b.hget(&version, "limit").await.as_deref(), Some("50"));
+    current.unlock().await.unwrap();
 }

@@ -15,7 +15,7 @@ pub struct Kind {
     pub make: fn(&Locks, &str) -> Arc<dyn RLock>,
     /// The kind that this one keeps out, by its name.
     rival: &'static str,
-    /// The folder of its scripts; what is not there is in `reentrant/`.
+    /// The folder of its scripts; what is not there is in `reentrant/`. Behind `fenced `: with a token.
     lua: &'static str,
     /// What its field has behind the owner.
     suffix: &'static str,
@@ -99,11 +99,13 @@ const PLAIN: Kind = Kind {
 };
 
 /// Every kind: what is done for one is done for all.
-pub static KINDS: [Kind; 12] = [
+pub static KINDS: [Kind; 14] = [
     LOCK,
     Kind { name: "mutex", make: |locks, name| Arc::new(locks.mutex(name)), rival: "mutex", deepest: 1, ..LOCK },
     Kind { name: "spin_lock", make: spin_lock, rival: "spin_lock", channel: None, ..LOCK },
-    Kind { name: "fenced_lock", make: fenced_lock, rival: "fenced_lock", lua: "fenced", ..LOCK },
+    Kind { name: "fenced_lock", make: fenced_lock, rival: "fenced_lock", lua: "fenced reentrant", ..LOCK },
+    Kind { name: "fenced_fair", make: fenced_fair, rival: "fenced_fair", lua: "fenced fair", ..FAIR },
+    Kind { name: "fenced_write", make: fenced_write, rival: "fenced_write", lua: "fenced write", ..WRITE },
     FAIR,
     Kind { name: "fair_mutex", make: fair_mutex, rival: "fair_mutex", deepest: 1, ..FAIR },
     READ,
@@ -120,6 +122,14 @@ fn spin_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
 
 fn fenced_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
     Arc::new(locks.fenced_lock(name))
+}
+
+fn fenced_fair(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.fair_lock(name).fenced())
+}
+
+fn fenced_write(locks: &Locks, name: &str) -> Arc<dyn RLock> {
+    Arc::new(locks.read_write_lock(name).write().fenced())
 }
 
 fn fair_mutex(locks: &Locks, name: &str) -> Arc<dyn RLock> {
@@ -174,9 +184,13 @@ fn fill(template: &str, name: &str, field: &str) -> String {
 pub fn text(folder: &str, verb: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
-    let own = read(&format!("{folder}/{verb}.lua"));
+    let (fenced, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
+    let mut own = read(&format!("{folder}/{verb}.lua"));
     if own.is_empty() {
         return format!("{}{}", read("begin.lua"), read(&format!("reentrant/{verb}.lua")));
+    }
+    if fenced && ["acquire", "hand_over"].contains(&verb) {
+        own = format!("local function acquire()\n{own}end\n{}", read("fenced/fence.lua"));
     }
     let shared = match folder {
         "read" | "write" => "read_write.lua",

@@ -14,7 +14,7 @@ async fn raw() -> Raw {
 }
 
 fn over(locks: &Locks, names: &[String]) -> MultiLock {
-    MultiLock::new(names.iter().map(|name| Arc::new(locks.lock(name)) as Arc<dyn RLock>).collect())
+    MultiLock::new(names.iter().map(|name| locks.lock(name)))
 }
 
 fn two() -> [String; 2] {
@@ -134,7 +134,7 @@ async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::Reentrant>) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
     let clients = join_all(proxies.iter().map(|proxy| async { Locks::connect(&proxy.url()).await.unwrap() })).await;
-    let red = RedLock::new(clients.iter().map(|locks| locks.lock("red")).collect()).fresh();
+    let red = RedLock::new(clients.iter().map(|locks| locks.lock("red"))).fresh();
     (servers, proxies, red.server_timeout(secs(20)))
 }
 

@@ -13,7 +13,7 @@ async fn raw() -> Raw {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_1a_a_token_comes_with_the_lease_that_was_asked_for() {
     let (locks, name) = (connect(short()).await, unique("6c1a"));
-    let guard = locks.fenced_lock(&name).acquire().lease(secs(5)).fenced_guard().await.unwrap().unwrap();
+    let guard = locks.fenced_lock(&name).acquire().lease(secs(5)).guard().await.unwrap().unwrap();
     let left = raw().await.pttl(&name).await;
     assert!(left > 0 && left <= 5_000, "{left}");
     guard.unlock().await.unwrap();
@@ -23,9 +23,12 @@ async fn id_6_c_1a_a_token_comes_with_the_lease_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_1b_one_attempt_for_a_token_is_one_attempt() {
     let (a, b, name) = (connect(short()).await, connect(short()).await, unique("6c1b"));
-    let guard = a.fenced_lock(&name).fenced_guard().await.unwrap();
+    let guard = a.fenced_lock(&name).guard().await.unwrap();
     // Nobody gives it back meanwhile: whoever waited would wait in vain.
-    assert!(patient("an answer", b.fenced_lock(&name).try_fenced_guard()).await.unwrap().is_none());
+    assert!(patient("an answer", b.fenced_lock(&name).acquire().wait(std::time::Duration::ZERO).guard())
+        .await
+        .unwrap()
+        .is_none());
     guard.unlock().await.unwrap();
 }
 
@@ -33,8 +36,8 @@ async fn id_6_c_1b_one_attempt_for_a_token_is_one_attempt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_1c_a_re_entry_raises_no_token() {
     let lock = connect(short()).await.fenced_lock(&unique("6c1c"));
-    let outer = lock.fenced_guard().await.unwrap();
-    let inner = lock.fenced_guard().await.unwrap();
+    let outer = lock.guard().await.unwrap();
+    let inner = lock.guard().await.unwrap();
     assert_eq!(outer.token(), inner.token());
     inner.unlock().await.unwrap();
     outer.unlock().await.unwrap();
@@ -46,13 +49,13 @@ async fn id_6_c_1d_a_lost_reply_raises_one_token() {
     let proxy = Proxy::start(Server::shared().port());
     let (locks, name) = (short().connect(&proxy.url()).await.unwrap(), unique("6c1d"));
     let lock = locks.fenced_lock(&name);
-    let before = lock.fenced_guard().await.unwrap();
+    let before = lock.guard().await.unwrap();
     let first = before.token();
     before.unlock().await.unwrap();
     // Far enough for a token that is taken twice to be seen: it is the time in microseconds, or the next number.
     raw().await.must(&["SET", &format!("redisson_lock_token:{{{name}}}"), &(first + 1_000_000_000).to_string()]).await;
     let cut = proxy.cut_after(1, Filter::Script.with(&name));
-    let guard = lock.fenced_guard().await.unwrap();
+    let guard = lock.guard().await.unwrap();
     cut.done().await;
     assert_eq!(guard.token(), first + 1_000_000_001);
     guard.unlock().await.unwrap();
