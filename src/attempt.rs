@@ -190,8 +190,8 @@ impl Wish {
         if answer.status != Status::Done && doubt.is_some() {
             self.take_back(mark, None, doubt);
         }
-        if let Some((run, uptime)) = answer.run().filter(|_| self.vote.is_some()) {
-            self.core.life.saw(run, uptime, answer.sent);
+        if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
+            self.core.life.saw(run, since, age, self.core.now());
         }
         match answer.status {
             Status::Done => {

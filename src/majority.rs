@@ -162,7 +162,7 @@ impl Majority {
             return Vec::new();
         }
         let Votes { won, seats, .. } = &mut *votes;
-        seats.iter_mut().filter_map(|seat| seat.missing(won, self.rules.trust)).collect()
+        seats.iter_mut().filter_map(|seat| seat.missing(won, self.trust())).collect()
     }
 
     /// Asks one server for its vote once more. Nothing is sent after the lock began to be given back.
@@ -225,7 +225,7 @@ impl Seat {
         let Voter { wish, session } = &self.voter;
         let (life, now) = (&session.core.life, session.core.now());
         let has_vote = wish.slot.hold().is_some_and(|hold| is_among(won, &hold, now));
-        let rests = life.id().is_some() && life.rests(trust, now).is_some();
+        let rests = life.is_known_to_rest(trust, now);
         // Each of the votes that stand is renewed at about this time.
         let was_asked = self.asked.is_some_and(|asked| now.since(asked) < wish.lease.duration() / 4);
         if has_vote || rests || was_asked {

@@ -2,7 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use crate::backend::Script;
-use crate::keys::Key::{Channel, Lock as Key};
+use crate::keys::Key::{Boot, Channel, Lock as Key};
 use crate::kind::{script, vote_script, Ballot, Kind, Sealed, Table, Votes};
 use crate::kinds::reentrant::REENTRANT;
 
@@ -46,7 +46,7 @@ impl Sealed for Plain {
 impl Kind for Plain {}
 
 impl Ballot for Plain {
-    const VOTE: &'static Script = vote_script!("plain/acquire", [Key]);
+    const VOTE: &'static Script = vote_script!("plain/acquire", [Key, Boot]);
 }
 
 impl Votes for Plain {}

@@ -1,7 +1,7 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::backend::Script;
-use crate::keys::Key::{Channel, Lock};
+use crate::keys::Key::{Boot, Channel, Lock};
 use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
 
 pub(super) static REENTRANT: Table = Table {
@@ -39,7 +39,7 @@ impl Kind for Reentrant {}
 impl Owned for Reentrant {}
 
 impl Ballot for Reentrant {
-    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock]);
+    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock, Boot]);
 }
 
 impl Votes for Reentrant {}
