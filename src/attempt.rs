@@ -1,6 +1,7 @@
 //! Taking a lock: one settled attempt, and the contest that waits for the next.
 
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +113,11 @@ impl Wish {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
+        let outer_lost = self.slot.outer_lost.swap(false, Ordering::AcqRel);
         let Some(hold) = self.slot.hold() else {
+            if outer_lost {
+                return Err(LockError::Lost { name: self.name(), owner: self.owner() });
+            }
             if is_upgrade {
                 return Err(LockError::Upgrade { name: self.name(), owner: self.owner() });
             }

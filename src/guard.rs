@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{poll_fn, Future};
 use std::iter::once;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, State};
 use crate::owner::Owner;
-use crate::release::{owe, release, settle_debt, Gate};
+use crate::release::{not_held, owe, release, settle_debt, Gate};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 
@@ -25,10 +26,11 @@ pub(crate) struct Ticket {
     pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
-    watched: bool,
+    watched: AtomicBool,
     /// Whether its owner held the lock before.
     pub(crate) inner: bool,
-    armed: bool,
+    /// Whether it is still to be given back, or kept.
+    armed: AtomicBool,
 }
 
 impl Ticket {
@@ -47,9 +49,9 @@ impl Ticket {
             hold.set_token(token);
         }
         core.watchdog.watch(&hold.leased, answer.sent);
-        let watched = matches!(lease, Lease::Watched { .. });
+        let watched = AtomicBool::new(matches!(lease, Lease::Watched { .. }));
         let inner = slot.count() > 1;
-        Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: true }
+        Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: AtomicBool::new(true) }
     }
 
     /// The server says that it is gone.
@@ -62,23 +64,22 @@ impl Ticket {
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
-    pub(crate) fn keep_bare(mut self) {
-        self.keep();
-    }
-
-    pub(crate) fn keep(&mut self) {
-        self.armed = false;
-        self.slot.keep_bare(&self.hold, self.watched);
+    pub(crate) fn keep_bare(self) {
+        self.armed.store(false, Ordering::Release);
+        self.slot.keep_bare(&self.hold, self.watched.load(Ordering::Acquire));
     }
 
     pub(crate) fn owner(&self) -> Owner {
         self.core.owner_of(&self.slot.field)
     }
 
-    /// From here on the owner's next acquisition comes after this release, whoever carries it out.
-    pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-        self.armed = false;
-        self.slot.leaving(self.hold.id);
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
+    /// way back already, only that is waited for.
+    pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+        let is_first = self.armed.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.slot.leaving(self.hold.id);
+        }
         let mut gate = self.slot.gate.clone().lock_owned().boxed();
         // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
         // its own hold again and again, and nobody else would get it.
@@ -87,13 +88,21 @@ impl Ticket {
             Poll::Ready(gate) => ready(gate).left_future(),
             Poll::Pending => gate.right_future(),
         };
-        let share = Share::Guard { hold: self.hold.id, watched: self.watched };
-        release(self.core.clone(), self.slot.clone(), share, gate)
+        let share = Share::Guard { hold: self.hold.id, watched: self.watched.load(Ordering::Acquire) };
+        let (core, slot) = (self.core.clone(), self.slot.clone());
+        async move {
+            if is_first {
+                return release(core, slot, share, gate).await;
+            }
+            drop(gate.await);
+            Err(not_held(&core, &slot))
+        }
     }
 
-    /// Dropped without a word: the janitor gives it back.
-    pub(crate) fn give_up(&mut self) {
-        if self.armed {
+    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
+    pub(crate) fn give_up(&self) -> bool {
+        let is_armed = self.armed.load(Ordering::Acquire);
+        if is_armed {
             let work = self.release();
             self.core.janitor.finish(async move {
                 if let Err(error) = work.await {
@@ -101,11 +110,12 @@ impl Ticket {
                 }
             });
         }
+        is_armed
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
     /// exactly, or where its owner held the lock before, no shorter.
-    pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
+    pub(crate) async fn begin(&self, lease: Lease) -> Result<(), HoldError> {
         let lease = match lease {
             Lease::Watched { max_hold, .. } => {
                 self.hold.renew_until(max_hold.map(|limit| self.core.now().after(limit)));
@@ -114,7 +124,7 @@ impl Ticket {
             Lease::Fixed(lease) => lease,
         };
         let gate = self.slot.gate.clone().lock_owned().await;
-        if std::mem::take(&mut self.watched) {
+        if self.watched.swap(false, Ordering::AcqRel) {
             self.hold.left(true);
         }
         let now = self.core.now();
@@ -207,7 +217,7 @@ impl Guard {
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {
-        &self.first.first.ticket
+        self.first.ticket()
     }
 
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.

@@ -91,6 +91,9 @@ pub(crate) trait Follower: Send + Sync {
     /// The lease was renewed, and will be for this long; `None` is without end.
     fn renewed(self: Arc<Self>, max_hold: Option<Duration>);
 
+    /// The lease is over, however it ended.
+    fn ended(self: Arc<Self>);
+
     /// Whether it stands without this lease, which was lost.
     fn stands(&self) -> bool;
 }
@@ -251,6 +254,9 @@ impl Leased {
         validity.lost.get_or_insert(why);
         drop(validity);
         self.changed.notify_waiters();
+        for follower in self.followers() {
+            follower.ended();
+        }
         new
     }
 

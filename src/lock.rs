@@ -23,7 +23,7 @@ use crate::kind::{Kind, Owned, Role, Votes};
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::line::Line;
-use crate::majority::Voter;
+use crate::majority::{Majority, Voter};
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Status};
@@ -470,6 +470,12 @@ impl<K: Votes> Lock<K> {
             patience: core.patience(),
         };
         Ok(Voter { wish, session: self.session.clone() })
+    }
+
+    /// The bare hold that its vote belongs to, the newest one.
+    pub(crate) fn elected(&self) -> Option<Arc<Majority>> {
+        let line = self.line.as_ref().ok()?;
+        self.core().elections.last(&line.slot(&self.field()))
     }
 }
 

@@ -11,7 +11,7 @@ use futures::future::{join_all, BoxFuture, FutureExt};
 
 use crate::acquire::{before, Request, Told};
 use crate::error::{LockError, QueryError, UnlockError};
-use crate::group::{enough, Group, Taken};
+use crate::group::{Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
 use crate::kind::{Role, Votes};
@@ -196,13 +196,11 @@ impl<K: Votes> RedLock<K> {
         let mut leaves = Vec::new();
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let calls = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
-        let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
-        let none = self.locks.is_empty();
-        if none || !errors.is_empty() {
-            return UnlockError::of(errors, self.locks.len(), Some((&self.name, &owner)));
-        }
-        Ok(())
+        let Some(majority) = locks.iter().filter_map(Lock::elected).max_by_key(|majority| majority.id) else {
+            return Err(UnlockError::NotHeld { name: self.name.to_string(), owner });
+        };
+        let votes = majority.tickets().len();
+        UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
     }
 
     /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.

@@ -16,6 +16,7 @@ use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
 use crate::life::Life;
 use crate::line::{Line, Registry};
+use crate::majority::Elections;
 use crate::notify::Channels;
 use crate::owner::Owner;
 use crate::permits::Pool;
@@ -42,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) permit_semaphores: Registry<Pool>,
     pub(crate) latches: Registry<Gate>,
     pub(crate) life: Life,
+    pub(crate) elections: Elections,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     closing: AtomicBool,
@@ -80,6 +82,7 @@ impl Session {
             permit_semaphores: Registry::default(),
             latches: Registry::default(),
             life: Life::default(),
+            elections: Elections::default(),
             watchdog: watchdog.clone(),
             janitor,
             closing: AtomicBool::new(false),
@@ -243,6 +246,7 @@ impl Core {
                 }
             }
         }
+        self.elections.clear();
         self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.wire.close().await;
     }

@@ -175,6 +175,7 @@ impl Watchdog {
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
         if let Some(why) = hold.lost(now) {
             self.forget(hold);
+            hold.end(why);
             report_lost(hold, why);
             hold.of.ended(hold.id);
             return None;

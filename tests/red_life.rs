@@ -94,6 +94,8 @@ async fn a_server_that_was_flushed_rests() {
     }
     // One that had said that they are fresh, and one that had not.
     for other in [&theirs, &strict(&fleet.clients())] {
+        // What does not count is given back.
+        tokio::time::sleep(secs(1)).await;
         match other.try_lock().await {
             Err(LockError::NoMajority { votes: 0, detail, .. }) => assert!(detail.contains("not voting"), "{detail}"),
             other => panic!("{other:?}"),
