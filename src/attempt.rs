@@ -1,6 +1,7 @@
 //! Taking a lock: one settled attempt, and the contest that waits for the next.
 
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +116,11 @@ impl Wish {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
+        let outer_lost = self.slot.outer_lost.swap(false, Ordering::AcqRel);
         let Some(hold) = self.slot.hold() else {
+            if outer_lost {
+                return Err(LockError::Lost { name: self.name(), owner: self.owner() });
+            }
             if is_upgrade {
                 return Err(LockError::Upgrade { name: self.name(), owner: self.owner() });
             }
@@ -178,8 +183,8 @@ impl Wish {
         let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
         match settled.result {
             Ok(answer) => {
-                if let Some((run, uptime)) = answer.run().filter(|_| self.vote.is_some()) {
-                    self.core.life.saw(run, uptime, answer.sent);
+                if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
+                    self.core.life.saw(run, since, age, self.core.now());
                 }
                 match outer.filter(|_| answer.status == Status::Done) {
                     // The answer came too late for the hold that was to be entered.

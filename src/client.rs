@@ -307,8 +307,7 @@ fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
         None => unknown.push("its version"),
     }
     if let Some(run) = entry(1, "run_id") {
-        let uptime = entry(1, "uptime_in_seconds").and_then(|secs| secs.parse().ok()).map(Duration::from_secs);
-        core.life.saw(run, uptime.unwrap_or_default(), answer.sent);
+        core.life.met(run);
     }
     match entry(2, "role") {
         Some("slave") => return Err(Refused::ReadOnly.into()),

@@ -1,11 +1,10 @@
 //! Holds that stand together: a guard's one hold, or the votes of a red lock, of which most have to stand.
 
 use std::future::Future;
-use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, ready, select_all};
+use futures::future::{join_all, ready, select_all, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Clock;
@@ -16,45 +15,54 @@ use crate::lease::{Lease, State};
 use crate::majority::{Majority, Rules, Standing, Voter};
 use crate::session::Session;
 
-/// One hold, and the client that it keeps open.
+/// One hold, or a vote, and the client that it keeps open.
 pub(crate) struct Member {
     pub(crate) ticket: Ticket,
     pub(crate) session: Arc<Session>,
 }
 
-impl Member {
-    fn hold(&self) -> (Arc<Hold>, Clock) {
-        (self.ticket.hold.clone(), self.session.core.wire.clock)
-    }
+/// One hold; or many, of which a majority has to stand.
+pub(crate) enum Group {
+    One(Member),
+    Most(Elected),
 }
 
-/// One hold; or many, of which a majority has to stand.
-pub(crate) struct Group {
-    pub(crate) first: Member,
-    rest: Vec<Member>,
-    majority: Option<Arc<Majority>>,
+/// Votes that are given back with this, and the clients that they keep open.
+pub(crate) struct Elected {
+    majority: Arc<Majority>,
+    _sessions: Vec<Arc<Session>>,
+}
+
+impl Drop for Elected {
+    fn drop(&mut self) {
+        self.majority.let_go();
+    }
 }
 
 impl Group {
     pub(crate) fn one(ticket: Ticket, session: Arc<Session>) -> Self {
-        Self { first: Member { ticket, session }, rest: Vec::new(), majority: None }
+        Self::One(Member { ticket, session })
     }
 
     /// Of the votes that these gave. `None`: of none.
     pub(crate) fn most(votes: Vec<Member>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
-        let majority = Majority::new(rules, voters, votes.iter().map(Member::hold).collect());
-        let mut votes = votes.into_iter();
-        Some(Self { first: votes.next()?, rest: votes.collect(), majority: Some(majority) })
+        let (votes, sessions) = votes.into_iter().map(|vote| (Arc::new(vote.ticket), vote.session)).unzip();
+        let majority = Majority::new(rules, voters, votes)?;
+        Some(Self::Most(Elected { majority, _sessions: sessions }))
     }
 
-    fn members(&self) -> impl DoubleEndedIterator<Item = &Member> {
-        once(&self.first).chain(&self.rest)
+    /// That of its first hold, which speaks for the others.
+    pub(crate) fn ticket(&self) -> &Ticket {
+        match self {
+            Self::One(member) => &member.ticket,
+            Self::Most(Elected { majority, .. }) => &majority.first,
+        }
     }
 
     fn standing(&self) -> Standing {
-        match &self.majority {
-            Some(majority) => majority.standing(),
-            None => judge(&self.first.ticket.hold, self.first.session.core.wire.clock),
+        match self {
+            Self::One(Member { ticket, .. }) => judge(&ticket.hold, ticket.core.wire.clock),
+            Self::Most(Elected { majority, .. }) => majority.standing(),
         }
     }
 
@@ -74,33 +82,40 @@ impl Group {
 
     /// Its holds, to be watched by one who can't give them back.
     pub(crate) fn watched(&self) -> Watched {
-        match &self.majority {
-            Some(majority) => Watched::Most(majority.clone()),
-            None => Watched::One(self.first.hold()),
+        match self {
+            Self::One(Member { ticket, .. }) => Watched::One(ticket.hold.clone(), ticket.core.wire.clock),
+            Self::Most(Elected { majority, .. }) => Watched::Most(majority.clone()),
         }
     }
 
     /// Votes that are missing, now or later, are asked for again as long as the others are renewed.
     pub(crate) fn complete(&self) {
-        if let Some(majority) = &self.majority {
+        if let Self::Most(Elected { majority, .. }) = self {
             majority.open();
         }
     }
 
     /// How many holds it is made of.
     pub(crate) fn size(&self) -> usize {
-        1 + self.rest.len()
+        match self {
+            Self::One(_) => 1,
+            Self::Most(Elected { majority, .. }) => majority.tickets().len(),
+        }
     }
 
     /// Whether it was entered from an outer hold.
     pub(crate) fn is_inner(&self) -> bool {
-        self.members().any(|member| member.ticket.inner)
+        match self {
+            Self::One(member) => member.ticket.inner,
+            Self::Most(Elected { majority, .. }) => majority.tickets().iter().any(|ticket| ticket.inner),
+        }
     }
 
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), HoldError> {
-        let longest = self.members().map(|member| member.session.core.settings.max_lease).min();
-        let most = self.majority.as_ref().map(|majority| majority.rules.trust.max_lease);
-        let max = longest.into_iter().chain(most).min().unwrap_or(lease);
+        let max = match self {
+            Self::One(member) => member.ticket.core.settings.max_lease,
+            Self::Most(Elected { majority, .. }) => majority.max_lease(),
+        };
         let min = crate::config::SHORTEST_LEASE;
         if lease < min || lease > max {
             return Err(HoldError::Lease { lease, min, max });
@@ -110,70 +125,61 @@ impl Group {
 
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let later = self.majority.as_ref().map(|majority| majority.later()).unwrap_or_default();
-        let tickets = self.members().map(|member| &member.ticket).chain(later.iter().map(|ticket| &**ticket));
-        let calls = tickets.map(|ticket| ticket.extend(lease)).collect();
-        self.settled(enough(calls, self.needed(), Duration::ZERO).await)
+        match self {
+            Self::One(member) => self.settled(member.ticket.extend(lease).await.err()),
+            Self::Most(Elected { majority, .. }) => {
+                let tickets = majority.tickets();
+                let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
+                self.settled(enough(calls, majority.rules.needed, Duration::ZERO).await)
+            }
+        }
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
     pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
-        let needed = self.needed();
-        if let Some(majority) = &self.majority {
-            majority.begin(lease);
+        match self {
+            Self::One(member) => {
+                let begun = member.ticket.begin(lease).await;
+                self.settled(begun.err())
+            }
+            Self::Most(Elected { majority, .. }) => {
+                majority.begin(lease);
+                let tickets = majority.tickets();
+                let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
+                let errors = enough(calls, majority.rules.needed, Duration::ZERO).await;
+                self.settled(errors)
+            }
         }
-        let members = once(&mut self.first).chain(&mut self.rest);
-        let calls = members.map(|member| member.ticket.begin(lease)).collect();
-        let errors = enough(calls, needed, Duration::ZERO).await;
-        self.settled(errors)
-    }
-
-    fn needed(&self) -> usize {
-        self.majority.as_ref().map_or(1, |majority| majority.rules.needed)
     }
 
     /// The first failure speaks for the others.
-    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
+    fn settled(&self, errors: impl IntoIterator<Item = HoldError>) -> Result<(), HoldError> {
         match self.lost() {
             Some(why) => Err(Lost { why }.into()),
             None => errors.into_iter().next().map_or(Ok(()), Err),
         }
     }
 
-    pub(crate) fn keep_bare(mut self) {
-        for member in once(&mut self.first).chain(&mut self.rest) {
-            member.ticket.keep();
+    pub(crate) fn keep_bare(self) {
+        match self {
+            Self::One(member) => member.ticket.keep_bare(),
+            Self::Most(elected) => elected.majority.keep_bare(),
         }
-    }
-
-    /// From here on no vote is asked for any more; those that were are given back first.
-    fn close(&self) -> Vec<Ticket> {
-        self.majority.as_ref().map(|majority| majority.close()).unwrap_or_default()
     }
 
     /// Gives all of it back, the last first; done when enough of it is. From here on it is carried out.
-    pub(crate) fn release(mut self) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
-        let grace = self.majority.as_ref().map_or(Duration::ZERO, |majority| majority.rules.server_timeout);
-        let (needed, mut later) = (self.needed(), self.close());
-        let members = once(&mut self.first).chain(&mut self.rest).map(|member| &mut member.ticket);
-        let releases = members.chain(&mut later).rev().map(|ticket| {
-            let work = ticket.release();
-            ticket.core.janitor.carry(|_| work)
-        });
-        let releases = releases.collect();
+    pub(crate) fn release(self) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
+        let work = match &self {
+            Self::One(Member { ticket, .. }) => {
+                let work = ticket.release();
+                ticket.core.janitor.carry(|_| work).map(|done| done.err().into_iter().collect()).left_future()
+            }
+            Self::Most(Elected { majority, .. }) => majority.clone().release().right_future(),
+        };
         async move {
-            let errors = enough(releases, needed, grace).await;
+            let errors = work.await;
             drop(self);
             errors
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        drop(self.close());
-        for member in once(&mut self.first).chain(&mut self.rest).rev() {
-            member.ticket.give_up();
         }
     }
 }
@@ -239,21 +245,21 @@ fn judge(hold: &Hold, clock: Clock) -> Standing {
 
 /// The holds of a group, for whoever has to know when they are lost.
 pub(crate) enum Watched {
-    One((Arc<Hold>, Clock)),
+    One(Arc<Hold>, Clock),
     Most(Arc<Majority>),
 }
 
 impl Watched {
-    fn holds(&self) -> Vec<(Arc<Hold>, Clock)> {
+    fn holds(&self) -> Vec<Arc<Hold>> {
         match self {
-            Self::One(hold) => vec![hold.clone()],
-            Self::Most(majority) => majority.won(),
+            Self::One(hold, _) => vec![hold.clone()],
+            Self::Most(majority) => majority.tickets().iter().map(|ticket| ticket.hold.clone()).collect(),
         }
     }
 
     fn standing(&self) -> Standing {
         match self {
-            Self::One((hold, clock)) => judge(hold, *clock),
+            Self::One(hold, clock) => judge(hold, *clock),
             Self::Most(majority) => majority.standing(),
         }
     }
@@ -262,7 +268,7 @@ impl Watched {
     pub(crate) async fn lost(self) -> Lost {
         loop {
             let holds = self.holds();
-            let mut changed: Vec<_> = holds.iter().map(|(hold, _)| Box::pin(hold.changed.notified())).collect();
+            let mut changed: Vec<_> = holds.iter().map(|hold| Box::pin(hold.changed.notified())).collect();
             for change in &mut changed {
                 change.as_mut().enable();
             }

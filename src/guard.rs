@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::{poll_fn, Future};
 use std::iter::once;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::janitor::say;
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal, State};
 use crate::owner::Owner;
-use crate::release::{lose, owe, release, settle_debt, Gate};
+use crate::release::{lose, not_held, owe, release, settle_debt, Gate};
 use crate::script::{Answer, Patience, Status};
 use crate::session::{in_runtime, Core, Session};
 
@@ -27,10 +28,11 @@ pub(crate) struct Ticket {
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
     /// How its lease is renewed, if it is.
-    renewal: Option<Renewal>,
+    renewal: Mutex<Option<Renewal>>,
     /// Whether its owner held the lock before.
     pub(crate) inner: bool,
-    armed: bool,
+    /// Whether it is still to be given back, or kept.
+    armed: AtomicBool,
 }
 
 impl Ticket {
@@ -49,9 +51,9 @@ impl Ticket {
             hold.set_token(token);
         }
         core.watchdog.watch(&hold.leased, answer.sent);
-        let renewal = Renewal::of(lease, answer.sent);
+        let renewal = Mutex::new(Renewal::of(lease, answer.sent));
         let inner = slot.count() > 1;
-        Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: true }
+        Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: AtomicBool::new(true) }
     }
 
     /// The server says that it is gone.
@@ -60,27 +62,30 @@ impl Ticket {
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
-    pub(crate) fn keep_bare(mut self) {
-        self.keep();
-    }
-
-    pub(crate) fn keep(&mut self) {
-        self.armed = false;
-        self.slot.keep_bare(&self.hold, self.renewal);
+    pub(crate) fn keep_bare(self) {
+        self.armed.store(false, Ordering::Release);
+        self.slot.keep_bare(&self.hold, *self.renewal());
     }
 
     pub(crate) fn owner(&self) -> Owner {
         self.core.owner_of(&self.slot.field)
     }
 
-    /// From here on the owner's next acquisition comes after this release, whoever carries it out.
-    pub(crate) fn release(&mut self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+    fn renewal(&self) -> MutexGuard<'_, Option<Renewal>> {
+        self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
+    /// way back already, only that is waited for.
+    pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         self.release_within(self.core.patience())
     }
 
-    fn release_within(&mut self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-        self.armed = false;
-        self.slot.leaving(self.hold.id);
+    fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+        let is_first = self.armed.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.slot.leaving(self.hold.id);
+        }
         let mut gate = self.slot.gate.clone().lock_owned().boxed();
         // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
         // its own hold again and again, and nobody else would get it.
@@ -89,17 +94,23 @@ impl Ticket {
             Poll::Ready(gate) => ready(gate).left_future(),
             Poll::Pending => gate.right_future(),
         };
-        let share = Share::Guard { hold: self.hold.id, renewal: self.renewal };
+        let share = Share::Guard { hold: self.hold.id, renewal: *self.renewal() };
         let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
         async move {
-            let given = release(core.clone(), slot, share, gate, patience).await;
+            let given = if is_first {
+                release(core.clone(), slot, share, gate, patience).await
+            } else {
+                drop(gate.await);
+                Err(not_held(&core, &slot))
+            };
             given.map_err(|error| error.of_lost(hold.lost(core.now())))
         }
     }
 
-    /// Dropped without a word: the janitor gives it back.
-    pub(crate) fn give_up(&mut self) {
-        if self.armed {
+    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
+    pub(crate) fn give_up(&self) -> bool {
+        let is_armed = self.armed.load(Ordering::Acquire);
+        if is_armed {
             // Not answered, it is tried again until it is.
             let work = self.release_within(self.core.brief());
             self.core.janitor.finish(async move {
@@ -108,15 +119,17 @@ impl Ticket {
                 }
             });
         }
+        is_armed
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
     /// exactly, or where its owner held the lock before, no shorter.
-    pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
+    pub(crate) async fn begin(&self, lease: Lease) -> Result<(), HoldError> {
         let lease = match lease {
             Lease::Watched { max_hold, .. } => {
                 let end = max_hold.map(|limit| self.core.now().after(limit));
-                self.renew_by(self.renewal.map(|renewal| Renewal { end, ..renewal }));
+                let renewal = *self.renewal();
+                self.renew_by(renewal.map(|renewal| Renewal { end, ..renewal }));
                 return Ok(());
             }
             Lease::Fixed(lease) => lease,
@@ -130,9 +143,10 @@ impl Ticket {
         self.extend_behind(gate, Some(lease)).await
     }
 
-    fn renew_by(&mut self, renewal: Option<Renewal>) {
-        self.hold.replace(self.renewal, renewal);
-        self.renewal = renewal;
+    fn renew_by(&self, renewal: Option<Renewal>) {
+        let mut own = self.renewal();
+        self.hold.replace(*own, renewal);
+        *own = renewal;
     }
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
@@ -219,7 +233,7 @@ impl Guard {
     }
 
     pub(crate) fn ticket(&self) -> &Ticket {
-        &self.first.first.ticket
+        self.first.ticket()
     }
 
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
@@ -229,7 +243,7 @@ impl Guard {
 
     /// Its holds, of a multi-lock one for each member.
     pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.groups().map(|group| &group.first.ticket)
+        self.groups().map(Group::ticket)
     }
 
     /// The owner that the lock was taken for.

@@ -108,6 +108,9 @@ pub(crate) struct Slot {
     counts: Mutex<Counts>,
     /// Rung when the count leaves 0: whoever waits as the same owner may enter.
     pub(crate) held: Notify,
+    /// Whether a guard of this owner, which still lives, lost what it held and gave the rest back: said once to whoever
+    /// would enter again (rule 5).
+    pub(crate) outer_lost: AtomicBool,
 }
 
 /// What is given back: guards and bare holds are counted apart.
@@ -170,7 +173,8 @@ impl Forgotten {
 
 impl Slot {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
-        Self { line, field, gate: Arc::default(), counts: Mutex::default(), held: Notify::new() }
+        let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
+        Self { line, field, gate, counts, held: Notify::new(), outer_lost }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
 /// Endings that do.
 const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
+/// One for all names: who votes is a single server, so it need not lie in the slot of the lock.
+const BOOT: &str = "lockson:boot";
 
 /// Why a name can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +56,8 @@ pub(crate) enum Key {
     Expiries,
     /// How a latch that is gone ended.
     Ended,
+    /// Since when the server has lost nothing.
+    Boot,
 }
 
 /// The names of a queue on the server: few locks have one.
@@ -192,6 +196,7 @@ impl Keys {
             Key::Front => &*self.queue().front,
             Key::Expiries => &*self.expiries,
             Key::Ended => &*self.ended,
+            Key::Boot => BOOT,
         };
         keys.iter().map(name).collect()
     }

@@ -90,7 +90,8 @@ impl Leaf {
 
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
-        self.line.slot(&self.field).has(Share::Bare).is_some()
+        let slot = self.line.slot(&self.field);
+        slot.has(Share::Bare).is_some() || self.session.core.elections.last(&slot).is_some()
     }
 
     pub(crate) async fn unlock(&self) -> Result<(), UnlockError> {

@@ -128,6 +128,9 @@ pub(crate) trait Follower: Send + Sync {
     /// The lease was renewed.
     fn renewed(self: Arc<Self>);
 
+    /// The lease is over, however it ended.
+    fn ended(self: Arc<Self>);
+
     /// Whether it stands without this lease, which was lost.
     fn stands(&self) -> bool;
 }
@@ -285,6 +288,9 @@ impl Leased {
     pub(crate) fn end(&self, why: LostBy) {
         self.validity().lost.get_or_insert(why);
         self.changed.notify_waiters();
+        for follower in self.followers() {
+            follower.ended();
+        }
     }
 
     /// Why it is lost, to be told: once, and not of one that was given back.

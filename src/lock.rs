@@ -25,7 +25,7 @@ use crate::kinds::fenced::Fenced;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::line::Line;
-use crate::majority::Voter;
+use crate::majority::{Majority, Voter};
 use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::{lose, release};
 use crate::script::{Answer, Status};
@@ -504,6 +504,12 @@ impl<K: Votes> Lock<K> {
             patience: core.patience(),
         };
         Ok(Voter { wish, session: self.session.clone() })
+    }
+
+    /// The bare hold that its vote belongs to, the newest one.
+    pub(crate) fn elected(&self) -> Option<Arc<Majority>> {
+        let line = self.line.as_ref().ok()?;
+        self.core().elections.last(&line.slot(&self.field()))
     }
 }
 

@@ -1,19 +1,25 @@
 //! Votes that stand together: most of them have to. Those that are missing are asked for again. Rule 21 of
 //! docs/PROTOCOL.md.
 
+use std::collections::HashMap;
+use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::sync::Notify;
 
 use crate::attempt::Wish;
-use crate::clock::{Clock, Moment};
-use crate::error::{LockError, LostBy};
+use crate::clock::Moment;
+use crate::error::{LockError, LostBy, UnlockError};
+use crate::group::enough;
 use crate::guard::Ticket;
-use crate::hold::Hold;
+use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
+use crate::release::not_held;
 use crate::session::Session;
 use crate::wait::Tried;
 
@@ -46,7 +52,10 @@ pub(crate) struct Standing {
 }
 
 pub(crate) struct Majority {
+    /// Of an older one than another's: lower.
+    pub(crate) id: u64,
     pub(crate) rules: Rules,
+    pub(crate) first: Arc<Ticket>,
     /// Once lost, lost for good.
     lost: OnceLock<LostBy>,
     votes: Mutex<Votes>,
@@ -54,35 +63,43 @@ pub(crate) struct Majority {
     closed: Notify,
 }
 
-#[derive(Default)]
 struct Votes {
     /// All that were ever won. A lost one never counts again.
-    won: Vec<(Arc<Hold>, Clock)>,
+    won: Vec<Arc<Ticket>>,
+    /// Empty from when it is given back.
     seats: Vec<Seat>,
-    /// Those that were taken after the lock was.
-    later: Vec<Arc<Ticket>>,
     /// Whether the missing ones are asked for: from when somebody relies on them until they are given back.
     open: bool,
+    /// A bare hold: kept until somebody gives it back.
+    bare: bool,
 }
 
 /// One server's place among the votes.
 struct Seat {
-    voter: Voter,
+    wish: Wish,
     asked: Option<Moment>,
     /// Since when the lock is held.
     since: Moment,
 }
 
 impl Majority {
-    pub(crate) fn new(rules: Rules, voters: Vec<Voter>, won: Vec<(Arc<Hold>, Clock)>) -> Arc<Self> {
+    /// `None`: of no votes.
+    pub(crate) fn new(rules: Rules, voters: Vec<Voter>, won: Vec<Arc<Ticket>>) -> Option<Arc<Self>> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let first = won.first()?.clone();
         let seats = voters.into_iter().map(Seat::new).collect();
-        let votes = Votes { won, seats, ..Votes::default() };
-        let lost = OnceLock::new();
-        let majority = Arc::new(Self { rules, lost, votes: Mutex::new(votes), closed: Notify::new() });
-        for (hold, _) in &majority.votes().won {
-            hold.follow(majority.as_follower());
+        let majority = Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            rules,
+            first,
+            lost: OnceLock::new(),
+            votes: Mutex::new(Votes { won, seats, open: false, bare: false }),
+            closed: Notify::new(),
+        });
+        for ticket in majority.tickets() {
+            ticket.hold.follow(majority.as_follower());
         }
-        majority
+        Some(majority)
     }
 
     fn as_follower(self: &Arc<Self>) -> Weak<dyn Follower> {
@@ -94,25 +111,31 @@ impl Majority {
         self.votes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A lost one is on its way back when this returns, whoever asks.
     pub(crate) fn standing(&self) -> Standing {
-        self.judge(&self.votes().won)
+        let standing = self.judge(&self.votes().won);
+        if standing.lost.is_some() {
+            self.give_up(true);
+        }
+        standing
     }
 
-    /// All that were won, to be listened to.
-    pub(crate) fn won(&self) -> Vec<(Arc<Hold>, Clock)> {
+    /// Of all votes that were ever won.
+    pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
         self.votes().won.clone()
     }
 
-    /// Those that were taken after the lock was.
-    pub(crate) fn later(&self) -> Vec<Arc<Ticket>> {
-        self.votes().later.clone()
+    /// The longest lease that it may have.
+    pub(crate) fn max_lease(&self) -> Duration {
+        let leases = self.tickets().into_iter().map(|ticket| ticket.core.settings.max_lease);
+        leases.fold(self.rules.trust.max_lease, Duration::min)
     }
 
     /// All of what it is a part of is held: from here on it has this lease.
     pub(crate) fn begin(&self, lease: Lease) {
         for seat in &mut self.votes().seats {
-            seat.since = seat.voter.session.core.now();
-            seat.voter.wish.lease = seat.voter.wish.lease.changed(lease);
+            seat.since = seat.wish.core.now();
+            seat.wish.lease = seat.wish.lease.changed(lease);
         }
     }
 
@@ -121,21 +144,72 @@ impl Majority {
         self.votes().open = true;
     }
 
-    /// From here on nothing is asked for. Returns what was, to be given back.
-    pub(crate) fn close(&self) -> Vec<Ticket> {
+    /// From here on the clients of its servers keep it, until it is given back, or lost.
+    pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
-        votes.open = false;
-        let (later, seats) = (std::mem::take(&mut votes.later), std::mem::take(&mut votes.seats));
+        (votes.open, votes.bare) = (true, true);
+        votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
+        for Seat { wish, .. } in &votes.seats {
+            wish.core.elections.add(&wish.slot, self.clone());
+        }
         drop(votes);
-        drop(seats);
-        self.closed.notify_waiters();
-        later.into_iter().filter_map(Arc::into_inner).collect()
+        self.standing();
     }
 
-    fn judge(&self, won: &[(Arc<Hold>, Clock)]) -> Standing {
+    /// Its guard is gone.
+    pub(crate) fn let_go(&self) {
+        let is_bare = self.votes().bare;
+        if !is_bare {
+            self.give_up(false);
+        }
+    }
+
+    /// From here on nothing is asked for. Returns what was won, to be given back.
+    fn close(&self) -> Vec<Arc<Ticket>> {
+        let mut votes = self.votes();
+        votes.open = false;
+        let (won, seats) = (votes.won.clone(), std::mem::take(&mut votes.seats));
+        drop(votes);
+        self.closed.notify_waiters();
+        for Seat { wish, .. } in seats {
+            wish.core.elections.remove(&wish.slot, self.id);
+        }
+        won
+    }
+
+    /// Gives all votes back, the last first, and waits for none of them. `is_lost`: under a guard that still lives.
+    fn give_up(&self, is_lost: bool) {
+        for ticket in self.close().iter().rev() {
+            if ticket.give_up() || !is_lost {
+                ticket.slot.outer_lost.store(is_lost, Ordering::Release);
+            }
+        }
+    }
+
+    /// Gives all votes back, the last first; done when enough of them are. From here on it is carried out.
+    pub(crate) fn release(self: Arc<Self>) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
+        let is_lost = self.standing().lost.is_some();
+        let releases = self.close().into_iter().rev().map(|ticket| {
+            ticket.slot.outer_lost.store(false, Ordering::Release);
+            let work = ticket.release();
+            ticket.core.janitor.carry(|_| work)
+        });
+        let releases = releases.collect::<Vec<_>>();
+        async move {
+            let Rules { needed, server_timeout, .. } = self.rules;
+            if is_lost {
+                // On their way back already, each as long as that takes.
+                let _ = tokio::time::timeout(server_timeout, join_all(releases)).await;
+                return vec![not_held(&self.first.core, &self.first.slot)];
+            }
+            enough(releases, needed, server_timeout).await
+        }
+    }
+
+    fn judge(&self, won: &[Arc<Ticket>]) -> Standing {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
-        for (hold, clock) in won {
-            let now = clock.now();
+        for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
+            let now = core.now();
             let left = hold.valid_until().since(now).saturating_sub(self.rules.drift);
             match hold.lost(now) {
                 Some(why) => lost = lost.or(Some(why)),
@@ -168,7 +242,12 @@ impl Majority {
     /// Who has no vote here now and may give one; only while most of the others stand.
     fn missing(&self) -> Vec<Wish> {
         let mut votes = self.votes();
-        if !votes.open || self.judge(&votes.won).lost.is_some() {
+        if self.judge(&votes.won).lost.is_some() {
+            drop(votes);
+            self.give_up(true);
+            return Vec::new();
+        }
+        if !votes.open {
             return Vec::new();
         }
         let Votes { won, seats, .. } = &mut *votes;
@@ -202,7 +281,7 @@ impl Majority {
     /// A vote that comes now counts if its server may vote, and if most of the others stood until this instant: so
     /// nobody had the lock in between. Else it is given back, as the ticket goes.
     fn add(self: &Arc<Self>, ticket: Ticket) {
-        let (clock, now) = (ticket.core.wire.clock, ticket.core.now());
+        let now = ticket.core.now();
         let may_vote = ticket.core.life.rests(self.trust(), now).is_none();
         let mut votes = self.votes();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
@@ -211,8 +290,8 @@ impl Majority {
             return;
         }
         ticket.hold.follow(self.as_follower());
-        votes.won.push((ticket.hold.clone(), clock));
-        votes.later.push(Arc::new(ticket));
+        ticket.hold.set_bare(usize::from(votes.bare));
+        votes.won.push(Arc::new(ticket));
     }
 }
 
@@ -224,6 +303,10 @@ impl Follower for Majority {
         }
     }
 
+    fn ended(self: Arc<Self>) {
+        self.standing();
+    }
+
     fn stands(&self) -> bool {
         self.standing().lost.is_none()
     }
@@ -231,15 +314,15 @@ impl Follower for Majority {
 
 impl Seat {
     fn new(voter: Voter) -> Self {
-        let since = voter.session.core.now();
-        Self { voter, asked: None, since }
+        let since = voter.wish.core.now();
+        Self { wish: voter.wish, asked: None, since }
     }
 
-    fn missing(&mut self, won: &[(Arc<Hold>, Clock)], trust: Trust) -> Option<Wish> {
-        let Voter { wish, session } = &self.voter;
-        let (life, now) = (&session.core.life, session.core.now());
+    fn missing(&mut self, won: &[Arc<Ticket>], trust: Trust) -> Option<Wish> {
+        let wish = &self.wish;
+        let (life, now) = (&wish.core.life, wish.core.now());
         let has_vote = wish.slot.hold().is_some_and(|hold| is_among(won, &hold, now));
-        let rests = life.id().is_some() && life.rests(trust, now).is_some();
+        let rests = life.is_known_to_rest(trust, now);
         // Each of the votes that stand is renewed at about this time.
         let was_asked = self.asked.is_some_and(|asked| now.since(asked) < wish.lease.duration() / 4);
         // Its own `max_hold` ends that, whoever else has the same holds renewed.
@@ -250,6 +333,44 @@ impl Seat {
 }
 
 /// Whether this hold is one of these, and not lost.
-fn is_among(won: &[(Arc<Hold>, Clock)], hold: &Hold, now: Moment) -> bool {
-    hold.lost(now).is_none() && won.iter().any(|(other, _)| other.id == hold.id)
+fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
+    hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
+}
+
+/// Bare holds by votes: nobody but the clients of their servers keeps them. By the owner's entry, oldest first.
+#[derive(Default)]
+pub(crate) struct Elections(Mutex<HashMap<usize, Vec<Arc<Majority>>>>);
+
+impl Elections {
+    fn all(&self) -> MutexGuard<'_, HashMap<usize, Vec<Arc<Majority>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry stays, and so does its address, as a majority keeps it.
+    fn add(&self, slot: &Arc<Slot>, majority: Arc<Majority>) {
+        self.all().entry(Arc::as_ptr(slot).addr()).or_default().push(majority);
+    }
+
+    pub(crate) fn last(&self, slot: &Arc<Slot>) -> Option<Arc<Majority>> {
+        self.all().get(&Arc::as_ptr(slot).addr())?.last().cloned()
+    }
+
+    fn remove(&self, slot: &Arc<Slot>, id: u64) {
+        let (mut all, key) = (self.all(), Arc::as_ptr(slot).addr());
+        let Some(of) = all.get_mut(&key) else { return };
+        let at = of.iter().position(|majority| majority.id == id);
+        let removed = at.map(|at| of.remove(at));
+        if of.is_empty() {
+            all.remove(&key);
+        }
+        // What it drops may take others' locks.
+        drop(all);
+        drop(removed);
+    }
+
+    /// The client is closed.
+    pub(crate) fn clear(&self) {
+        let all = std::mem::take(&mut *self.all());
+        drop(all);
+    }
 }

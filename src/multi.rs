@@ -321,7 +321,7 @@ impl<G: Guards> MultiLock<G> {
     fn lost(&self, taken: &Taken) -> Result<Round, LockError> {
         let is_lost = |group: &&Group| group.lost().is_some();
         let lost = |group: &Group| {
-            let ticket = &group.first.ticket;
+            let ticket = group.ticket();
             LockError::Lost { name: ticket.slot.line.keys.name.to_string(), owner: ticket.owner() }
         };
         let outer = taken.0.iter().filter(is_lost).find(|group| group.is_inner());

@@ -11,7 +11,7 @@ use futures::future::{join_all, BoxFuture, FutureExt};
 
 use crate::acquire::{before, Request, Told};
 use crate::error::{LockError, QueryError, UnlockError};
-use crate::group::{enough, Group, Taken};
+use crate::group::{Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
 use crate::kind::{Role, Votes};
@@ -42,11 +42,16 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// clocks that run at about the same speed. docs/GUARANTEES.md says what it gives then, and what it does not.
 ///
 /// # Servers that restart
-/// A server that restarts may have forgotten what it granted, so its votes don't count for
-/// [`max_lease`](Self::max_lease), by what it says of its run, and by what this client saw of it. A fleet of new
-/// servers therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A guard that is renewed
-/// takes its vote again after that, as long as it has its majority: so it is held through a restart of all servers, one
-/// after the other, if each is given `max_lease` and a lease before the next. A bare hold is not.
+/// A server that restarts, or is flushed, has forgotten what it granted, so its votes don't count for
+/// [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
+/// asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken on
+/// therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes its
+/// vote again after that, as long as it has its majority: so it is held through a restart of all servers, one after the
+/// other, if each is given `max_lease` and a lease before the next.
+///
+/// # Losing it
+/// Without its majority it is lost, and the rest of the votes are given back at once, though the guard may live. A bare
+/// hold is kept by the clients of its servers until [`unlock`](Self::unlock): nobody is told when it is lost.
 ///
 /// ```
 /// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
@@ -89,8 +94,8 @@ impl<K: Votes> RedLock<K> {
         Self { name: names.join(" + ").into(), locks, trust, server_timeout: None, drift, min_validity: Duration::ZERO }
     }
 
-    /// No lease is longer than this, and for so long a server that restarted does not vote. Default: 60 s. It must be
-    /// the same in all clients. Longer: a restarted server is out for longer. Shorter: longer leases are refused.
+    /// No lease is longer than this, and for so long a server that lost its data does not vote. Default: 60 s. It must
+    /// be the same in all clients. Longer: such a server is out for longer. Shorter: longer leases are refused.
     pub fn max_lease(mut self, limit: Duration) -> Self {
         self.trust.max_lease = limit;
         self
@@ -98,8 +103,8 @@ impl<K: Votes> RedLock<K> {
 
     /// How long each server is given for its vote. Default: a hundredth of the lease, at least 50 ms (300 ms for the
     /// watchdog's 30 s). Longer than the slowest server's round trip, or it never votes. Longer: a server that is down
-    /// costs each acquisition more, until it is known to be silent. For what has no lease of its own, a release or a
-    /// question, it is reckoned from [`max_lease`](Self::max_lease).
+    /// costs each acquisition more, until it is known to be silent. For a question, which has no lease, it is reckoned
+    /// from [`max_lease`](Self::max_lease).
     pub fn server_timeout(mut self, timeout: Duration) -> Self {
         self.server_timeout = Some(timeout);
         self
@@ -118,7 +123,7 @@ impl<K: Votes> RedLock<K> {
     }
 
     /// The servers were started for the first time: none of them has granted anything that it could have lost. Young
-    /// servers then vote at once. Those that this client sees restart do not.
+    /// servers then vote at once. Those that this client sees lose their data do not.
     pub fn fresh(mut self) -> Self {
         self.trust.fresh = true;
         self
@@ -141,7 +146,7 @@ impl<K: Votes> RedLock<K> {
         Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
     }
 
-    /// Waits until most of the servers vote for this owner. Bare holds, renewed: see [`Lock::lock`].
+    /// Waits until most of the servers vote for this owner. A bare hold, renewed: see [`Lock::lock`].
     ///
     /// # Errors
     /// [`LockError::NoMajority`] when too few of them answered for the outage limit of the first client; never that it
@@ -186,10 +191,10 @@ impl<K: Votes> RedLock<K> {
         Ok(group.and_then(|group| Guard::over(Taken(vec![group]), self.name.clone())))
     }
 
-    /// Gives one bare hold back on every server: done when most of them said so.
+    /// Gives one bare hold back on every server, the newest one: done when most of them said so.
     ///
     /// # Errors
-    /// [`UnlockError::NotHeld`] when it was held on none of them; of several errors each, [`UnlockError::Several`].
+    /// [`UnlockError::NotHeld`] when there is none, or it was lost; of several errors each, [`UnlockError::Several`].
     ///
     /// # Cancel safety
     /// Once polled, all votes are given back even if the future is dropped.
@@ -198,14 +203,12 @@ impl<K: Votes> RedLock<K> {
         let mut leaves = Vec::new();
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let calls = locks.into_iter().map(|lock| async move { lock.unlock().await }).collect();
+        let Some(majority) = locks.iter().filter_map(Lock::elected).max_by_key(|majority| majority.id) else {
+            return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
+        };
         in_runtime()?;
-        let errors = enough(calls, self.needed(), self.timeout(self.trust.max_lease)).await;
-        let none = self.locks.is_empty();
-        if none || !errors.is_empty() {
-            return UnlockError::of(errors, self.locks.len(), Some((&self.name, &owner)));
-        }
-        Ok(())
+        let votes = majority.tickets().len();
+        UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
     }
 
     /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.

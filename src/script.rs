@@ -28,6 +28,8 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
+    /// The server's, as the script ran.
+    time: ServerTime,
     /// What follows status, nonce and time.
     rest: Vec<Item>,
     /// When the copy that answered was sent: leases count from here.
@@ -43,11 +45,12 @@ impl Answer {
         }
     }
 
-    /// The server's run and how long it has lasted, where an answer ends with that.
-    pub(crate) fn run(&self) -> Option<(&str, Duration)> {
+    /// The server's run, since when it has lost nothing, and how long that is: where an answer ends with that.
+    pub(crate) fn run(&self) -> Option<(&str, ServerTime, Duration)> {
         match self.rest.as_slice() {
-            [.., Item::Text(run), Item::Int(uptime)] => {
-                Some((run, Duration::from_secs(u64::try_from(*uptime).unwrap_or_default())))
+            [.., Item::Text(run), Item::Int(since)] => {
+                let age = u64::try_from(self.time.saturating_sub(*since)).unwrap_or_default();
+                Some((run, *since, Duration::from_millis(age)))
             }
             _ => None,
         }
@@ -312,7 +315,7 @@ impl Wire {
             6 => Status::Refused(refused_in_words(take_text(&mut rest))),
             other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
         };
-        Fate::Answered(Answer { status, rest, sent })
+        Fate::Answered(Answer { status, time, rest, sent })
     }
 
     /// Answers and questions no longer match on this connection: whatever was answered can't be believed.

@@ -20,6 +20,7 @@ use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
 use crate::life::Life;
 use crate::line::Line;
+use crate::majority::Elections;
 use crate::notify::Channels;
 use crate::owner::Owner;
 use crate::permits::Pool;
@@ -68,6 +69,7 @@ pub(crate) struct Core {
     pub(crate) latches: Arc<Registry<Gate>>,
     forgotten: Arc<Forgotten>,
     pub(crate) life: Life,
+    pub(crate) elections: Elections,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     pub(crate) owed: Owed,
@@ -114,6 +116,7 @@ impl Session {
             latches: Arc::default(),
             forgotten: Arc::default(),
             life: Life::default(),
+            elections: Elections::default(),
             watchdog: watchdog.clone(),
             janitor,
             owed: Owed::default(),
@@ -422,6 +425,7 @@ impl Core {
         self.over.store(true, Ordering::Release);
         self.let_go(LostBy::Released);
         self.channels.close().await;
+        self.elections.clear();
         self.wire.close().await;
     }
 }

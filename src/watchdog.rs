@@ -227,8 +227,9 @@ impl Watchdog {
 
     /// What a due hold needs: the lease to renew it by, or nothing more.
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
-        if hold.lost(now).is_some() {
+        if let Some(why) = hold.lost(now) {
             self.forget(hold);
+            hold.end(why);
             hold.of.ended(hold.id);
             report_lost(hold);
             return None;

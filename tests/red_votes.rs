@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use fleet::{ms, red, secs, Fleet};
 use futures::future::join_all;
-use lockson::{Builder, Guard, LockError, Locks, RedLock, Reentrant, Reply, State};
+use lockson::{Builder, Guard, LockError, Locks, RedLock, Reentrant, Reply, State, UnlockError};
 use support::{eventually, patient, Server};
 use tokio::time::Instant;
+
+/// Both longest and rest, by default.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// One server after the other loses its data; there are never fewer than four.
 #[tokio::test(start_paused = true)]
@@ -92,7 +95,7 @@ async fn what_is_taken_again_ends_with_the_hold() {
         tokio::time::sleep(ms(100)).await;
         assert_eq!(fleet.held(), "00000");
     }
-    // A lease of its own is not renewed, and a bare hold has nobody who counts its votes.
+    // A lease of its own is not renewed. A bare hold is kept by its clients.
     let fixed = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     let bare = red(&fleet.clients());
     fleet.servers[2].wipe();
@@ -103,7 +106,7 @@ async fn what_is_taken_again_ends_with_the_hold() {
     bare.lock().await.unwrap();
     fleet.servers[2].wipe();
     tokio::time::sleep(secs(100)).await;
-    assert_eq!(fleet.held(), "11011");
+    assert_eq!(fleet.held(), "11111");
     bare.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
 }
@@ -210,9 +213,81 @@ async fn a_lost_hold_asks_for_nothing() {
     tokio::time::sleep(secs(30)).await;
     assert!(!first.is_valid());
     assert_eq!(calls(), before);
-    assert_eq!(fleet.held(), "11000", "which are renewed until it is dropped");
-    drop(first);
+    assert_eq!(fleet.held(), "00000", "what is left is given back, although its guard lives");
+}
+
+/// Guards that are only kept, that are polled, and bare holds; with a minority that goes on answering.
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_gives_the_rest_back_at_once() {
+    for bare in [false, true] {
+        for lease in [None, Some(secs(20))] {
+            let fleet = Fleet::new();
+            let (ours, theirs) = (waits_for(&fleet, ms(300)), waits_for(&fleet, ms(300)));
+            acquainted(&[&ours, &theirs]).await;
+            let request = || lease.map_or(ours.acquire(), |lease| ours.acquire().lease(lease));
+            let kept = match bare {
+                true => request().await.map(|held| held.then_some(None)),
+                false => request().guard().await.map(|guard| guard.map(Some)),
+            };
+            let kept = kept.unwrap().expect("nobody has it");
+            // Three forget it, and are asked again before they may vote: their server says that it is gone.
+            fleet.servers[..3].iter().for_each(|server| server.wipe());
+            let over = secs(31);
+            tokio::time::sleep(over).await;
+            assert_eq!(fleet.held(), "00000", "bare: {bare}, lease: {lease:?}");
+            assert_eq!(ours.is_held().await, Ok(false));
+            // Another has it as soon as three may vote; nothing is in its way.
+            let next = theirs.acquire().wait(LONGEST + secs(1)).guard().await.unwrap().expect("three may vote by then");
+            assert!(kept.is_none_or(|guard| !guard.is_valid()));
+            assert!(matches!(ours.unlock().await, Err(UnlockError::NotHeld { .. })));
+            next.verify().await.unwrap();
+        }
+    }
+}
+
+/// What a lost outer hold held is gone: its owner is told once when it would enter again, as with every lock.
+#[tokio::test(start_paused = true)]
+async fn who_would_enter_a_lost_hold_is_told() {
+    let fleet = Fleet::new();
+    let ours = waits_for(&fleet, ms(300));
+    acquainted(&[&ours]).await;
+    let outer = ours.guard().await.unwrap();
+    fleet.servers[..3].iter().for_each(|server| drop(server.command(&["DEL", "red"])));
+    assert!(outer.verify().await.is_err());
     tokio::time::sleep(secs(1)).await;
+    assert_eq!(fleet.held(), "00000");
+    assert!(matches!(ours.try_lock().await, Err(LockError::Lost { .. })));
+    let next = ours.guard().await.unwrap();
+    assert!(matches!(outer.unlock().await, Err(UnlockError::NotHeld { .. })));
+    next.verify().await.unwrap();
+    drop(next);
+    tokio::time::sleep(secs(1)).await;
+    assert_eq!(fleet.held(), "00000");
+}
+
+/// Bare holds within each other, each with votes of its own.
+#[tokio::test(start_paused = true)]
+async fn bare_holds_are_given_back_one_by_one() {
+    let fleet = Fleet::new();
+    let clients = fleet.clients();
+    let ours = red(&clients);
+    ours.lock().await.unwrap();
+    let inner = ours.guard().await.unwrap();
+    ours.lock().await.unwrap();
+    let count = || fleet.servers[0].command(&["HVALS", "red"]).unwrap();
+    assert_eq!(count(), Reply::List(vec![Reply::Text("3".to_owned())]));
+    for left in ["2", "1"] {
+        ours.unlock().await.unwrap();
+        assert_eq!(count(), Reply::List(vec![Reply::Text(left.to_owned())]));
+    }
+    assert!(matches!(ours.unlock().await, Err(UnlockError::NotHeld { .. })));
+    inner.verify().await.unwrap();
+    inner.unlock().await.unwrap();
+    assert_eq!(fleet.held(), "00000");
+    // The clients are not kept open by what nobody gives back.
+    ours.lock().await.unwrap();
+    drop((ours, clients));
+    tokio::time::sleep(secs(31)).await;
     assert_eq!(fleet.held(), "00000");
 }
 

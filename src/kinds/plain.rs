@@ -3,7 +3,7 @@
 
 use crate::backend::Script;
 use crate::guard::Guard;
-use crate::keys::Key::{Channel, Lock as Key};
+use crate::keys::Key::{Boot, Channel, Lock as Key};
 use crate::kind::{script, vote_script, Ballot, Kind, Sealed, Table, Votes};
 use crate::kinds::reentrant::REENTRANT;
 
@@ -49,7 +49,7 @@ impl Kind for Plain {
 }
 
 impl Ballot for Plain {
-    const VOTE: &'static Script = vote_script!("plain/acquire", [Key]);
+    const VOTE: &'static Script = vote_script!("plain/acquire", [Key, Boot]);
 }
 
 impl Votes for Plain {}

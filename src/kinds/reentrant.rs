@@ -2,7 +2,7 @@
 
 use crate::backend::Script;
 use crate::guard::Guard;
-use crate::keys::Key::{Channel, Lock};
+use crate::keys::Key::{Boot, Channel, Lock};
 use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
 
 pub(super) static REENTRANT: Table = Table {
@@ -42,7 +42,7 @@ impl Kind for Reentrant {
 impl Owned for Reentrant {}
 
 impl Ballot for Reentrant {
-    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock]);
+    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock, Boot]);
 }
 
 impl Votes for Reentrant {}

@@ -266,6 +266,7 @@ pub async fn one_lost_member_loses_the_guard(case: Case) {
         let lost = patient("one member is lost", guard.lost()).await;
         assert!(!guard.is_valid());
         assert_eq!((lost.why, guard.state(), guard.remaining()), (LostBy::Server, State::Lost, Duration::ZERO));
+        assert_eq!(held(&case).await.matches('1').count(), 2, "the others protect what they stand for");
         assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostBy::Server);
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))));
         match guard.unlock().await {

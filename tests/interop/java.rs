@@ -154,6 +154,11 @@ pub struct Java {
 }
 
 impl Java {
+    /// By which commands name it.
+    pub fn name(&self) -> &str {
+        &self.client
+    }
+
     /// A name of an object for the multi-locks of this JVM.
     pub fn member(&self, object: &str, name: &str) -> String {
         format!("{}/{object}/{name}", self.client)

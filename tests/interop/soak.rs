@@ -4,20 +4,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, SemaphoreGuard};
+use futures::future::join_all;
+use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, RedLock, SemaphoreGuard};
 
 use crate::java::Java;
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer, Side};
-use crate::support::{eventually, seed, soak, unique, Raw, Rng};
+use crate::support::{eventually, seed, soak, unique, Raw, Rng, Server};
 use crate::{connect, ms, secs, Process, World};
 
 const NAMES: usize = 5;
 const THREADS: usize = 4;
 const TASKS: usize = 40;
 
-/// What is taken beside the kinds of locks: two locks at once, and semaphores of one permit.
-const OTHERS: [&str; 3] = ["multi", "semaphore", "permits"];
+/// What is taken beside the kinds of locks: two locks at once, most of three servers', the lock of a bucket in a
+/// transaction, and semaphores of one permit.
+const OTHERS: [&str; 5] = ["multi", "red", "transaction", "semaphore", "permits"];
+/// Those with a key that stays.
+const PERMITS: [&str; 2] = ["semaphore", "permits"];
 
 /// A kind by its name, and the name of the lock.
 type Name = (String, String);
@@ -48,29 +52,40 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
             _ => {}
         }
     }
+    // They vote on red locks, with the first one.
+    let voters = [Server::start(), Server::start()];
+    let ports = [world.server.port(), voters[0].port(), voters[1].port()];
     let mut clients = Vec::new();
     for jvm in &world.jvms {
-        clients.push(jvm.client(world.server.port(), "").await);
+        clients.push([jvm.client(ports[0], "").await, jvm.client(ports[1], "").await, jvm.client(ports[2], "").await]);
     }
-    let [by_java, by_rust] = turns(&world, &clients, &names, seed).await;
+    let [by_java, by_rust] = turns(&clients, &ports, &names, seed).await;
     are_exact(&world, &names, &by_java, &by_rust).await;
     for (_, name) in &names {
         leaves_nothing(&world, name).await;
     }
-    no_subscription_is_left(&world, clients, &names).await;
+    for server in &voters {
+        eventually(secs(20), "no vote is left", async || {
+            server.raw().await.keys("*").await.iter().all(|key| key == "lockson:boot")
+        })
+        .await;
+    }
+    no_subscription_is_left(&world, clients.into_iter().flatten(), &names).await;
 }
 
 /// How often each side moved each counter.
-async fn turns(world: &World, clients: &[Java], names: &[Name], seed: u64) -> [Vec<u64>; 2] {
-    let (spec, port) = (spec(names), world.server.port().to_string());
+async fn turns(clients: &[[Java; 3]], ports: &[u16; 3], names: &[Name], seed: u64) -> [Vec<u64>; 2] {
+    let (spec, [port, second, third]) = (spec(names), ports.map(|port| port.to_string()));
     let until = epoch() / 1000 + soak(120_000) as u64;
-    let mut parts: Vec<Process> = (0..2)
-        .map(|at| Process::start("soak", &[&port, &spec, &until.to_string(), &(seed + at).to_string()]))
-        .collect();
+    let part =
+        |seed: u64| [port.clone(), spec.clone(), until.to_string(), seed.to_string(), second.clone(), third.clone()];
+    let mut parts: Vec<Process> =
+        (0..2).map(|at| Process::start("soak", &part(seed + at).each_ref().map(String::as_str))).collect();
     let mut threads = Vec::new();
-    for (at, java) in clients.iter().enumerate() {
+    for (at, [java, second, third]) in clients.iter().enumerate() {
         for thread in 0..THREADS {
-            let verb = format!("run {until} {}", seed as u32 + (at * THREADS + thread) as u32);
+            let seed = seed as u32 + (at * THREADS + thread) as u32;
+            let verb = format!("run {until} {seed} {} {}", second.name(), third.name());
             threads.push(java.must(&format!("soak-{thread}"), "soak", &spec, &verb));
         }
     }
@@ -100,7 +115,10 @@ async fn are_exact(world: &World, names: &[Name], by_java: &[u64], by_rust: &[u6
     }
     for (kind, name) in names {
         raw.must(&["DEL", &format!("{name}-counter")]).await;
-        if OTHERS[1..].contains(&kind.as_str()) {
+        if kind == "transaction" {
+            raw.must(&["DEL", name]).await;
+        }
+        if PERMITS.contains(&kind.as_str()) {
             assert_eq!(raw.get(name).await.as_deref(), Some("1"), "{kind}: a permit is missing");
             raw.must(&["DEL", name]).await;
         }
@@ -108,7 +126,7 @@ async fn are_exact(world: &World, names: &[Name], by_java: &[u64], by_rust: &[u6
 }
 
 /// Redisson forgets to end one now and then: it ends with its client.
-async fn no_subscription_is_left(world: &World, clients: Vec<Java>, names: &[Name]) {
+async fn no_subscription_is_left(world: &World, clients: impl Iterator<Item = Java>, names: &[Name]) {
     let mut raw = world.server.raw().await;
     println!("  subscriptions before the clients of Redisson end: {:?}", channels(&mut raw, names).await);
     for java in clients {
@@ -133,23 +151,26 @@ fn add(sums: &mut [u64], line: &str) {
 
 /// One Rust process: its tasks do what Soak.java does.
 pub async fn part(url: &str, args: &[String]) {
-    let [spec, until, seed] = args else { panic!("{args:?}") };
+    let [spec, until, seed, others @ ..] = args else { panic!("{args:?}") };
     let names = spec.split(',').map(|lock| lock.split_once('/').unwrap());
     let names: Arc<Vec<Name>> = Arc::new(names.map(|(kind, name)| (kind.into(), name.into())).collect());
     let (until, seed) = (until.parse::<u64>().unwrap(), seed.parse::<u64>().unwrap());
-    let locks = connect(Locks::builder(), url).await;
+    let urls = others.iter().map(|port| format!("redis://127.0.0.1:{port}"));
+    let servers =
+        join_all(urls.chain([url.to_owned()]).map(|url| async move { connect(Locks::builder(), &url).await }));
+    let servers = Arc::new(servers.await);
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
     let raw = Arc::new(tokio::sync::Mutex::new(Raw::connect(port).await));
     let moved: Arc<Vec<AtomicU64>> = Arc::new(names.iter().map(|_| AtomicU64::new(0)).collect());
     let tasks: Vec<_> = (0..TASKS as u64)
         .map(|task| {
-            let (names, locks, raw, moved) = (names.clone(), locks.clone(), raw.clone(), moved.clone());
+            let (names, servers, raw, moved) = (names.clone(), servers.clone(), raw.clone(), moved.clone());
             tokio::spawn(async move {
                 let mut rng = Rng::new(seed ^ task << 32);
                 while epoch() / 1000 < until {
                     let at = rng.below(names.len() as u64) as usize;
                     let wait = if rng.below(4) == 0 { ms(rng.below(50)) } else { secs(120) };
-                    if let Some(held) = take(&locks, &names[at], task, wait).await {
+                    if let Some(held) = take(&servers, &names[at], task, wait).await {
                         moved[at].fetch_add(turn(&raw, &names[at]).await, Ordering::Relaxed);
                         held.release().await;
                     }
@@ -160,14 +181,16 @@ pub async fn part(url: &str, args: &[String]) {
     for task in tasks {
         task.await.unwrap();
     }
-    locks.shutdown(secs(5)).await.unwrap();
+    for locks in servers.iter() {
+        locks.shutdown(secs(5)).await.unwrap();
+    }
     let moved: Vec<String> = moved.iter().map(|count| count.load(Ordering::Relaxed).to_string()).collect();
     println!("{}", moved.join(","));
 }
 
 enum Held {
     Lock(Side),
-    Multi(Guard),
+    Guard(Guard),
     Permit(SemaphoreGuard),
     Leased(PermitGuard),
 }
@@ -176,22 +199,33 @@ impl Held {
     async fn release(self) {
         match self {
             Self::Lock(lock) => drop(lock.unlock().await.result.unwrap()),
-            Self::Multi(guard) => guard.unlock().await.unwrap(),
+            Self::Guard(guard) => guard.unlock().await.unwrap(),
             Self::Permit(guard) => guard.release().await.unwrap(),
             Self::Leased(guard) => guard.release().await.unwrap(),
         }
     }
 }
 
-/// `None`: it had to wait for too long; a short limit may come before the first answer.
-async fn take(locks: &Locks, (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
+/// `None`: it had to wait for too long; a short limit may come before the first answer. The last of the servers is the
+/// one of all but red locks.
+async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
     let short = wait < ms(50);
+    let (locks, owner) = (servers.last().unwrap(), Owner::named(format!("task-{task}")).unwrap());
     match kind.as_str() {
+        "red" => {
+            let members = servers.iter().map(|locks| locks.lock(name)).collect();
+            let red = RedLock::new(members).fresh().server_timeout(secs(1)).owned_by(&owner);
+            unless(short, red.acquire().wait(wait).guard().await).map(Held::Guard)
+        }
+        "transaction" => {
+            let lock = locks.lock(&format!("{name}:transaction_lock")).owned_by(&owner);
+            let lock = lock.in_transaction(&format!("transaction-{task}")).unwrap();
+            unless(short, lock.acquire().wait(wait).guard().await).map(Held::Guard)
+        }
         "multi" => {
-            let owner = Owner::named(format!("task-{task}")).unwrap();
             let member = |end| -> Arc<dyn RLock> { Arc::new(locks.lock(&format!("{name}-{end}")).owned_by(&owner)) };
             let guard = MultiLock::new(vec![member("a"), member("b")]).acquire().wait(wait).guard().await;
-            unless(short, guard).map(Held::Multi)
+            unless(short, guard).map(Held::Guard)
         }
         "semaphore" => unless(short, locks.semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Permit),
         "permits" => unless(short, locks.permit_semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Leased),

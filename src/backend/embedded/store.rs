@@ -42,8 +42,9 @@ impl Store {
         self.now_us
     }
 
+    /// As Redis reckons it, from whole seconds: up to one too many.
     pub(super) fn uptime_seconds(&self) -> i64 {
-        self.now_us.saturating_sub(self.started_us) / 1_000_000
+        self.now_us / 1_000_000 - self.started_us / 1_000_000
     }
 
     pub(super) fn run_id(&self) -> &str {

@@ -3,16 +3,22 @@ import java.util.Arrays;
 import java.util.Objects;
 import java.util.Random;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
+import org.redisson.api.RTransaction;
+import org.redisson.api.TransactionOptions;
 import org.redisson.client.codec.StringCodec;
 
 /** Moves counters that only their locks protect: each step is a GET and a SET. */
 final class Soak {
     /** Longer than the run, so that only a limit of its own ends a wait for a lock. */
     private static final long LEASE = 300_000;
+    /** Of what a transaction locks; a waiter that slept through its end looks again after that. */
+    private static final long TRANSACTION = 30_000;
 
     private Soak() {}
 
@@ -21,8 +27,9 @@ final class Soak {
     }
 
     /**
-     * The name of the command is "object/name,..", its arguments the end in epoch milliseconds and a seed. The counter
-     * of a lock is its name with "-counter". Answers how often it moved each of them.
+     * The name of the command is "object/name,..", its arguments the end in epoch milliseconds, a seed, and the clients
+     * of the other servers that vote on red locks. The counter of a lock is its name with "-counter". Answers how often
+     * it moved each of them.
      */
     static Object run(Peer peer, Peer.Command command) throws Exception {
         String[] names = command.name().split(",");
@@ -53,10 +60,15 @@ final class Soak {
                 String id = permits.tryAcquire(limit.toMillis(), LEASE, TimeUnit.MILLISECONDS);
                 return id == null ? null : () -> permits.release(id);
             }
+            case "transaction" -> {
+                // It waits without a limit, for the lock of the bucket that it writes.
+                RTransaction transaction = peer.client(command.client()).createTransaction(
+                    TransactionOptions.defaults().timeout(TRANSACTION, TimeUnit.MILLISECONDS));
+                transaction.getBucket(parts[1], StringCodec.INSTANCE).set("Java was here");
+                return transaction::commit;
+            }
             default -> {
-                String member = command.client() + "/lock/" + parts[1];
-                String name = parts[0].equals("multi") ? member + "-a," + member + "-b" : parts[1];
-                RLock lock = peer.locks().of(command.client(), parts[0], name);
+                RLock lock = peer.locks().of(command.client(), parts[0], lockName(command, parts));
                 if (wait < 0) {
                     lock.lock();
                 } else if (!lock.tryLock(wait, -1, TimeUnit.MILLISECONDS)) {
@@ -65,6 +77,17 @@ final class Soak {
                 return lock::unlock;
             }
         }
+    }
+
+    /** Where a lock has members, all of them. */
+    private static String lockName(Peer.Command command, String[] parts) {
+        String member = "/lock/" + parts[1];
+        return switch (parts[0]) {
+            case "multi" -> command.client() + member + "-a," + command.client() + member + "-b";
+            case "red" -> Stream.concat(Stream.of(command.client()), Arrays.stream(command.args()).skip(2))
+                .map(client -> client + member).collect(Collectors.joining(","));
+            default -> parts[1];
+        };
     }
 
     private static int turn(Peer peer, Peer.Command command, String[] parts) {
