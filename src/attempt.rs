@@ -156,7 +156,7 @@ impl Wish {
             _ => {}
         }
         if self.kind.fenced {
-            fence = self.slot.fence();
+            fence = self.slot.fence(&gate);
             args.extend([&*self.slot.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
@@ -166,6 +166,9 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
+        if !self.kind.fenced {
+            gate.untold = gate.untold.max(doubt);
+        }
         match settled.result {
             Ok(answer) => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
             Err(fault) => {

@@ -131,6 +131,9 @@ impl Leaving<'_> {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
+                if !heir.kind.fenced {
+                    heir_gate.untold = heir_gate.untold.max(settled.doubt);
+                }
                 drop(heir_gate);
                 let (core, kind, slot) = (self.core.clone(), heir.kind, heir.slot.clone());
                 self.core.janitor.finish(sweep(core, kind, slot, mark, None, settled.doubt));
@@ -208,6 +211,7 @@ pub(crate) async fn sweep(
         let mut gate = slot.gate.clone().lock_owned().await;
         settle(&core, kind, &slot, &mark, &mut gate).await;
         gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
+        gate.untold = gate.untold.filter(|owed| *owed > doubt);
     }
 }
 
