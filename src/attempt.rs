@@ -170,7 +170,7 @@ impl Wish {
             _ => {}
         }
         if self.kind.fenced {
-            fence = self.slot.fence();
+            fence = self.slot.fence(&gate);
             args.extend([&*self.slot.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
@@ -181,6 +181,9 @@ impl Wish {
     fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
         let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
+        if !self.kind.fenced {
+            gate.untold = gate.untold.max(doubt);
+        }
         match settled.result {
             Ok(answer) => {
                 if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {

@@ -80,6 +80,8 @@ pub(crate) struct Debts {
     pub(crate) acquire: Option<ServerTime>,
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Option<ServerTime>,
+    /// Copies that would take the lock without a token: until they are looked after, a hold that is found may be theirs.
+    pub(crate) untold: Option<ServerTime>,
 }
 
 #[derive(Default)]
@@ -263,11 +265,15 @@ impl Slot {
     }
 
     /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has
-    /// no token yet.
-    pub(crate) fn fence(&self) -> [String; 2] {
+    /// no token yet; `any`, where a count that has moved may be the work of a call without a token.
+    pub(crate) fn fence(&self, gate: &Debts) -> [String; 2] {
         let counts = self.counts();
         let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
-        let from = if has_token { String::new() } else { counts.total().to_string() };
+        let from = match (has_token, gate.untold) {
+            (true, _) => String::new(),
+            (false, Some(_)) => "any".to_owned(),
+            (false, None) => counts.total().to_string(),
+        };
         [self.line.token().to_string(), from]
     }
 

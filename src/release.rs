@@ -193,6 +193,9 @@ impl Leaving<'_> {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
+                if !place.kind.fenced {
+                    heir_gate.untold = heir_gate.untold.max(settled.doubt);
+                }
                 drop(heir_gate);
                 let (kind, slot, lease) = (place.kind, place.slot.clone(), place.lease.duration());
                 let rest = Rest { kind, slot, mark, lease };
@@ -267,6 +270,7 @@ pub(crate) fn sweep(
             rest.clear(&core, gate).await;
             let mut gate = rest.slot.gate.lock().await;
             gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
+            gate.untold = gate.untold.filter(|owed| *owed > doubt);
         }
         drop(owing);
     }

@@ -5,9 +5,9 @@ mod support;
 
 use std::time::Duration;
 
-use lockson::{FencedGuard, Locks, Lost, LostBy, Reply, RunError};
+use lockson::{FencedGuard, Locks, Lost, LostBy, Owner, Reply, RunError};
 use rusqlite::{params, Connection};
-use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Rng, Server};
+use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Rng, Server, KINDS};
 
 /// One holder that is paused beyond its lease after it has looked, and the one that came meanwhile.
 struct Late {
@@ -136,6 +136,40 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
     let status = answers[0].clone().list()[0].int();
     assert!(status == 2 || status == 3, "{answers:?}");
     assert_eq!(rival.run_if_held(count, &[&key], &[]).await, Ok(Reply::Int(2)), "it ran once only");
+}
+
+/// The same owner, by a handle without tokens: its late copy takes the lock, and has no token to be kept.
+#[tokio::test]
+async fn a_late_copy_of_a_call_without_tokens_gives_no_old_token() {
+    let (server, name) = (Server::start(), unique("late"));
+    let proxy = Proxy::start(server.port());
+    let timeout = Duration::from_secs(20);
+    let settings = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3);
+    let locks = settings.connect(&proxy.url()).await.unwrap();
+    let first = Locks::connect(&server.url()).await.unwrap();
+    // The server knows the script from here on.
+    first.lock(&name).guard().await.unwrap().unlock().await.unwrap();
+    let before = first.fenced_lock(&name).guard().await.unwrap();
+    let token = before.token();
+    before.unlock().await.unwrap();
+    let owner = Owner::named("me").unwrap();
+    let (lock, kind) = (locks.lock(&name).owned_by(&owner), KINDS.iter().find(|kind| kind.name == "lock").unwrap());
+    // Its server's time is known, so the call is not late at first.
+    assert!(!lock.is_locked().await.unwrap());
+    let held = proxy.hold_back(1, kind.script("acquire"));
+    let mut call = Box::pin(lock.try_lock());
+    tokio::select! {
+        _ = &mut call => panic!("it was answered"),
+        () = held.wait_for(1) => drop(call),
+    }
+    // It is taken back, and only then it comes.
+    patient("it is taken back", proxy.wait_requests(1, kind.script("settle"))).await;
+    assert!(!lock.is_locked().await.unwrap());
+    let answers = held.release().await;
+    assert_eq!(answers[0].clone().list()[0].int(), 1, "it took the lock: {answers:?}");
+    let guard = patient("the hold", lock.fenced().guard()).await.unwrap();
+    assert!(guard.token() > token, "{} is the token of the hold before", guard.token());
+    guard.unlock().await.unwrap();
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@
 -- KEYS[1] lock  hash  owner -> hold count
 -- KEYS[#KEYS] token  string  the last token given, without TTL; behind the keys of the kind's script
 -- ARGV[#ARGV - 2] owner of the hold  ARGV[#ARGV - 1] the highest token that this client has seen  ARGV[#ARGV] the count
---   that a hold without a token comes from, empty when it has one; behind the arguments of the kind's script
+--   that a hold without a token comes from, `any` where another may have begun it, empty when it has a token; behind the
+--   arguments of the kind's script
 -- Returns what the kind's script does, and where a hold without a token is held, the token as text behind it;
 --   {4, nonce, now, error} another type; {6, nonce, now, error} refused.
 -- Redisson: RedissonFencedLock.tryLockInnerAsync. Differs: a retry and a re-entry keep the token; a token is at least the
@@ -27,7 +28,7 @@ local function one_more(text)
   return string.sub(head, 1, -2) .. (tonumber(string.sub(head, -1)) + 1) .. string.rep('0', #nines)
 end
 local fresh
-if (held or '0') == from or not stored then
+if from == 'any' or (held or '0') == from or not stored then
   local last = stored or '0'
   if last ~= '0' and not string.match(last, '^[1-9]%d*$') then
     return {6, nonce, now, 'ERR the value at the key of the token is not a token'}
