@@ -129,7 +129,9 @@ impl Claim for Place {
         drop(mail);
         drop(ticket);
         let name = &*self.slot.line.keys.name;
-        say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: it goes to the next"));
+        say(
+            || tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: it goes to the next"),
+        );
     }
 }
 

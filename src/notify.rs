@@ -209,9 +209,9 @@ impl Pump {
             }
             if work.is_none() && retry_at.is_none() {
                 // Work that panics is work that failed.
-                work = self.next_work().map(|work| {
-                    AssertUnwindSafe(work).catch_unwind().map(|done| done.unwrap_or_default()).boxed()
-                });
+                work = self
+                    .next_work()
+                    .map(|work| AssertUnwindSafe(work).catch_unwind().map(|done| done.unwrap_or_default()).boxed());
             }
         }
     }

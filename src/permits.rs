@@ -188,7 +188,9 @@ impl Drop for Grant {
             match given {
                 Err(SyncError::Unreachable { .. }) => pool.insist(core, share, in_doubt).await,
                 Err(error) => {
-                    say(|| tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"));
+                    say(
+                        || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
+                    );
                 }
                 Ok(_) => {}
             }
@@ -241,9 +243,8 @@ impl Pool {
         in_doubt: bool,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (pool, owing) = (self.clone(), core.owed.note(&self.ledger.keys.name));
-        let over = share.leased.as_ref().map(|leased| {
-            core.now().after(leased.longest() + core.settings.command_timeout)
-        });
+        let over =
+            share.leased.as_ref().map(|leased| core.now().after(leased.longest() + core.settings.command_timeout));
         async move {
             let (to, lot, gives_up) = (&core, &share.lot, AtomicBool::new(over.is_none() && in_doubt));
             let again = || async {

@@ -284,7 +284,9 @@ impl Rest {
         };
         if !core.insist(Some(over), again).await {
             let name = &*self.slot.line.keys.name;
-            say(|| tracing::warn!(target: "lockson", name, "a hold could not be given back: its lease has ended by now"));
+            say(
+                || tracing::warn!(target: "lockson", name, "a hold could not be given back: its lease has ended by now"),
+            );
         }
     }
 

@@ -155,7 +155,8 @@ impl<W, P> Row<W, P> {
     ) -> Result<Turn<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
         loop {
-            match std::mem::replace(&mut *seat.mail(), Mail::Nothing) {
+            let mail = std::mem::replace(&mut *seat.mail(), Mail::Nothing);
+            match mail {
                 Mail::Won(prize) => return Ok(Turn::Won(prize)),
                 Mail::Lapsed => self.line_up(seat),
                 Mail::Closed => return Err(SyncError::Closed),

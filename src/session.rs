@@ -193,7 +193,9 @@ impl Core {
             return;
         }
         if !self.closing.swap(true, Ordering::AcqRel) {
-            say(|| tracing::error!(target: "lockson", "the runtime that this client was made on has ended: it is closed"));
+            say(
+                || tracing::error!(target: "lockson", "the runtime that this client was made on has ended: it is closed"),
+            );
         }
         self.dead.store(true, Ordering::Release);
         self.wire.end();
@@ -249,7 +251,11 @@ impl Core {
 
     /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it is
     /// about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
-    pub(crate) async fn insist<F: Future<Output = bool>>(&self, over: Option<Moment>, mut answered: impl FnMut() -> F) -> bool {
+    pub(crate) async fn insist<F: Future<Output = bool>>(
+        &self,
+        over: Option<Moment>,
+        mut answered: impl FnMut() -> F,
+    ) -> bool {
         let end = async {
             match over {
                 Some(over) => self.wire.clock.sleep_until(over).await,
