@@ -80,11 +80,11 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
         let guard = runtime.block_on(lock.guard()).unwrap();
         assert!(matches!(outside(guard.verify()), Err(HoldError::Query(QueryError::NoRuntime))));
         assert!(matches!(outside(guard.unlock()), Err(UnlockError::NoRuntime)));
-        runtime.block_on(patient("the guard's release", lock.lock())).unwrap();
+        runtime.block_on(async { patient("the guard's release", lock.lock()).await.unwrap() });
         runtime.block_on(lock.unlock()).unwrap();
         drop(runtime.block_on(lock.guard()).unwrap());
         let free = || async { !lock.is_locked().await.unwrap() };
-        runtime.block_on(eventually(LIMIT, "the dropped guard is given back", free));
+        runtime.block_on(async { eventually(LIMIT, "the dropped guard is given back", free).await });
 
         runtime.block_on(lock.lock()).unwrap();
         assert_eq!(outside(locks.shutdown(secs(5))).unwrap_err().names, [name.clone()]);
@@ -109,12 +109,8 @@ fn an_unlock_that_panics_half_way_loses_no_waiter() {
     runtime.block_on(lock("a").lock()).unwrap();
     let heir = lock("heir");
     let heir = runtime.spawn(async move { heir.acquire().lease(secs(300)).guard().await });
-    runtime.block_on(async {
-        while locks.health().subscriptions == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    });
+    // It stands in line.
+    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
     let holder = lock("a");
     let mut unlock: Pin<Box<dyn Future<Output = _>>> = Box::pin(holder.unlock());
     server.lose_replies(1);
@@ -122,10 +118,11 @@ fn an_unlock_that_panics_half_way_loses_no_waiter() {
     let unlocked = catch_unwind(AssertUnwindSafe(|| outside(&mut unlock)));
     assert!(unlocked.is_err(), "it was to panic: {unlocked:?}");
     drop(unlock);
-    let guard = runtime.block_on(patient("the waiter", heir)).unwrap().unwrap().unwrap();
-    drop(guard);
-    runtime.block_on(patient("the next", lock("next").lock())).unwrap();
-    runtime.block_on(locks.shutdown(secs(5))).unwrap();
+    runtime.block_on(async {
+        drop(patient("the waiter", heir).await.unwrap().unwrap().unwrap());
+        patient("the next", lock("next").lock()).await.unwrap();
+        locks.shutdown(secs(5)).await.unwrap();
+    });
 }
 
 /// Waiters, verbs and guards of a client whose runtime has ended, seen from another runtime.
@@ -134,23 +131,23 @@ fn orphaned(locks: &Locks, home: Runtime) {
     let lock = |owner: &str| locks.lock(&name).owned_by(&Owner::named(owner).unwrap());
     let here = one_thread();
     here.block_on(async {
-        locks.semaphore(&name).try_set_permits(1).await.unwrap();
-        let permit = locks.semaphore(&name).guard(1).await.unwrap();
-        locks.latch(&name).try_set_count(1).await.unwrap();
+        let (semaphore, latch) = (locks.semaphore(&unique("orphan")), locks.latch(&unique("orphan")));
+        semaphore.try_set_permits(1).await.unwrap();
+        let permit = semaphore.guard(1).await.unwrap();
+        latch.try_set_count(1).await.unwrap();
         let guard = locks.lock(&unique("orphan-guard")).guard().await.unwrap();
         lock("a").lock().await.unwrap();
-        let (first, second, fair, taker, latch) =
-            (lock("b"), lock("c"), locks.fair_lock(guard.name()), locks.semaphore(&name), locks.latch(&name));
-        let fair = fair.owned_by(&Owner::unique());
+        let (first, second, fair) = (lock("b"), lock("c"), locks.fair_lock(guard.name()).owned_by(&Owner::unique()));
+        let (taker, opened) = (semaphore.clone(), latch.clone());
         let waiters = [
             tokio::spawn(async move { first.lock().await == Err(LockError::Closed) }),
             tokio::spawn(async move { second.acquire().wait(secs(600)).await == Err(LockError::Closed) }),
             tokio::spawn(async move { fair.lock().await == Err(LockError::Closed) }),
             tokio::spawn(async move { taker.guard(1).await.unwrap_err() == SyncError::Closed }),
-            tokio::spawn(async move { latch.wait().await == Err(SyncError::Closed) }),
+            tokio::spawn(async move { opened.wait().await == Err(SyncError::Closed) }),
         ];
         let lost = tokio::spawn(guard.lost());
-        eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 4 }).await;
+        eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 3 }).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         // A runtime is not dropped inside another.
         tokio::task::spawn_blocking(move || drop(home)).await.unwrap();
@@ -165,9 +162,9 @@ fn orphaned(locks: &Locks, home: Runtime) {
         assert_eq!(lock("a").is_locked().await, Err(QueryError::Closed));
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))) && !guard.is_valid());
         assert_eq!(guard.unlock().await, Err(UnlockError::Closed));
-        assert_eq!(locks.semaphore(&name).available_permits().await, Err(SyncError::Closed));
+        assert_eq!(semaphore.available_permits().await, Err(SyncError::Closed));
         assert_eq!(permit.release().await, Err(SyncError::Closed));
-        assert_eq!(locks.latch(&name).count().await, Err(SyncError::Closed));
+        assert_eq!(latch.count().await, Err(SyncError::Closed));
         assert!(!locks.health().reachable && locks.health().holds == 0);
         let _ = locks.shutdown(secs(60)).await;
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
@@ -234,8 +231,7 @@ async fn a_subscriber_that_panics_ends_nothing() {
     // The renewal says so, and panics; then an outage that says more.
     assert_eq!(patient("the loss", lost.lost()).await.why, LostBy::Server);
     server.stop();
-    let dropped = other.lock("dropped").acquire().lease(secs(300));
-    assert!(dropped.await.is_err());
+    assert!(other.lock("dropped").lock().await.is_err());
     tokio::time::sleep(secs(1)).await;
     server.start();
     tokio::time::sleep(secs(60)).await;
@@ -253,9 +249,10 @@ async fn a_subscriber_that_panics_ends_nothing() {
 /// A back-off of the caller's own runs in the caller's future: it alone ends.
 #[tokio::test(start_paused = true)]
 async fn a_back_off_that_panics_ends_its_caller_only() {
-    let locks = EmbeddedServer::new().connect();
+    let server = EmbeddedServer::new();
+    let (locks, other) = (server.connect(), server.connect());
     let spin = |backoff| locks.spin_lock("spin", backoff).owned_by(&Owner::unique());
-    let guard = spin(Backoff::default()).guard().await.unwrap();
+    let guard = other.spin_lock("spin", Backoff::default()).guard().await.unwrap();
     let bad = spin(Backoff::own(|_| panic!("a back-off that panics")));
     assert!(tokio::spawn(async move { bad.lock().await }).await.unwrap_err().is_panic());
     let next = spin(Backoff::default());

@@ -1,0 +1,165 @@
+//! What is on its way back, or was given to somebody who does not come for it.
+
+use std::pin::Pin;
+
+use lockson::{Builder, Faults, Leftover, Locks, Owner, Request};
+use tokio::time::Instant;
+
+use crate::support::{eventually, patient, Proxy};
+use crate::world::{begun, ms, secs, Case, World};
+
+/// A client whose server can be taken away.
+struct Link {
+    locks: Locks,
+    proxy: Option<Proxy>,
+}
+
+impl Link {
+    async fn new(case: &Case, builder: Builder) -> Self {
+        match &case.world {
+            World::Embedded(server) => Self { locks: server.connect_with(builder).unwrap(), proxy: None },
+            World::Real(server) => {
+                let proxy = Proxy::start(server.port());
+                Self { locks: builder.connect(&proxy.url()).await.unwrap(), proxy: Some(proxy) }
+            }
+        }
+    }
+
+    fn reachable(&self, case: &Case, yes: bool) {
+        match (&case.world, &self.proxy) {
+            (World::Embedded(server), _) if yes => server.start(),
+            (World::Embedded(server), _) => server.stop(),
+            (World::Real(_), Some(proxy)) => proxy.refuse(!yes),
+            (World::Real(_), None) => unreachable!(),
+        }
+    }
+}
+
+impl Link {
+    /// What is asked does not arrive, as far as can be seen from here.
+    fn loses(&self, case: &Case, yes: bool) {
+        match (&case.world, &self.proxy) {
+            (World::Embedded(server), _) if yes => server.inject(Faults::seeded(1).lose_calls(1000)),
+            (World::Embedded(server), _) => server.heal(),
+            (World::Real(_), Some(proxy)) if yes => proxy.black_hole_requests(true),
+            (World::Real(_), Some(proxy)) => proxy.heal(),
+            (World::Real(_), None) => unreachable!(),
+        }
+    }
+}
+
+fn quick() -> Builder {
+    Locks::builder().command_timeout(ms(200)).outage_limit(ms(400))
+}
+
+fn an_hour() -> Request {
+    Request::default().lease(secs(3600))
+}
+
+/// Rule 7: a give-back is tried until it is answered, however long the outage is.
+pub async fn a_give_back_outlives_an_outage(case: Case) {
+    let link = Link::new(&case, quick()).await;
+    let look = case.client().await;
+    let lock = case.lock(&link.locks);
+    let guard = lock.guard_with(an_hour()).await.unwrap().unwrap();
+    let permits = link.locks.permit_semaphore(&format!("{}-permits", case.name));
+    permits.try_set_permits(2).await.unwrap();
+    let lot = || permits.acquire(1).lease(secs(3600)).guard();
+    let (dropped, released) = (lot().await.unwrap().unwrap(), lot().await.unwrap().unwrap());
+    link.reachable(&case, false);
+    drop(guard);
+    drop(dropped);
+    assert!(released.release().await.is_err());
+    // Ten outage limits.
+    tokio::time::sleep(secs(4)).await;
+    link.reachable(&case, true);
+    eventually(secs(20), "the hold of an hour is given back", || async { case.is_free().await }).await;
+    let seen = look.permit_semaphore(permits.name());
+    let free = || async { seen.available_permits().await.unwrap() == 2 };
+    eventually(secs(20), "and the permits", free).await;
+    link.locks.shutdown(secs(5)).await.unwrap();
+}
+
+/// Many of them meet the server one after the other, and those of leases that have ended not at all.
+pub async fn give_backs_are_no_flood(case: Case) {
+    let World::Embedded(server) = &case.world else { return };
+    let link = Link::new(&case, quick()).await;
+    let mut guards = Vec::new();
+    for at in 0..2000 {
+        let lease = if at % 2 == 0 { secs(3600) } else { secs(30) };
+        let lock = (case.kind.lock)(&link.locks, &format!("{}-{at}", case.name));
+        guards.push(lock.guard_with(Request::default().lease(lease)).await.unwrap().unwrap());
+    }
+    link.reachable(&case, false);
+    drop(guards);
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!(server.command(&["DBSIZE"]).unwrap(), lockson::Reply::Int(1000));
+    let before = server.calls();
+    link.reachable(&case, true);
+    let gone = || async { case.ask(&["DBSIZE"]).await == "0" };
+    eventually(secs(20), "all are given back", gone).await;
+    let calls = server.calls() - before;
+    // One each, and one more behind what was in doubt.
+    assert!(calls <= 2100, "{calls} calls for a thousand holds");
+    link.locks.shutdown(secs(5)).await.unwrap();
+}
+
+/// A call that was given up may take the lock yet: the shutdown waits until it can't, or says so.
+pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
+    for limit in [secs(5), ms(20)] {
+        let link = Link::new(&case, Locks::builder().command_timeout(ms(1000))).await;
+        let lock = case.lock(&link.locks);
+        link.loses(&case, true);
+        let began = Instant::now();
+        let limited = tokio::time::timeout(ms(100), lock.try_lock()).await;
+        assert!(limited.is_err(), "{limited:?}");
+        link.loses(&case, false);
+        match link.locks.shutdown(limit).await {
+            Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000), "{:?}", began.elapsed()),
+            Err(Leftover { names }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),
+        }
+        eventually(secs(20), "nothing is left", || async { case.is_free().await }).await;
+    }
+}
+
+/// Whom the lock is handed over to has to be polled, or it goes to the next.
+pub async fn a_hand_over_to_nobody_goes_on(case: Case) {
+    let client = case.client_with(Locks::builder().command_timeout(ms(300))).await;
+    let lock = |owner: &str| case.lock(&client).owned_by(&Owner::named(owner).unwrap());
+    let holder = lock("holder").guard().await.unwrap();
+    let (first, next) = (lock("first"), lock("next"));
+    let mut unpolled: Pin<Box<_>> = Box::pin(first.guard());
+    assert!(futures::poll!(unpolled.as_mut()).is_pending());
+    // It stands in line by that.
+    let waiter = begun(async move { next.guard().await }).await;
+    let began = Instant::now();
+    holder.unlock().await.unwrap();
+    let guard = patient("the next", waiter).await.unwrap().unwrap();
+    assert!(began.elapsed() <= case.bound(ms(1000)), "{:?}", began.elapsed());
+    // It is in line all the same, and gets it in its turn.
+    assert!(futures::poll!(unpolled.as_mut()).is_pending());
+    guard.unlock().await.unwrap();
+    drop(patient("the one that is polled again", unpolled).await.unwrap());
+}
+
+/// The same of permits.
+pub async fn permits_of_nobody_go_on(case: Case) {
+    let client = case.client_with(Locks::builder().command_timeout(ms(300))).await;
+    let plain = client.semaphore(&format!("{}-plain", case.name));
+    plain.try_set_permits(1).await.unwrap();
+    let held = plain.guard(1).await.unwrap();
+    let mut unpolled = Box::pin(plain.guard(1));
+    let mut seen = 0;
+    while seen < 50 {
+        assert!(futures::poll!(unpolled.as_mut()).is_pending());
+        tokio::time::sleep(ms(1)).await;
+        seen += usize::from(client.health().subscriptions > 0);
+    }
+    let next = plain.clone();
+    let waiter = begun(async move { next.guard(1).await }).await;
+    held.release().await.unwrap();
+    // Asks in the name of all that wait, and of the unpolled one first.
+    assert!(!plain.try_acquire(1).await.unwrap());
+    drop(patient("the next", waiter).await.unwrap().unwrap());
+    drop(patient("the one that is polled again", unpolled).await.unwrap());
+}
