@@ -343,4 +343,39 @@ mod tests {
         assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
         assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
     }
+
+    /// What the client has of names, after each was used once.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn names_that_were_used_once_leave_nothing() {
+        let locks = crate::EmbeddedServer::new().connect();
+        let (core, secs) = (locks.core().clone(), Duration::from_secs);
+        let known = || [core.lines.len(), core.semaphores.len(), core.permit_semaphores.len(), core.latches.len()];
+        let kept = locks.lock("kept");
+        for number in 0..300 {
+            let name = format!("name:{number}");
+            drop(locks.lock(&name).guard().await.unwrap());
+            assert!(locks.plain_lock(&format!("plain:{name}")).acquire().lease(secs(1)).await.unwrap());
+            assert!(locks.fair_lock(&format!("fair:{name}")).acquire().lease(secs(1)).await.unwrap());
+            assert!(!locks.semaphore(&format!("s:{name}")).try_acquire(1).await.unwrap());
+            assert_eq!(locks.permit_semaphore(&format!("p:{name}")).available_permits().await, Ok(0));
+            assert_eq!(locks.latch(&format!("l:{name}")).count().await, Ok(0));
+            // Of one lock that is kept, as many owners.
+            let owned = kept.owned_by(&crate::Owner::unique());
+            assert!(owned.acquire().wait(secs(9)).lease(Duration::from_millis(100)).await.unwrap());
+        }
+        tokio::time::sleep(secs(10)).await;
+        let [lines, others @ ..] = known();
+        assert_eq!(others, [0; 3]);
+        // The last that were lost are kept, to tell their owners.
+        assert!(lines <= 257, "{lines}");
+        assert!(kept.line().entries.len() <= 256);
+        assert!(matches!(locks.fair_lock("fair:name:299").try_lock().await, Err(crate::LockError::Lost { .. })));
+        assert_eq!(locks.health().holds, 0);
+        for number in 0..300 {
+            assert!(locks.mutex(&format!("last:{number}")).acquire().lease(secs(1)).await.unwrap());
+            tokio::time::sleep(secs(2)).await;
+        }
+        assert_eq!(kept.line().entries.len(), 0);
+    }
 }

@@ -359,6 +359,11 @@ impl<K: Kind> Lock<K> {
         &self.session.core
     }
 
+    #[cfg(all(test, feature = "embedded"))]
+    pub(crate) fn line(&self) -> Arc<Line> {
+        self.line.clone().expect("a good name")
+    }
+
     /// The same lock, for whoever is the owner now.
     pub(crate) fn settled(&self) -> Self {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))

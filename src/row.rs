@@ -184,3 +184,29 @@ impl<W: Clone, P> Row<W, P> {
         seats.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(row: &Row<u32, ()>) -> Vec<u32> {
+        row.first(usize::MAX).iter().map(|seat| seat.wish).collect()
+    }
+
+    #[test]
+    fn each_leaves_from_wherever_it_sits_and_the_first_is_told() {
+        let row: Row<u32, ()> = Row::default();
+        let seats: Vec<_> = (0..5).map(|wish| row.join(wish)).collect();
+        row.leave(&seats[4]);
+        row.serve(vec![(seats[2].clone(), ())]);
+        assert_eq!(waiting(&row), [0, 1, 3]);
+        assert!(seats[2].take_prize().is_some() && !matches!(*seats[1].mail(), Mail::Try));
+        row.leave(&seats[0]);
+        assert!(row.is_first(&seats[1]) && matches!(*seats[1].mail(), Mail::Try));
+        row.close();
+        let late = row.join(5);
+        // Who left is not taken for who came.
+        row.leave(&seats[0]);
+        assert!(matches!(*late.mail(), Mail::Closed) && waiting(&row).is_empty());
+    }
+}

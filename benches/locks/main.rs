@@ -9,8 +9,10 @@ mod cost;
 mod fair;
 mod floor;
 mod hand_over;
+mod heap;
 mod hot;
 mod memory;
+mod names;
 mod processes;
 mod red;
 mod renewals;
@@ -24,7 +26,8 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 9] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair"];
+const GROUPS: [&str; 10] =
+    ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair", "names"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -65,6 +68,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
         "fair" => fair::run().await,
+        "names" => names::run().await,
         _ => memory::run().await,
     }
 }
