@@ -14,8 +14,9 @@ use crate::clock::{Clock, Moment};
 use crate::error::LostBy;
 use crate::lease::{Leased, State};
 
-/// Holds in one batch.
+/// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
+const HEAVIEST: usize = 500;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
@@ -155,7 +156,7 @@ impl Watchdog {
                 lanes.entry(hold.renewal.lane()).or_default().push((hold, lease));
             }
         }
-        lanes.into_values().flat_map(|lane| lane.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>()).collect()
+        lanes.into_values().flat_map(batches).collect()
     }
 
     fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
@@ -244,6 +245,22 @@ impl Watchdog {
         let retry = now.after((lease / 60).max(SHORTEST_RETRY));
         self.put(hold, retry.min(hold.valid_until()));
     }
+}
+
+/// Parts a lane, in its order.
+fn batches(lane: Batch) -> Vec<Batch> {
+    let (mut batches, mut batch, mut weight) = (Vec::new(), Batch::new(), 0);
+    for (hold, lease) in lane {
+        let own = hold.of.weight();
+        if !batch.is_empty() && (batch.len() == BATCH || weight + own > HEAVIEST) {
+            batches.push(std::mem::take(&mut batch));
+            weight = 0;
+        }
+        weight += own;
+        batch.push((hold, lease));
+    }
+    batches.push(batch);
+    batches
 }
 
 pub(crate) fn report_lost(hold: &Leased, why: LostBy) {

@@ -275,12 +275,12 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.permit_semaphore(&case.name);
     let id: PermitId = "00".repeat(16).parse().unwrap();
-    for asked in [0, 1001] {
-        let error = SyncError::Count { asked: asked.into(), max: 1000 };
+    for asked in [0, 501] {
+        let error = SyncError::Count { asked: asked.into(), max: 500 };
         assert_eq!(semaphore.guard(asked).await.map(drop), Err(error.clone()));
         assert_eq!(semaphore.acquire(asked).ids(secs(1)).await, Err(error));
     }
-    assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 1000 }));
+    assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 500 }));
     let lease = |lease| SyncError::Lease { lease, min: ms(100), max: secs(24 * 60 * 60) };
     assert_eq!(semaphore.acquire(1).ids(ms(99)).await, Err(lease(ms(99))));
     assert_eq!(semaphore.set_lease(from_ref(&id), secs(90_000)).await, Err(lease(secs(90_000))));
