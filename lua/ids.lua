@@ -1,18 +1,30 @@
 -- ids.lua: stands behind begin.lua in scripts about permits with ids. An id is 16 raw bytes on the server, as Redisson
 -- writes it, and 32 hexadecimal digits in calls, where several stand in one text.
+-- A call is about at most MOST of them, as many as are freed in one call (rule 12).
+local MOST = 500
+local bytes = setmetatable({}, {__index = function(known, digits)
+  known[digits] = string.char(tonumber(digits, 16))
+  return known[digits]
+end})
 local function raw_ids(digits)
-  local ids = {}
-  for hex in string.gmatch(digits, string.rep('%x', 32)) do
-    ids[#ids + 1] = string.gsub(hex, '..', function(two) return string.char(tonumber(two, 16)) end)
-  end
+  local ids, raw = {}, string.gsub(digits, '%x%x', bytes)
+  for at = 1, #raw, 16 do ids[#ids + 1] = string.sub(raw, at, at + 15) end
   return ids
 end
--- Whether all of them are there and not expired; and how many.
+-- Whether all of them are there and not expired; how many are; and when the first of them expires.
 local function live(expiries, ids)
-  local count = 0
+  local count, first = 0, nil
   for _, id in ipairs(ids) do
-    local expiry = redis.call('ZSCORE', expiries, id)
-    if expiry and tonumber(expiry) > now then count = count + 1 end
+    local expiry = tonumber(redis.call('ZSCORE', expiries, id) or 0)
+    if expiry > now then count, first = count + 1, math.min(first or expiry, expiry) end
   end
-  return count == #ids, count
+  return count == #ids, count, first
+end
+-- Has all of them expire then; `way` is GT where that only lengthens, or else CH.
+local function set_expiry(expiries, way, expiry, ids)
+  local entries, text = {}, string.format('%.0f', expiry)
+  for _, id in ipairs(ids) do entries[#entries + 1], entries[#entries + 2] = text, id end
+  -- First a write that no memory limit refuses: then the other is let through too.
+  redis.call('ZREM', expiries, '')
+  redis.call('ZADD', expiries, 'XX', way, unpack(entries))
 end

@@ -6,8 +6,8 @@
 local lock, channel = KEYS[1], KEYS[2]
 local needed = {
   {'HGET', lock, 'o'}, {'EXISTS', lock}, {'PTTL', lock}, {'HINCRBY', lock, 'o', '1'}, {'HSET', lock, 'o', '1'},
-  {'HDEL', lock, 'o'}, {'HEXISTS', lock, 'o'}, {'PEXPIRE', lock, '1000'}, {'HGETALL', lock}, {'HKEYS', lock},
-  {'DEL', lock}, {'PUBLISH', channel, '0'}, {'SUBSCRIBE', channel}, {'UNSUBSCRIBE', channel}, {'PING'},
+  {'HDEL', lock, 'o'}, {'HEXISTS', lock, 'o'}, {'PEXPIRE', lock, '1000'}, {'HSCAN', lock, '0'},
+  {'DEL', lock}, {'UNLINK', lock}, {'PUBLISH', channel, '0'}, {'SUBSCRIBE', channel}, {'UNSUBSCRIBE', channel}, {'PING'},
   {'EVAL', '', '1', lock},
 }
 local missing = {}

@@ -2,16 +2,24 @@
 -- A reader is a field of the hash and, for each time that it holds, a key beside it, whose TTL is that hold's lease.
 -- The field counts as long as one of these keys lives. The first one carries the longest lease of all that lockson
 -- took.
-local most = 1000
+-- A call looks at most at so many holds of one reader, and at so many readers (rule 12).
+local MOST_HOLDS, MOST_READERS = 240, 100
 local function hold_key(lock, owner, i)
   local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
   return tag .. ':' .. owner .. ':rwlock_timeout:' .. i
 end
+-- The keys of its holds, from the i-th on.
+local function hold_keys(lock, owner, i, count)
+  local keys = {}
+  for hold = i, math.min(tonumber(count) or 0, MOST_HOLDS) do keys[#keys + 1] = hold_key(lock, owner, hold) end
+  return keys
+end
 local function is_reader(lock, owner, count)
-  for i = 1, math.min(tonumber(count) or 0, most) do
-    if redis.call('EXISTS', hold_key(lock, owner, i)) == 1 then return true end
-  end
-  return false
+  -- Nearly always the first one tells.
+  if not tonumber(count) or tonumber(count) < 1 then return false end
+  if redis.call('EXISTS', hold_key(lock, owner, 1)) == 1 then return true end
+  local others = hold_keys(lock, owner, 2, count)
+  return #others > 0 and redis.call('EXISTS', unpack(others)) > 0
 end
 local function set_hold(lock, owner, i, lease)
   redis.call('SET', hold_key(lock, owner, i), '1', 'PX', lease)
@@ -26,25 +34,37 @@ end
 local function lengthen(key, lease)
   if redis.call('PTTL', key) < lease then redis.call('PEXPIRE', key, lease) end
 end
--- Whether any reader lives. Stops at the first; the dead that it meets on the way are dropped.
-local function has_readers(lock)
-  local cursor = '0'
+local function drop_holds(lock, owner, i, count)
+  local keys = hold_keys(lock, owner, i, count)
+  if #keys > 0 then redis.call('DEL', unpack(keys)) end
+end
+local function drop_reader(lock, owner, count)
+  redis.call('HDEL', lock, owner)
+  drop_holds(lock, owner, 1, count)
+end
+-- Shows readers to `finds` until it says yes: 'some'; or 'none', or 'unknown' when one call may not look at more.
+local function each_reader(lock, finds)
+  local cursor, left = '0', MOST_READERS
   repeat
     local page = redis.call('HSCAN', lock, cursor, 'COUNT', 16)
     cursor = page[1]
     for at = 1, #page[2], 2 do
-      local owner = page[2][at]
+      local owner, count = page[2][at], page[2][at + 1]
       if owner ~= 'mode' then
-        if is_reader(lock, owner, page[2][at + 1]) then return true end
-        redis.call('HDEL', lock, owner)
+        if left <= 0 then return 'unknown' end
+        if finds(owner, count) then return 'some' end
+        left = left - math.max(math.min(tonumber(count) or 1, MOST_HOLDS), 1)
       end
     end
   until cursor == '0'
-  return false
+  return 'none'
 end
-local function drop_reader(lock, owner, count)
-  redis.call('HDEL', lock, owner)
-  for i = 1, math.min(tonumber(count) or 0, most) do redis.call('DEL', hold_key(lock, owner, i)) end
+-- Looks for a living reader. The dead that it meets on the way are dropped, so that the next call gets further.
+local function look_for_readers(lock)
+  return each_reader(lock, function(owner, count)
+    if is_reader(lock, owner, count) then return true end
+    redis.call('HDEL', lock, owner)
+  end)
 end
 local function announce(channel, message)
   local receivers = redis.pcall('PUBLISH', channel, message)
@@ -58,10 +78,13 @@ local function announce_writer(channel)
   if receivers > 0 then announce(channel, '0') end
   return receivers
 end
--- A reader left: with the last one the hash goes, and that is announced.
+-- A reader left: with the last one the hash goes, and that is announced. If it is not known whether there is another,
+-- whoever waits is to look.
 local function after_reader(lock, channel)
-  if redis.call('HGET', lock, 'mode') ~= 'read' or has_readers(lock) then return -1 end
-  redis.call('DEL', lock)
+  if redis.call('HGET', lock, 'mode') ~= 'read' then return -1 end
+  local readers = look_for_readers(lock)
+  if readers == 'some' then return -1 end
+  if readers == 'none' then redis.call('DEL', lock) end
   return announce(channel, '0')
 end
 -- Whether lockson writers wait (a rule of lockson's own, which Java does not see): a waiting writer leaves its field
@@ -106,7 +129,7 @@ local function add_reader(lock, mode, owner, found, n, lease)
 end
 -- The writer left: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
 local function after_writer(lock, channel, writers, turn)
-  if has_readers(lock) then redis.call('HSET', lock, 'mode', 'read') else redis.call('DEL', lock) end
+  if look_for_readers(lock) == 'none' then redis.call('DEL', lock) else redis.call('HSET', lock, 'mode', 'read') end
   if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
   return announce_writer(channel)
 end

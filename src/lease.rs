@@ -116,6 +116,11 @@ pub(crate) trait Leasable: Send + Sync {
     /// Whose it is, for logs.
     fn holder(&self) -> &str;
 
+    /// How many elements a renewal of it touches on the server, about.
+    fn weight(&self) -> usize {
+        1
+    }
+
     /// Its part of a renewing script's KEYS.
     fn keys(&self, keys: &[Key]) -> Vec<&str>;
 

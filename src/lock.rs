@@ -1,5 +1,6 @@
 //! The handle of a lock, and the verbs that every lock has.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
@@ -304,7 +305,17 @@ impl<K: Kind> Lock<K> {
 
     /// Who holds it, or only whether `field` does.
     async fn inspect(&self, line: &Line, field: &str) -> Result<Answer, QueryError> {
-        self.ask(line, K::TABLE.inspect, &[field]).await
+        self.inspect_from(line, field, "0").await
+    }
+
+    /// Of very many holders some, from a place on that an earlier answer told.
+    async fn inspect_from(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
+        let mut answer = self.ask(line, K::TABLE.inspect, &[field, place]).await?;
+        // All that it looked at were dead.
+        while let Some(next) = next_place(&answer).filter(|_| answer.items().len() == 2).map(str::to_owned) {
+            answer = self.ask(line, K::TABLE.inspect, &[field, &next]).await?;
+        }
+        Ok(answer)
     }
 
     async fn force(&self, field: &str) -> Result<bool, QueryError> {
@@ -432,11 +443,28 @@ impl<K: Owned> Lock<K> {
         Ok(self.ask_holders("").await?.into_iter().next())
     }
 
-    /// Those who hold it, or only one field.
-    pub(crate) async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+    /// Those who hold it, or only one field: of very many some.
+    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+        self.holders_of(&self.inspect(&*self.line.clone()?, field).await?)
+    }
+
+    /// All who hold it.
+    pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
         let line = self.line.clone()?;
-        let answer = self.inspect(&line, field).await?;
-        fields(&answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl(&answer))).collect()
+        let mut answer = self.inspect(&line, "").await?;
+        let mut holders = self.holders_of(&answer)?;
+        while let Some(place) = next_place(&answer).map(str::to_owned) {
+            answer = self.inspect_from(&line, "", &place).await?;
+            holders.extend(self.holders_of(&answer)?);
+        }
+        // HSCAN may show one twice.
+        let mut seen = HashSet::new();
+        holders.retain(|holder| seen.insert(holder.field.clone()));
+        Ok(holders)
+    }
+
+    fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
+        fields(answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl(answer))).collect()
     }
 
     fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
@@ -475,7 +503,12 @@ fn ttl(answer: &Answer) -> Option<Duration> {
 
 /// Who holds it, in the answer of an inspecting script, each with its place there.
 fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
-    (1..).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
+    (1..answer.items().len().saturating_sub(1)).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
+}
+
+/// Where to go on, in the answer of an inspecting script that did not look at all: behind the pairs.
+fn next_place(answer: &Answer) -> Option<&str> {
+    answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len() % 2 == 0)
 }
 
 impl<K: Fenceable> Lock<K> {

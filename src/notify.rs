@@ -30,6 +30,8 @@ const MOST_WAKES: usize = 1 << 16;
 struct Channel {
     wakes: Arc<Semaphore>,
     confirmed: Arc<AtomicBool>,
+    /// Messages `0`.
+    zeros: Arc<AtomicU64>,
     users: usize,
     /// Without users: when it ends.
     ends: Option<Instant>,
@@ -128,6 +130,7 @@ impl Channels {
                 Channel {
                     wakes: Arc::new(Semaphore::new(0)),
                     confirmed: Arc::default(),
+                    zeros: Arc::default(),
                     users: 0,
                     ends: None,
                     unheeded: 0,
@@ -143,8 +146,9 @@ impl Channels {
                 channel.joining.push(done);
             }
             let wakes = channel.wakes.clone();
-            let is_confirmed = channel.confirmed.clone();
-            (Subscription { channels: self.clone(), name: name.clone(), wakes, confirmed: is_confirmed }, confirmed)
+            let (is_confirmed, zeros) = (channel.confirmed.clone(), channel.zeros.clone());
+            let channels = self.clone();
+            (Subscription { channels, name: name.clone(), wakes, confirmed: is_confirmed, zeros }, confirmed)
         };
         if self.orders.send(Order::Look).is_err() {
             self.map().all.values_mut().for_each(|channel| channel.joining.clear());
@@ -189,12 +193,18 @@ pub(crate) struct Subscription {
     /// One permit for each message, more after a gap.
     wakes: Arc<Semaphore>,
     confirmed: Arc<AtomicBool>,
+    zeros: Arc<AtomicU64>,
 }
 
 impl Subscription {
     /// Whether the server has it, as far as is known.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed.load(Ordering::Acquire)
+    }
+
+    /// How many messages `0` came while anybody used the channel.
+    pub(crate) fn zeros(&self) -> u64 {
+        self.zeros.load(Ordering::Acquire)
     }
 
     /// Waits for a message.
@@ -239,7 +249,7 @@ impl Pump {
             let wake_at = retry_at.into_iter().chain(self.first_idle().filter(|_| work.is_none())).min();
             tokio::select! {
                 signal = self.signals.recv() => match signal {
-                    Some(Signal::Message(name)) => self.wake(&name),
+                    Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
                     Some(Signal::Gap) => self.gap(),
                     Some(Signal::Whole) => self.channels.end_gap(),
                     None => return,
@@ -271,9 +281,10 @@ impl Pump {
         self.channels.map().idle.first().map(|(ends, _)| *ends)
     }
 
-    fn wake(&self, name: &str) {
+    fn wake(&self, name: &str, zero: bool) {
         let mut map = self.channels.map();
         let Some((name, channel)) = map.all.get_key_value(name) else { return };
+        channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
         if channel.wakes.available_permits() < MOST_WAKES {
             channel.wakes.add_permits(1);
         }

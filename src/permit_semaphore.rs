@@ -18,7 +18,7 @@ use crate::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::keys::NameError;
 use crate::kind::script;
 use crate::lease::{Leased, State};
-use crate::permits::{is_done, take, Grant, Pool, Table, Wish, MOST_IDS};
+use crate::permits::{is_done, take, Grant, Pool, Table, Wish, DIGITS, MOST_IDS};
 use crate::receipt::{Call, CANCEL};
 use crate::script::{Answer, Status};
 use crate::semaphore::{change, count, MOST};
@@ -49,7 +49,7 @@ impl FromStr for PermitId {
     type Err = InvalidPermitId;
 
     fn from_str(text: &str) -> Result<Self, InvalidPermitId> {
-        let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_id {
             Ok(Self(text.to_ascii_lowercase()))
         } else {
@@ -202,7 +202,7 @@ impl PermitSemaphore {
     ///
     /// # Errors
     /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
-    /// [`SyncError::Count`] for none, or more than 1000.
+    /// [`SyncError::Count`] for none, or more than 500.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -215,7 +215,7 @@ impl PermitSemaphore {
     ///
     /// # Errors
     /// [`SyncError::NotHeld`] if not all of them are held: nothing was changed. [`SyncError::Count`] for none, or more
-    /// than 1000.
+    /// than 500.
     ///
     /// # Cancel safety
     /// Once polled, it is carried out even if the future is dropped.
@@ -345,7 +345,7 @@ impl TakeLeased<'_> {
 fn ids(grant: &Grant) -> Vec<PermitId> {
     let mut ids = Vec::new();
     let mut rest = grant.ids();
-    while let Some((id, others)) = rest.split_at_checked(32) {
+    while let Some((id, others)) = rest.split_at_checked(DIGITS) {
         ids.push(PermitId(id.to_owned()));
         rest = others;
     }

@@ -27,8 +27,11 @@ use crate::wait::{wait, Contest, Tried, Turn};
 
 /// Wishes in one script.
 const BATCH: usize = 100;
-/// The most permits with ids in one request.
-pub(crate) const MOST_IDS: u32 = 1000;
+/// The most permits with ids in one call (rule 12).
+pub(crate) const MOST_IDS: u32 = 500;
+
+/// Of one id.
+pub(crate) const DIGITS: usize = 32;
 
 /// What sets one kind of semaphore apart.
 pub(crate) struct Table {
@@ -52,6 +55,8 @@ pub(crate) struct Wish {
 #[derive(Clone)]
 struct Lot {
     count: u32,
+    /// Of the semaphore that they are of, where permits have no ids.
+    life: Arc<str>,
     /// The ids of the permits, one behind the other, and their lease: where permits have them.
     leased: Option<(Arc<str>, Lease)>,
 }
@@ -60,7 +65,7 @@ impl Lot {
     /// With ids that no other call has: what undoes a call in doubt must not undo a later one of the same taker.
     fn new(wish: Wish) -> Self {
         let ids = || (0..wish.count).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect::<String>();
-        Self { count: wish.count, leased: wish.lease.map(|lease| (ids().into(), lease)) }
+        Self { count: wish.count, life: Arc::default(), leased: wish.lease.map(|lease| (ids().into(), lease)) }
     }
 
     fn ids(&self) -> &str {
@@ -110,6 +115,10 @@ impl Leasable for Ids {
 
     fn holder(&self) -> &str {
         &self.ids
+    }
+
+    fn weight(&self) -> usize {
+        self.ids.len() / DIGITS
     }
 
     fn keys(&self, keys: &[Key]) -> Vec<&str> {
@@ -235,7 +244,7 @@ impl Pool {
     async fn give_back(&self, core: &Arc<Core>, lot: &Lot, patience: Patience) -> (Result<bool, SyncError>, bool) {
         let args = match &lot.leased {
             Some((ids, _)) => vec![ids.to_string(), "0".to_owned()],
-            None => vec![lot.count.to_string(), "exists".to_owned()],
+            None => vec![lot.count.to_string(), "alive".to_owned(), lot.life.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = Call { script: self.table.give_back, args, cancel: None, waits: false };
@@ -328,12 +337,17 @@ impl Pool {
         }
         // A receipt may answer for an earlier copy: leases count from before the first.
         let sent = core.now();
-        let answer = self.ledger.once(core, self.acquire(&lots), patience).await?;
+        let mut answer = self.ledger.once(core, self.acquire(&lots), patience.clone()).await?;
+        // It had more to tidy up than one call may (rule 12).
+        while answer.goes_on() && !core.is_closing() {
+            answer = self.ledger.once(core, self.acquire(&lots), patience.clone()).await?;
+        }
         if answer.status != Status::Done {
             return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
         }
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, sent));
+        let life = life(&answer);
+        let grants = lots.into_iter().map(|lot| Grant::new(core, self, Lot { life: life.clone(), ..lot }, sent));
         // Those that the server did not serve are not made.
         let served: Vec<_> = places.into_iter().zip(grants).take(served).collect();
         let claims: Vec<_> = served.iter().map(|(place, _)| Arc::downgrade(place)).collect();
@@ -353,7 +367,7 @@ impl Pool {
                 let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(&to, call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
-                let lot = Lot { count, leased: None };
+                let lot = Lot { count, life: life(&answer), leased: None };
                 Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, lot, answer.sent)))
             }
         });
@@ -384,6 +398,11 @@ impl Pool {
         let shares = shares.map(|share| async move { self.give_back(core, &share.lot, core.patience()).await.0 });
         join_all(shares).await.iter().all(Result::is_ok)
     }
+}
+
+/// Which semaphore of the name an acquiring script took permits of.
+fn life(answer: &Answer) -> Arc<str> {
+    answer.text(2).unwrap_or_default().into()
 }
 
 type Asked = Result<Tried<Grant>, SyncError>;

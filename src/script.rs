@@ -13,6 +13,9 @@ use crate::janitor::say;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
+/// In place of the milliseconds until more may be known; less than any that PTTL has.
+const AGAIN: i64 = -3;
+
 /// What a script says first. The headers in `lua/` say when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -56,6 +59,11 @@ impl Answer {
         }
     }
 
+    /// Whether the script stopped half-way, as one call may touch only so many elements (rule 12): to be called again.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.status == Status::Busy && self.int(0) == Some(AGAIN)
+    }
+
     pub(crate) fn items(&self) -> &[Item] {
         &self.rest
     }
@@ -81,6 +89,13 @@ pub(crate) struct Settled {
     pub(crate) result: Result<Answer, Fault>,
     /// Copies without an answer may run until this moment of the server's clock (rule 6 of docs/PROTOCOL.md).
     pub(crate) doubt: Option<ServerTime>,
+}
+
+impl Settled {
+    /// Whether it was answered by a script that stopped half-way.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.result.as_ref().is_ok_and(Answer::goes_on)
+    }
 }
 
 /// How long a call is sent again.
@@ -116,11 +131,14 @@ impl Patience {
         self
     }
 
+    /// Whether the caller went away.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
+    }
+
     /// By a silence since `silent_since`, or, while others are answered, by none to a call that began at `began`.
     fn is_over(&self, now: Moment, silent_since: Option<Moment>, began: Moment) -> bool {
-        if self.end.is_some_and(|end| now >= end)
-            || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
-        {
+        if self.end.is_some_and(|end| now >= end) || self.is_abandoned() {
             return true;
         }
         let outage_began = silent_since.map_or(began.max(self.started), |since| since.max(self.started));

@@ -16,8 +16,9 @@ use crate::error::LostBy;
 use crate::janitor::{contain, say};
 use crate::lease::{Leased, State};
 
-/// Holds in one batch.
+/// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
+const HEAVIEST: usize = 500;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
@@ -202,7 +203,7 @@ impl Watchdog {
                 lanes.entry(hold.renewal.lane()).or_default().push((hold, lease));
             }
         }
-        lanes.into_values().flat_map(|lane| lane.chunks(BATCH).map(<[_]>::to_vec).collect::<Vec<_>>()).collect()
+        lanes.into_values().flat_map(batches).collect()
     }
 
     /// What was to be done for it was cut short by a panic.
@@ -316,6 +317,22 @@ impl Watchdog {
     }
 }
 
+/// Parts a lane, in its order.
+fn batches(lane: Batch) -> Vec<Batch> {
+    let (mut batches, mut batch, mut weight) = (Vec::new(), Batch::new(), 0);
+    for (hold, lease) in lane {
+        let own = hold.of.weight();
+        if !batch.is_empty() && (batch.len() == BATCH || weight + own > HEAVIEST) {
+            batches.push(std::mem::take(&mut batch));
+            weight = 0;
+        }
+        weight += own;
+        batch.push((hold, lease));
+    }
+    batches.push(batch);
+    batches
+}
+
 /// Says that it was lost, unless that was said before.
 pub(crate) fn report_lost(hold: &Leased) {
     hold.changed.notify_waiters();
@@ -372,6 +389,44 @@ mod tests {
             self.renewals.fetch_add(1, Ordering::Relaxed);
             std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
         }
+    }
+
+    /// Permits of one guard.
+    struct Many(usize);
+
+    impl Leasable for Many {
+        fn name(&self) -> &'static str {
+            "many"
+        }
+
+        fn holder(&self) -> &'static str {
+            "holder"
+        }
+
+        fn weight(&self) -> usize {
+            self.0
+        }
+
+        fn keys(&self, _: &[Key]) -> Vec<&str> {
+            Vec::new()
+        }
+
+        fn ended(&self, _: u64) {}
+    }
+
+    #[test]
+    fn a_batch_is_of_so_many_holds_and_so_heavy() {
+        let parted = |weights: &[usize]| {
+            let hold = |weight: &usize| {
+                let lease = Lease::Watched { lease: LEASE, max_hold: None };
+                let (of, renewal) = (Arc::new(Many(*weight)), Arc::new(Thing::default()));
+                (Leased::new(of, "mark".into(), renewal, Moment::from_nanos(1), lease), LEASE)
+            };
+            batches(weights.iter().map(hold).collect()).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(parted(&[1; 250]), [100, 100, 50]);
+        assert_eq!(parted(&[500; 3]), [1, 1, 1]);
+        assert_eq!(parted(&[200, 200, 100, 1, 499, 1]), [3, 2, 1]);
     }
 
     fn hold(thing: &Arc<Thing>, sent: Moment) -> Arc<Leased> {

@@ -6,9 +6,9 @@
 -- KEYS[4] receipt  string  of this call's lane
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each wants: `lease_ms ids`
 -- Returns {1, nonce, now, served} how many of them; {0, nonce, now, ms} not even the first (until the next permit expires, -1
---   for none); {4, nonce, now, error} another type; {6, nonce, now, error} refused.
+--   for none, -3 to ask again at once: more has expired than one call frees); {4, nonce, now, error} another type; {6, nonce, now, error} refused.
 -- Redisson: RedissonPermitExpirableSemaphore.tryAcquireAsync. Differs: many in one script, each once however often it is sent; the
---   server's clock; all that has expired is freed.
+--   server's clock; what has expired is freed, needed or not.
 local permits, expiries, channel, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -18,28 +18,37 @@ if type(expired) == 'table' then return {4, nonce, now, expired.err} end
 local before = done_before(receipt, ARGV[3])
 if before and before > 0 then return {1, nonce, now, before} end
 if before or not found then return {0, nonce, now, -1} end
-local free, served, taken, entries = tonumber(found), 0, {}, {}
-if expired > 0 then
-  redis.call('ZREMRANGEBYSCORE', expiries, '-inf', string.format('%.0f', now))
-  free = redis.call('INCRBY', permits, expired)
+local free, freed, left, served, taken, entries = tonumber(found), 0, MOST, 0, {}, {}
+-- What has expired is free again: as much of it as this call may still touch.
+local function free_expired()
+  local count = math.min(expired, left)
+  if count == 0 then return end
+  redis.call('ZREMRANGEBYRANK', expiries, 0, count - 1)
+  free = redis.call('INCRBY', permits, count)
+  expired, left, freed = expired - count, left - count, freed + count
 end
+local first
 for i = 5, #ARGV do
   local lease, digits = string.match(ARGV[i], '^(%d+) (%x+)$')
-  local ids = raw_ids(digits)
-  if #taken + #ids > free then break end
-  served = served + 1
-  for _, id in ipairs(ids) do
+  local count = #digits / 32
+  if not first and count > free then free_expired() end
+  first = first or count
+  if #taken + count > free or count > left then break end
+  served, left = served + 1, left - count
+  for _, id in ipairs(raw_ids(digits)) do
     taken[#taken + 1] = id
     entries[#entries + 1] = string.format('%.0f', now + lease)
     entries[#entries + 1] = id
   end
 end
-if expired > 0 and free > #taken then redis.pcall('PUBLISH', channel, string.format('%.0f', free - #taken)) end
+if served > 0 then free_expired() end
+if freed > 0 and free > #taken then redis.pcall('PUBLISH', channel, string.format('%.0f', free - #taken)) end
 if served == 0 then
-  local first = redis.call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2]
+  if expired > 0 or first <= free then return {0, nonce, now, -3} end
+  local expiry = redis.call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2]
   -- Redisson writes this for a permit that never expires.
-  if not first or tonumber(first) >= 922337203685477 then return {0, nonce, now, -1} end
-  return {0, nonce, now, tonumber(first) - now}
+  if not expiry or tonumber(expiry) >= 922337203685477 then return {0, nonce, now, -1} end
+  return {0, nonce, now, tonumber(expiry) - now}
 end
 local refused = write_receipt(receipt, ARGV[3], served, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end

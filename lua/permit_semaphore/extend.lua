@@ -8,13 +8,8 @@ local expiries = KEYS[1]
 local ids, lease = raw_ids(ARGV[3]), tonumber(ARGV[4])
 local held = redis.pcall('ZCARD', expiries)
 if type(held) == 'table' then return {4, nonce, now, held.err} end
-if not live(expiries, ids) then return {3, nonce, now} end
--- First a write that no memory limit refuses: then the others are let through too.
-if lease > 0 then redis.call('ZREM', expiries, '') end
-local left
-for _, id in ipairs(ids) do
-  if lease > 0 then redis.call('ZADD', expiries, string.format('%.0f', now + lease), id) end
-  local own = tonumber(redis.call('ZSCORE', expiries, id)) - now
-  left = math.min(left or own, own)
-end
-return {1, nonce, now, left}
+local all, _, first = live(expiries, ids)
+if not all then return {3, nonce, now} end
+if lease == 0 then return {1, nonce, now, first - now} end
+set_expiry(expiries, 'CH', now + lease, ids)
+return {1, nonce, now, lease}

@@ -5,17 +5,11 @@
 -- Redisson: has none; a lease there is renewed by hand.
 local reply = {1, nonce, now}
 for i, expiries in ipairs(KEYS) do
-  local ids, expiry = raw_ids(ARGV[2 * i + 1]), now + ARGV[2 * i + 2]
+  local ids = raw_ids(ARGV[2 * i + 1])
   local renewed = 0
   if type(redis.pcall('ZCARD', expiries)) == 'number' and live(expiries, ids) then
     renewed = 1
-    -- First a write that no memory limit refuses: then the others are let through too.
-    redis.call('ZREM', expiries, '')
-    for _, id in ipairs(ids) do
-      if tonumber(redis.call('ZSCORE', expiries, id)) < expiry then
-        redis.call('ZADD', expiries, string.format('%.0f', expiry), id)
-      end
-    end
+    set_expiry(expiries, 'GT', now + ARGV[2 * i + 2], ids)
   end
   reply[i + 3] = renewed
 end

@@ -13,7 +13,8 @@ local is_busy = keeps_readers_out(lock, mode, writers, turn)
 local reply = {1, nonce, now}
 for i = 3, #ARGV, 2 do
   local owner, lease = ARGV[i], tonumber(ARGV[i + 1])
-  local found, held = count_of(lock, owner), 0
+  local found, held = redis.call('HGET', lock, owner), 0
+  if found == '1' then found = count_of(lock, owner) end
   local may = found == '1' or found == false and not is_busy
   if may and not add_reader(lock, mode, owner, found, 0, lease) then
     mode, held = mode or 'read', 1

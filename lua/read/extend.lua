@@ -10,7 +10,7 @@ local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found == false or not is_reader(lock, owner, found) then return {3, nonce, now} end
 if lease > 0 then
-  for hold = 1, math.min(tonumber(found), most) do redis.call('PEXPIRE', hold_key(lock, owner, hold), ARGV[4]) end
+  for _, key in ipairs(hold_keys(lock, owner, 1, found)) do redis.call('PEXPIRE', key, ARGV[4]) end
   -- The hash has to outlive the holds of others.
   local alone = redis.call('HLEN', lock) == 2
   if alone or redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[4]) end

@@ -3,23 +3,27 @@
 -- KEYS[2] channel
 -- ARGV[3] owner, empty for everybody
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now, receivers, owner ..} ended, and whose; {0, nonce, now} nothing was held, or not by this owner;
---   {4, nonce, now, error} another type.
--- Redisson: RedissonReadLock.forceUnlockAsync. Differs: can be asked for one owner; leaves no key of a hold behind.
+-- Returns {1, nonce, now, receivers, owner ..} ended, and whose, ten at most; {0, nonce, now} nothing was held, or not
+--   by this owner; {4, nonce, now, error} another type.
+-- Redisson: RedissonReadLock.forceUnlockAsync. Differs: can be asked for one owner; takes the keys of the holds along.
 local lock, channel = KEYS[1], KEYS[2]
 local owner = ARGV[3]
 local mode = redis.pcall('HGET', lock, 'mode')
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'read' then return {0, nonce, now} end
-local fields = {owner, redis.call('HGET', lock, owner)}
-if owner == '' then fields = redis.call('HGETALL', lock) end
-local reply = {1, nonce, now, -1}
-for at = 1, #fields, 2 do
-  if is_reader(lock, fields[at], fields[at + 1]) then
-    drop_reader(lock, fields[at], fields[at + 1])
-    reply[#reply + 1] = fields[at]
-  end
+if owner ~= '' then
+  local found = redis.call('HGET', lock, owner)
+  if not found or not is_reader(lock, owner, found) then return {0, nonce, now} end
+  drop_reader(lock, owner, found)
+  return {1, nonce, now, after_reader(lock, channel), owner}
 end
-if #reply == 4 then return {0, nonce, now} end
-reply[4] = after_reader(lock, channel)
+local reply = {1, nonce, now, -1}
+local readers = each_reader(lock, function(reader, count)
+  if #reply < 14 and is_reader(lock, reader, count) then reply[#reply + 1] = reader end
+  drop_holds(lock, reader, 1, count)
+end)
+if readers == 'none' and #reply == 4 then return {0, nonce, now} end
+-- Of very many readers the keys of some holds are left. They say nothing without the hash, and end with their leases.
+redis.call('UNLINK', lock)
+reply[4] = announce(channel, '0')
 return reply

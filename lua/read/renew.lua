@@ -4,13 +4,17 @@
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
 -- Redisson: ReadLockTask.renew. Differs: as reentrant/renew.lua; a reader whose leases ended is not renewed.
-local reply = {1, nonce, now}
+local reply, left = {1, nonce, now}, MOST_HOLDS - MOST_READERS
 for i, lock in ipairs(KEYS) do
   local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
   local found, renewed = redis.pcall('HGET', lock, owner), 0
-  if type(found) == 'string' and is_reader(lock, owner, found) then
+  if type(found) == 'string' and redis.call('EXISTS', hold_key(lock, owner, 1)) == 1 then
     renewed = 1
-    for hold = 1, math.min(tonumber(found), most) do lengthen(hold_key(lock, owner, hold), lease) end
+    lengthen(hold_key(lock, owner, 1), lease)
+    -- The first is enough, as it has the longest lease; the others are for Java's eyes.
+    local others = hold_keys(lock, owner, 2, math.min(tonumber(found) or 0, left + 1))
+    for _, key in ipairs(others) do lengthen(key, lease) end
+    left = left - #others
     lengthen(lock, lease)
   end
   reply[i + 3] = renewed

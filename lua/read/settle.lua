@@ -16,7 +16,7 @@ if count <= n then return {0, nonce, now} end
 if n > 0 then
   redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
   redis.call('HSET', lock, owner, ARGV[4])
-  for i = n + 1, math.min(count, n + most) do redis.call('DEL', hold_key(lock, owner, i)) end
+  drop_holds(lock, owner, n + 1, count)
   return {1, nonce, now, -1}
 end
 drop_reader(lock, owner, found)

@@ -7,11 +7,14 @@
 -- Redisson: RedissonLock.forceUnlockAsync. Differs: deletes nothing but a lock, and can be asked for one owner.
 local lock, channel = KEYS[1], KEYS[2]
 local owner = ARGV[3]
-local fields = redis.pcall('HKEYS', lock)
-if fields.err then return {4, nonce, now, fields.err} end
-if not fields[1] then return {0, nonce, now} end
-if owner ~= '' and redis.call('HEXISTS', lock, owner) == 0 then return {0, nonce, now} end
-redis.call('DEL', lock)
+local held = redis.pcall('HEXISTS', lock, owner)
+if type(held) == 'table' then return {4, nonce, now, held.err} end
+if owner == '' then held = redis.call('EXISTS', lock) end
+if held == 0 then return {0, nonce, now} end
+local reply = {1, nonce, now, -1}
+local page = redis.call('HSCAN', lock, '0', 'COUNT', 10)[2]
+for at = 1, math.min(#page, 20), 2 do reply[#reply + 1] = page[at] end
+redis.call('UNLINK', lock)
 local receivers = channel and redis.pcall('PUBLISH', channel, '0')
-if type(receivers) ~= 'number' then receivers = -1 end
-return {1, nonce, now, receivers, unpack(fields, 1, 10)}
+if type(receivers) == 'number' then reply[4] = receivers end
+return reply

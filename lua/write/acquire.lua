@@ -4,7 +4,8 @@
 -- ARGV[3] owner:write  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] wait_ms that readers let this writer go first, 0 if it
 --   does not wait
 -- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
--- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {3, nonce, now} the n holds are gone;
+-- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy (-3 to ask again at once: more readers may be dead than one
+--   call drops); {3, nonce, now} the n holds are gone;
 --   {4, nonce, now, error} another type; {5, nonce, now, count} not a count that n can lead to;
 --   {6, nonce, now, error} refused.
 -- Redisson: RedissonWriteLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; a re-entry adds no TTL; readers
@@ -17,12 +18,18 @@ local found = redis.call('HGET', lock, owner)
 local count = tonumber(found or 0)
 if found == false then
   if n > 0 then return {3, nonce, now} end
-  if mode == 'read' and not has_readers(lock) then redis.call('DEL', lock) end
+  local readers = mode == 'read' and look_for_readers(lock)
+  if readers == 'none' then redis.call('DEL', lock) end
   if redis.call('EXISTS', lock) == 1 then
     if wait > 0 then
-      redis.pcall('ZREMRANGEBYSCORE', writers, '-inf', now - 1)
+      -- Those that wait no more are the first ones.
+      local gone = redis.pcall('ZCOUNT', writers, '-inf', now - 1)
+      if type(gone) == 'number' and gone > 0 then
+        redis.pcall('ZREMRANGEBYRANK', writers, 0, math.min(gone, MOST_READERS) - 1)
+      end
       if type(redis.pcall('ZADD', writers, now + wait, owner)) == 'number' then lengthen(writers, wait) end
     end
+    if readers == 'unknown' then return {0, nonce, now, -3} end
     return {0, nonce, now, redis.call('PTTL', lock)}
   end
 elseif count ~= n and count ~= n + 1 then

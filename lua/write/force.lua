@@ -13,7 +13,11 @@ local owner = ARGV[3]
 local mode = redis.pcall('HGET', lock, 'mode')
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'write' then return {0, nonce, now} end
-for _, field in ipairs(redis.call('HKEYS', lock)) do
+-- A write hold has only the read holds of its own owner beside it.
+if redis.call('HLEN', lock) > MOST_READERS then return {4, nonce, now, 'its hash has too many fields'} end
+local fields = redis.call('HGETALL', lock)
+for at = 1, #fields, 2 do
+  local field = fields[at]
   if (owner == '' or field == owner) and is_writer(field) then
     redis.call('HDEL', lock, field)
     return {1, nonce, now, after_writer(lock, channel, writers, turn), field}

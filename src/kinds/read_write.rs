@@ -109,7 +109,8 @@ impl ReadWriteLock {
 }
 
 impl Lock<Read> {
-    /// All who hold it for reading. [`holder`](Lock::holder) is any of them. One script, which writes nothing.
+    /// All who hold it for reading. [`holder`](Lock::holder) is any of them. It writes nothing,
+    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -117,6 +118,6 @@ impl Lock<Read> {
     /// # Cancel safety
     /// Safe.
     pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
-        self.ask_holders("").await
+        self.ask_all_holders().await
     }
 }

@@ -162,6 +162,20 @@ pub async fn expired_permits_return(case: Case) {
     assert_eq!(counts(&semaphore).await, (2, 0));
 }
 
+/// They are freed a part at a time, and whoever needs more asks again at once.
+pub async fn very_many_expired_permits_keep_nobody_waiting(case: Case) {
+    let semaphore = case.client().await.permit_semaphore(&case.name);
+    let fill = "redis.call('SET', KEYS[1], '0') \
+        for i = 1, 2000 do redis.call('ZADD', KEYS[2], 1, string.format('%016d', i)) end return {1}";
+    case.eval(fill, &[&case.name, &format!("{{{}}}:timeout", case.name)], &[]).await;
+    assert_eq!(counts(&semaphore).await, (2000, 0));
+    let most = semaphore.acquire(500).wait(ms(0)).guard().await.unwrap().expect("enough have expired");
+    assert!(semaphore.acquire(1).wait(ms(0)).guard().await.unwrap().is_some());
+    most.extend(secs(60)).await.unwrap();
+    most.release().await.unwrap();
+    assert_eq!(counts(&semaphore).await.0, 2000);
+}
+
 pub async fn leases_are_set_exactly(case: Case) {
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 3).await;
@@ -275,12 +289,12 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.permit_semaphore(&case.name);
     let id: PermitId = "00".repeat(16).parse().unwrap();
-    for asked in [0, 1001] {
-        let error = SyncError::Count { asked: asked.into(), max: 1000 };
+    for asked in [0, 501] {
+        let error = SyncError::Count { asked: asked.into(), max: 500 };
         assert_eq!(semaphore.guard(asked).await.map(drop), Err(error.clone()));
         assert_eq!(semaphore.acquire(asked).ids(secs(1)).await, Err(error));
     }
-    assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 1000 }));
+    assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 500 }));
     let lease = |lease| SyncError::Lease { lease, min: ms(100), max: secs(24 * 60 * 60) };
     assert_eq!(semaphore.acquire(1).ids(ms(99)).await, Err(lease(ms(99))));
     assert_eq!(semaphore.set_lease(from_ref(&id), secs(90_000)).await, Err(lease(secs(90_000))));

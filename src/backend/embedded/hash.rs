@@ -41,6 +41,11 @@ impl Hash {
         self.places.remove(field).and_then(|place| self.entries.remove(&place)).is_some()
     }
 
+    /// Fields and values from a place on, each with its place.
+    pub(super) fn iter_from(&self, place: u64) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+        self.entries.range(place..).map(|(place, (field, value))| (*place, field.as_slice(), value.as_slice()))
+    }
+
     /// All fields and values.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.entries.values().map(|(field, value)| (field.as_slice(), value.as_slice()))

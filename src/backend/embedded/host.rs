@@ -68,7 +68,15 @@ fn call(store: &mut Store, words: &[LuaValue]) -> Answer {
     if !command.takes(words.len()) {
         return Err(Text::Borrowed("ERR Wrong number of args calling Redis command from script"));
     }
-    command.run(store, args)
+    let Store { keys, touched, .. } = store;
+    if let Some(touched) = touched {
+        touched.before(keys, command.name, args);
+    }
+    let answer = command.run(store, args);
+    if let Some(touched) = &mut store.touched {
+        touched.after(command.name, args, &answer);
+    }
+    answer
 }
 
 /// One argument of a command; numbers are written with up to 17 digits.

@@ -18,6 +18,7 @@ mod sorted_set;
 mod store;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,10 +82,21 @@ impl EmbeddedServer {
     /// # Errors
     /// The text of the error that the script raised or returned.
     pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Reply, String> {
+        self.eval_counted(text, keys, args).map(|(reply, _)| reply)
+    }
+
+    /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
+    /// listed, went through or deleted, each once, and for a string, or a key as a whole, one. It tells whether a
+    /// script stays bounded as its keys grow.
+    ///
+    /// # Errors
+    /// As [`eval`](Self::eval)'s.
+    pub fn eval_counted(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<(Reply, usize), String> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let (keys, args) = (owned(keys), owned(args));
         let sha = sha1::sha1_hex(text.as_bytes());
-        self.shared.with(|server| server.run_script(&sha, text, &keys, &args))?.into_reply()
+        let (value, touched) = self.shared.with(|server| server.run_counted(&sha, text, &keys, &args));
+        Ok((value?.into_reply()?, touched))
     }
 
     /// How many scripts the server has run for its clients: the measure of how much they asked of it.

@@ -11,6 +11,7 @@ use super::lua::Engine;
 use super::reply::{lossy, Value};
 use super::sha1::sha1_hex;
 use super::store::Store;
+use super::touched::Touched;
 use crate::backend::{Call, Item, Outcome, Refusal, Script};
 
 /// A call that is under way, with words of its own.
@@ -134,6 +135,20 @@ impl Server {
             Ok(engine) => engine.run(sha, text, keys, args),
             Err(text) => Err(text.clone()),
         }
+    }
+
+    /// The same, and how many elements it touched.
+    pub(super) fn run_counted(
+        &mut self,
+        sha: &str,
+        text: &str,
+        keys: &[String],
+        args: &[String],
+    ) -> (Result<Value, String>, usize) {
+        self.store().touched = Some(Touched::default());
+        let result = self.run_script(sha, text, keys, args);
+        let touched = self.store().touched.take().map_or(0, |touched| touched.count());
+        (result, touched)
     }
 
     pub(super) fn run_command(&mut self, words: &[Vec<u8>]) -> Result<Value, String> {

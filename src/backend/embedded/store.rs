@@ -7,12 +7,15 @@ use super::clock::Clock;
 use super::hub::Hub;
 use super::keyspace::Keyspace;
 use super::sha1::sha1_hex;
+use super::touched::Touched;
 
 /// The data of one server.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) keys: Keyspace,
     pub(super) hub: Hub,
+    /// What the script that runs touches, if somebody wants to know.
+    pub(super) touched: Option<Touched>,
     clock: Clock,
     now_us: i64,
     started_us: i64,
@@ -25,7 +28,7 @@ impl Store {
         let now_us = clock.now_us();
         let mut keys = Keyspace::default();
         keys.set_now(now_us / 1000);
-        Self { keys, hub: Hub::default(), clock, now_us, started_us: now_us, run_id: fresh_run_id() }
+        Self { keys, hub: Hub::default(), touched: None, clock, now_us, started_us: now_us, run_id: fresh_run_id() }
     }
 
     /// Reads the clock, once for each command or script that comes from outside.

@@ -1,6 +1,6 @@
 //! Commands for hashes.
 
-use super::{command, head, int, wrong_arity, Command};
+use super::{command, head, int, is, natural, wrong_arity, Command, SYNTAX};
 use crate::backend::embedded::hash::Hash;
 use crate::backend::embedded::numbers::parse_int;
 use crate::backend::embedded::reply::{Answer, Text, Value};
@@ -21,6 +21,9 @@ pub(super) const COMMANDS: &[Command] = &[
     command("hmget", -3, hmget),
     command("hscan", -3, hscan),
 ];
+
+/// Up to so many fields a real server keeps and lists in one piece (`hash-max-listpack-entries`).
+const SMALL: usize = 512;
 
 const NOT_INTEGER: Text = Text::Borrowed("ERR hash value is not an integer");
 
@@ -98,12 +101,23 @@ fn hvals(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     listed(store, args, |[_, value]| [value])
 }
 
-/// All in one page, as a real server gives a small hash. Options are left unread.
+/// A small hash comes in one page, as a real server gives it. Of the options only COUNT is known.
 fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
-    let ([key, _cursor], _) = head(args)?;
-    let hash = store.keys.read::<Hash>(key)?;
-    let fields = Value::list(hash.into_iter().flat_map(Hash::iter).flat_map(|(field, value)| [field, value]));
-    Ok(Value::List(vec![Value::Bulk(b"0".to_vec()), fields]))
+    let ([key, cursor], options) = head(args)?;
+    let from = natural(cursor, Text::Borrowed("ERR invalid cursor"))?;
+    let count = match options {
+        [] => 10,
+        [option, count] if is(option, "COUNT") => natural(count, SYNTAX)?.max(1),
+        _ => return Err(SYNTAX),
+    };
+    let Some(hash) = store.keys.read::<Hash>(key)? else {
+        return Ok(Value::List(vec![Value::bulk("0"), Value::EMPTY]));
+    };
+    let most = if hash.len() <= SMALL { SMALL } else { count };
+    let mut entries = hash.iter_from(from as u64);
+    let page = Value::list(entries.by_ref().take(most).flat_map(|(_, field, value)| [field, value]));
+    let next = entries.next().map_or(0, |(place, ..)| place);
+    Ok(Value::List(vec![Value::bulk(next.to_string()), page]))
 }
 
 fn hlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {

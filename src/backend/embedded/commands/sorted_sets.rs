@@ -1,7 +1,7 @@
 //! Commands for sorted sets, but for those that list a range.
 
 use super::zrange::{self, range};
-use super::{command, float, head, natural, Command, NAN, NOT_POSITIVE, SYNTAX};
+use super::{command, float, head, int, natural, slice, Command, NAN, NOT_POSITIVE, SYNTAX};
 use crate::backend::embedded::numbers::format_float;
 use crate::backend::embedded::reply::{Answer, Text, Value};
 use crate::backend::embedded::sorted_set::SortedSet;
@@ -16,6 +16,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("zrank", 3, zrank),
     command("zcount", 4, zcount),
     command("zremrangebyscore", 4, zremrangebyscore),
+    command("zremrangebyrank", 4, zremrangebyrank),
     command("zpopmin", -2, zpopmin),
     command("zrange", -4, zrange::zrange),
     command("zrangebyscore", -4, zrange::zrangebyscore),
@@ -166,6 +167,17 @@ fn zremrangebyscore(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let range = range(min, max)?;
     let removed = store.keys.update(key, |set: &mut SortedSet| {
         let members: Vec<_> = set.within(range).map(|(member, _)| member.to_vec()).collect();
+        Ok(members.iter().filter(|member| set.remove(member)).count())
+    })?;
+    Ok(Value::count(removed.unwrap_or(0)))
+}
+
+fn zremrangebyrank(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key, start, stop], _) = head(args)?;
+    let (start, stop) = (int(start)?, int(stop)?);
+    let removed = store.keys.update(key, |set: &mut SortedSet| {
+        let (skip, take) = slice(start, stop, set.len());
+        let members: Vec<_> = set.iter().skip(skip).take(take).map(|(member, _)| member.to_vec()).collect();
         Ok(members.iter().filter(|member| set.remove(member)).count())
     })?;
     Ok(Value::count(removed.unwrap_or(0)))
