@@ -28,6 +28,9 @@ use crate::wait::{Contest, Tried, Turn};
 const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
 const WRITER_CAP: Duration = Duration::from_secs(1);
 
+/// Calls of one attempt at a fair lock, each of which drops up to a hundred dead waiters before it.
+const DROPPING: usize = 1_000;
+
 /// What an attempt came to, and the entry until somebody has taken it over.
 type Attempted = (Result<Tried<Ticket>, LockError>, Option<OwnedMutexGuard<Debts>>);
 
@@ -161,8 +164,22 @@ impl Wish {
             _ => {}
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        let mut settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        for _ in 1..DROPPING {
+            if patience.is_abandoned() || !self.is_dropping(&settled) {
+                break;
+            }
+            let doubt = settled.doubt;
+            settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+            settled.doubt = settled.doubt.max(doubt);
+        }
         self.read(&mark, gate, settled)
+    }
+
+    /// Whether the server has not looked at all yet who stand before this owner: one call drops so many of the dead.
+    fn is_dropping(&self, settled: &Settled) -> bool {
+        let busy = settled.result.as_ref().ok().filter(|answer| answer.status == Status::Busy);
+        self.kind.refresh.is_some() && busy.is_some_and(|answer| answer.int(0) == Some(0))
     }
 
     fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {

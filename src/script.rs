@@ -112,11 +112,14 @@ impl Patience {
         self
     }
 
+    /// Whether the caller went away.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
+    }
+
     /// By a silence since `silent_since`, or, while others are answered, by none to a call that began at `began`.
     fn is_over(&self, now: Moment, silent_since: Option<Moment>, began: Moment) -> bool {
-        if self.end.is_some_and(|end| now >= end)
-            || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
-        {
+        if self.end.is_some_and(|end| now >= end) || self.is_abandoned() {
             return true;
         }
         let outage_began = silent_since.map_or(began.max(self.started), |since| since.max(self.started));

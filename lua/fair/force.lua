@@ -4,9 +4,9 @@
 -- Returns as reentrant/force.lua.
 -- Redisson: RedissonFairLock.forceUnlockAsync. Differs: as reentrant/force.lua.
 local owner = ARGV[3]
-local fields = redis.pcall('HKEYS', lock)
-if fields.err then return {4, nonce, now, fields.err} end
-if not fields[1] then return {0, nonce, now} end
-if owner ~= '' and redis.call('HEXISTS', lock, owner) == 0 then return {0, nonce, now} end
-redis.call('DEL', lock)
+local held = redis.pcall('HEXISTS', lock, owner)
+if type(held) == 'table' then return {4, nonce, now, held.err} end
+if owner == '' then held = redis.call('EXISTS', lock) end
+if held == 0 then return {0, nonce, now} end
+redis.call('UNLINK', lock)
 return {1, nonce, now, wake()}
