@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::clock::ServerTime;
 use crate::hold::Slot;
 use crate::kind::Table;
 
@@ -55,8 +56,12 @@ impl Member {
     }
 }
 
-/// Where an owner stands: by its score on the server, then by its arrival here.
-type Rank = (i64, u64);
+/// When an owner came to the queue, and its score then. Later scores are lower by what was taken off meanwhile.
+type Came = (ServerTime, i64);
+/// For those that did not ask yet.
+const NOT_YET: Came = (ServerTime::MAX, i64::MAX);
+/// Where an owner stands: as it came to the queue, then by its arrival here.
+type Rank = (Came, u64);
 
 /// Owners have one place on the server each, however many futures wait as one.
 struct Waiting {
@@ -115,7 +120,7 @@ impl Crowd {
         let field = member.slot.field.clone();
         let mut state = self.state();
         state.arrivals += 1;
-        let rank = (i64::MAX, state.arrivals);
+        let rank = (NOT_YET, state.arrivals);
         let fresh = || Waiting { rank, members: Vec::new(), told: Instant::now() };
         let waiting = state.owners.entry(field.clone()).or_insert_with(fresh);
         waiting.members.push(member.clone());
@@ -137,12 +142,15 @@ impl Crowd {
         });
     }
 
-    /// The server has this owner in its queue, with this score.
-    pub(crate) fn rank(&self, field: &Arc<str>, score: i64) {
+    /// The server has this owner in its queue, just now if it is `fresh`.
+    pub(crate) fn rank(&self, field: &Arc<str>, came: Came, fresh: bool) {
         self.state().change(|state| {
             let Some(waiting) = state.owners.get_mut(field) else { return };
             waiting.told = Instant::now();
-            let (old, new) = (waiting.rank, (score, waiting.rank.1));
+            if !fresh && waiting.rank.0 != NOT_YET {
+                return;
+            }
+            let (old, new) = (waiting.rank, (came, waiting.rank.1));
             waiting.rank = new;
             state.order.remove(&old);
             state.order.insert(new, field.clone());
@@ -176,7 +184,7 @@ impl Crowd {
         let mut due: Vec<Arc<str>> = Vec::new();
         for (field, waiting) in &mut state.owners {
             // Those without a rank are about to ask for the first time.
-            if waiting.rank.0 != i64::MAX && now.duration_since(waiting.told) >= REFRESH {
+            if waiting.rank.0 != NOT_YET && now.duration_since(waiting.told) >= REFRESH {
                 waiting.told = now;
                 due.push(field.clone());
                 if due.len() == BATCH * BATCHES {

@@ -31,6 +31,8 @@ pub(crate) struct Answer {
     rest: Vec<Item>,
     /// When the copy that answered was sent: leases count from here.
     pub(crate) sent: Moment,
+    /// When it ran.
+    pub(crate) ran: ServerTime,
 }
 
 impl Answer {
@@ -304,7 +306,7 @@ impl Wire {
             6 => Status::Refused(refused_in_words(take_text(&mut rest))),
             other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
         };
-        Fate::Answered(Answer { status, rest, sent })
+        Fate::Answered(Answer { status, rest, sent, ran: time })
     }
 
     /// Answers and questions no longer match on this connection: whatever was answered can't be believed.

@@ -1,8 +1,8 @@
 -- fair/acquire.lua: take the lock if this owner is the next, or enter it once more. Moves the count from n to n + 1, once.
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] 1: takes its place in the queue when it has to wait
--- Returns as reentrant/acquire.lua; busy: {0, nonce, now, ms, score}: in `ms` more may be known, at once if it is 0, as so many
---   were dead that not all are dropped yet; and its score if it is queued.
+-- Returns as reentrant/acquire.lua; busy: {0, nonce, now, ms, score, came}: in `ms` more may be known, at once if it is 0, as so
+--   many were dead that not all are dropped yet; if it is queued its score, and 1 if it came just now, 0 if it was there.
 -- Redisson: RedissonFairLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; the server's time; a waiter is dropped when
 --   it is dead, not when its score has passed; the scores of all are not touched at each acquisition, but a debt is kept.
 local owner, lease, n, queues = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
@@ -26,6 +26,7 @@ if found == false then
   end
   if ttl ~= -2 or (head and head ~= owner) then
     if not queues then return {0, nonce, now, left} end
+    local came = score and 0 or 1
     if score then
       score = refresh(owner, score, last)
       redis.call('ZADD', seen, now, owner, now, client_of(owner))
@@ -34,7 +35,7 @@ if found == false then
     end
     if ttl ~= -2 then raise_head(0) end
     keep()
-    return {0, nonce, now, left, score}
+    return {0, nonce, now, left, score, came}
   end
 elseif count ~= n and count ~= n + 1 then
   return {5, nonce, now, found}

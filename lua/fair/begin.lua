@@ -49,12 +49,13 @@ local function raise_head(lease)
   if head then raise(head, now + math.max(WAIT, lease)) end
 end
 
--- The lock is free, since `free`, and its head was told: from now on it is watched. Here alone its score is raised.
-local function watch(head, free, receivers)
+-- The lock is free, since `free`, and its head was told: from now on it is watched, for `ms` at most. Here alone its score is
+-- raised.
+local function watch(head, free, receivers, ms)
   local score, deaf = raise(head, now + WAIT), 0
   if receivers == 0 then deaf = now end
   redis.call('HSET', state, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
-  redis.call('PEXPIRE', state, KEPT)
+  redis.call('PEXPIRE', state, ms)
 end
 
 -- The lock has become free: the next one is told, and watched. Fails nothing, as it is free whatever comes now: what is
@@ -63,18 +64,18 @@ local function wake()
   local head = redis.pcall('LINDEX', queue, 0)
   if type(head) ~= 'string' then return -1 end
   local receivers = tell(head)
-  pcall(watch, head, now, receivers)
+  pcall(watch, head, now, receivers, OWN)
   return receivers
 end
 
--- Queue, scores and state end a day after the last waiter can be there; who was seen, soon after lockson's last waiter, as a
--- Java client that empties the queue leaves it behind.
+-- Queue and scores end a day after the last waiter can be there; what lockson keeps beside them soon after its last waiter,
+-- as a Java client that empties the queue leaves it behind.
 local function keep()
   local tail = redis.call('LINDEX', queue, -1)
   local score = tail and tonumber(redis.call('ZSCORE', timeouts, tail)) or now
   local ms = string.format('%.0f', math.max(score - now, 0) + KEPT)
-  for _, key in ipairs({queue, timeouts, state}) do redis.call('PEXPIRE', key, ms) end
-  redis.call('PEXPIRE', seen, OWN)
+  for _, key in ipairs({queue, timeouts}) do redis.call('PEXPIRE', key, ms) end
+  for _, key in ipairs({seen, state}) do redis.call('PEXPIRE', key, OWN) end
 end
 
 -- Takes what is kept beside a queue away with its last waiter.
@@ -157,7 +158,7 @@ local function front(me)
   if not watched then since, free = now, now end
   local left, foreign = left_to(head, since, free)
   if not watched then
-    watch(head, free, tell(head))
+    watch(head, free, tell(head), KEPT)
   elseif left > 0 then
     left = look(head, left, foreign, told, deaf)
   end
@@ -172,6 +173,6 @@ local function front(me)
   redis.call('ZREM', seen, unpack(dead))
   tidy()
   if not head or head == me then return head, 0 end
-  watch(head, free, tell(head))
+  watch(head, free, tell(head), KEPT)
   return head, math.max(left_to(head, now, free), 0)
 end

@@ -20,7 +20,7 @@ for i = 3, #ARGV do
 end
 if client then redis.call('ZADD', seen, now, client, unpack(there)) end
 -- Those that Java dropped, some at each call.
-local old = redis.call('ZRANGE', seen, '-inf', now - KEPT, 'BYSCORE', 'LIMIT', 0, 50)
+local old = redis.call('ZRANGE', seen, '-inf', now - KEPT, 'BYSCORE', 'LIMIT', 0, 25)
 if old[1] then redis.call('ZREM', seen, unpack(old)) end
 if redis.call('EXISTS', lock) == 1 then raise_head(0) end
 keep()

@@ -232,9 +232,9 @@ pub async fn the_scores_are_set_anew_in_parts(case: Case) {
 pub async fn the_unseen_go_in_parts(case: Case) {
     let locks = case.client().await;
     let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    bury(&case, 120, case.time().await - 90_000_000).await;
+    bury(&case, 60, case.time().await - 90_000_000).await;
     run(&case, ACQUIRE, case.time().await + 60_000, &["c:there", "1000", "0", "1"]).await;
-    for left in [73, 23, 2, 2] {
+    for left in [38, 13, 2, 2] {
         let answer = run(&case, REFRESH, case.time().await + 60_000, &["c:there"]).await;
         assert!(answer.starts_with("1 n ") && answer.ends_with(" 1"), "{answer}");
         assert_eq!(case.ask(&["ZCARD", &seen(&case)]).await, left.to_string());

@@ -256,7 +256,7 @@ kinds! {
             a_deaf_foreign_head_is_dropped, a_foreign_head_that_ignores_its_turn_is_dropped,
             live_foreign_waiters_stay, one_attempt_does_not_queue, waiters_that_do_not_ask_are_refreshed,
             a_lost_queue_is_made_again, shutdown_leaves_the_queue, force_unlock_wakes_the_head,
-            lost_messages_cost_at_most_the_cap;
+            lost_messages_cost_at_most_the_cap, the_first_of_a_process_asks_though_the_scores_were_lowered;
         fair_dead:
             a_dead_head_goes_however_seldom_one_looks, a_dead_foreign_head_goes_however_seldom_one_looks,
             a_head_that_came_again_is_looked_at_anew, a_head_without_a_score_is_dropped, the_dead_go_a_hundred_a_call,
