@@ -244,7 +244,7 @@ impl Wish {
             Status::Busy => {
                 self.slot.line.busy_elsewhere();
                 if let Some(score) = answer.int(1).filter(|_| self.queues) {
-                    self.slot.line.crowd.rank(&self.slot.field, score);
+                    self.slot.line.crowd.rank(&self.slot.field, (answer.time, score), answer.int(2) == Some(1));
                 }
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))

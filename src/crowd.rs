@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::clock::ServerTime;
 use crate::fifo::Fifo;
 use crate::hold::Slot;
 use crate::kind::Table;
@@ -60,8 +61,12 @@ impl Member {
     }
 }
 
-/// Where an owner stands: by its score on the server, then by its arrival here.
-type Rank = (i64, u64);
+/// When an owner came to the queue, and its score then. Later scores are lower by what was taken off meanwhile.
+type Came = (ServerTime, i64);
+/// For those that did not ask yet.
+const NOT_YET: Came = (ServerTime::MAX, i64::MAX);
+/// Where an owner stands: as it came to the queue, then by its arrival here.
+type Rank = (Came, u64);
 
 /// Owners have one place on the server each, however many futures wait as one.
 struct Waiting {
@@ -76,7 +81,7 @@ struct State {
     arrivals: u64,
     owners: HashMap<Arc<str>, Waiting>,
     order: BTreeMap<Rank, Arc<str>>,
-    /// Those with a score, by when the server last heard of them.
+    /// Those with a rank, by when the server last heard of them.
     told: BTreeMap<(Instant, u64), Arc<str>>,
     /// When any of them last asked for the lock.
     asked: Option<Instant>,
@@ -121,7 +126,7 @@ impl Crowd {
         let field = slot.field.clone();
         let mut state = self.state();
         state.arrivals += 1;
-        let rank = (i64::MAX, state.arrivals);
+        let rank = (NOT_YET, state.arrivals);
         let fresh = || Waiting { rank, members: Fifo::default(), told: Instant::now() };
         let waiting = state.owners.entry(field.clone()).or_insert_with(fresh);
         let make = |number| Member { number, slot, kind, news: Mutex::default(), bell: Notify::new() };
@@ -146,17 +151,21 @@ impl Crowd {
         });
     }
 
-    /// The server has this owner in its queue, with this score.
-    pub(crate) fn rank(&self, field: &Arc<str>, score: i64) {
+    /// The server has this owner in its queue, just now if it is `fresh`.
+    pub(crate) fn rank(&self, field: &Arc<str>, came: Came, fresh: bool) {
         self.state().change(|state| {
             let Some(waiting) = state.owners.get_mut(field) else { return };
             let (before, now) = (waiting.told, Instant::now());
-            let (old, new) = (waiting.rank, (score, waiting.rank.1));
-            (waiting.told, waiting.rank) = (now, new);
+            waiting.told = now;
+            state.told.remove(&(before, waiting.rank.1));
+            state.told.insert((now, waiting.rank.1), field.clone());
+            if !fresh && waiting.rank.0 != NOT_YET {
+                return;
+            }
+            let (old, new) = (waiting.rank, (came, waiting.rank.1));
+            waiting.rank = new;
             state.order.remove(&old);
             state.order.insert(new, field.clone());
-            state.told.remove(&(before, old.1));
-            state.told.insert((now, new.1), field.clone());
         });
     }
 
@@ -185,7 +194,7 @@ impl Crowd {
         }
         let now = Instant::now();
         let mut due: Vec<Arc<str>> = Vec::new();
-        // Those without a score are about to ask for the first time.
+        // Those without a rank are about to ask for the first time.
         while due.len() < BATCH * BATCHES {
             let oldest = state.told.first_entry().filter(|told| now.duration_since(told.key().0) >= REFRESH);
             let Some(((_, arrival), field)) = oldest.map(OccupiedEntry::remove_entry) else { break };

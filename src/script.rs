@@ -32,7 +32,7 @@ pub(crate) enum Status {
 pub(crate) struct Answer {
     pub(crate) status: Status,
     /// The server's, as the script ran.
-    time: ServerTime,
+    pub(crate) time: ServerTime,
     /// What follows status, nonce and time.
     rest: Vec<Item>,
     /// When the copy that answered was sent: leases count from here.

@@ -3,15 +3,19 @@
 -- KEYS[2] queue     list  owners that wait, the next one first
 -- KEYS[3] timeouts  zset  owner -> epoch ms from which Java drops it when it is the head; each 300 s behind the one before
 -- KEYS[4] seen      zset  owner, client -> epoch ms of its last call; lockson's waiters only
--- KEYS[5] state     hash  debt: ms that acquisitions have not taken off the scores yet; and the head of the free lock: head, since
---   (epoch ms of the first look at it), look (of the last), free (of the first look at any head since the lock is free), deaf
---   (since when nobody listens on its channel, or 0)
+-- KEYS[5] state     hash  debt: ms that acquisitions have not taken off the scores yet; pass: how many from the front on the
+--   pass over the scores has yet to see; and the watch over the head of the free lock: head, score (which it has while the watch
+--   holds good), since (epoch ms of the first look at it), look (when it was told last), free (of the first look at any head
+--   since the lock is free), deaf (since when nobody listens on its channel, or 0)
 -- KEYS[6] channel   where an owner is told that it is its turn: <channel>:<owner>
+-- A refused command ends the script with its error, but for those of the holder, whose own work is done by then.
 local lock, queue, timeouts, seen, state, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local WAIT, KEPT, OWN = 300000, 86400000, 60000
 -- A head of the free lock is dropped when a lockson client is unseen for UNSEEN; when a foreign one leaves it for IGNORED, or
 -- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
 local UNSEEN, IGNORED, DEAF, AGAIN = 3000, 5000, 1000, 400
+-- In one call so many of the dead go, and so many scores are set anew. The next call goes on.
+local DROPS, SCORES = 100, 200
 
 local function client_of(owner)
   return string.match(owner, '^[^:]*')
@@ -23,28 +27,44 @@ local function tell(owner)
   return receivers
 end
 
--- No score is lowered, but by the debt.
+-- A time on record; 0 where there is none, or where the clock has been set back since.
+local function past(ms)
+  ms = tonumber(ms or 0) or 0
+  if ms > now then return 0 end
+  return ms
+end
+
+-- Lowers no score. Returns what it is then.
 local function raise(owner, floor)
-  local score = redis.pcall('ZSCORE', timeouts, owner)
-  if type(score) ~= 'table' and (tonumber(score or 0) or 0) < floor then redis.pcall('ZADD', timeouts, floor, owner) end
+  local score = redis.call('ZSCORE', timeouts, owner)
+  if (tonumber(score or 0) or 0) >= floor then return score end
+  floor = string.format('%.0f', floor)
+  redis.call('ZADD', timeouts, floor, owner)
+  return floor
 end
 
 -- Keeps Java from dropping whoever is next while the lock is held.
 local function raise_head(lease)
-  local head = redis.pcall('LINDEX', queue, 0)
-  if type(head) == 'string' then raise(head, now + math.max(WAIT, lease)) end
+  local head = redis.call('LINDEX', queue, 0)
+  if head then raise(head, now + math.max(WAIT, lease)) end
 end
 
--- The lock is free, since `free` if not since now: tells the head, and begins to watch it. Fails nothing.
-local function wake(free)
+-- The lock is free, since `free`, and its head was told: from now on it is watched, for `ms` at most. Here alone its score is
+-- raised.
+local function watch(head, free, receivers, ms)
+  local score, deaf = raise(head, now + WAIT), 0
+  if receivers == 0 then deaf = now end
+  redis.call('HSET', state, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
+  redis.call('PEXPIRE', state, ms)
+end
+
+-- The lock has become free: the next one is told, and watched. Fails nothing, as it is free whatever comes now: what is
+-- refused here is told to whoever looks next.
+local function wake()
   local head = redis.pcall('LINDEX', queue, 0)
   if type(head) ~= 'string' then return -1 end
-  raise(head, now + WAIT)
   local receivers = tell(head)
-  local deaf = 0
-  if receivers == 0 then deaf = now end
-  redis.pcall('HSET', state, 'head', head, 'since', now, 'look', now, 'free', free or now, 'deaf', deaf)
-  if redis.pcall('PTTL', state) == -1 then redis.pcall('PEXPIRE', state, OWN) end
+  pcall(watch, head, now, receivers, OWN)
   return receivers
 end
 
@@ -54,26 +74,35 @@ local function keep()
   local tail = redis.call('LINDEX', queue, -1)
   local score = tail and tonumber(redis.call('ZSCORE', timeouts, tail)) or now
   local ms = string.format('%.0f', math.max(score - now, 0) + KEPT)
-  for _, key in ipairs({queue, timeouts}) do redis.pcall('PEXPIRE', key, ms) end
-  for _, key in ipairs({seen, state}) do redis.pcall('PEXPIRE', key, OWN) end
+  for _, key in ipairs({queue, timeouts}) do redis.call('PEXPIRE', key, ms) end
+  for _, key in ipairs({seen, state}) do redis.call('PEXPIRE', key, OWN) end
 end
 
--- Takes an owner out of the queue. Whether it was there, and was its head.
+-- Takes what is kept beside a queue away with its last waiter.
+local function tidy()
+  if redis.call('EXISTS', queue) == 0 then redis.call('UNLINK', timeouts, seen, state) end
+end
+
+-- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. Whether it was its
+-- head. Who has no score is looked for only where nobody has one: that takes the whole list.
 local function remove(owner)
-  if redis.pcall('ZREM', timeouts, owner) ~= 1 then return false, false end
-  redis.pcall('ZREM', seen, owner)
-  local first = redis.pcall('LINDEX', queue, 0) == owner
-  if first then redis.pcall('LPOP', queue) else redis.pcall('LREM', queue, 0, owner) end
-  if redis.call('EXISTS', queue) == 0 then redis.call('DEL', timeouts, seen, state) end
-  return true, first
+  local first = redis.call('LINDEX', queue, 0) == owner
+  if first then
+    redis.call('LPOP', queue)
+  elseif redis.call('ZSCORE', timeouts, owner) or redis.call('EXISTS', timeouts) == 0 then
+    redis.call('LREM', queue, 0, owner)
+  end
+  redis.call('ZREM', timeouts, owner)
+  redis.call('ZREM', seen, owner)
+  tidy()
+  return first
 end
 
 -- A waiter is there: its score moves on with the time. `score` and `last` are what the sets have of it.
 local function refresh(owner, score, last)
   local gone = now - (tonumber(last or now) or now)
-  if gone > 0 then score = redis.call('ZINCRBY', timeouts, gone, owner) end
-  redis.call('ZADD', seen, now, owner, now, client_of(owner))
-  return score
+  if gone <= 0 then return score end
+  return redis.call('ZINCRBY', timeouts, gone, owner)
 end
 
 -- A waiter arrives. The first write is one that a memory limit refuses.
@@ -82,48 +111,68 @@ local function join(owner, ttl)
   local tail = redis.call('LINDEX', queue, -1)
   local score = now + math.max(WAIT, ttl)
   -- What is left of a queue that Java emptied.
-  if not tail then redis.call('DEL', state) end
+  if not tail then redis.call('UNLINK', state) end
   if tail then score = math.max(tonumber(redis.call('ZSCORE', timeouts, tail)) or now, now) + WAIT end
   redis.call('ZADD', timeouts, score, owner)
   redis.call('RPUSH', queue, owner)
   return string.format('%.0f', score)
 end
 
--- The head of the free lock, and the ms until it may be dropped. It is told; those that are dead are dropped, each once.
-local function front(me)
-  local free
-  local head = redis.call('LINDEX', queue, 0)
-  while head and head ~= me do
-    local known = redis.call('HMGET', state, 'head', 'since', 'look', 'free', 'deaf')
-    local look = tonumber(known[3] or 0) or 0
-    local watched = known[1] == head and now - look <= UNSEEN
-    local since, deaf = now, 0
-    if watched then
-      since, free, deaf = tonumber(known[2]) or now, tonumber(known[4]) or now, tonumber(known[5]) or 0
-    end
-    free = free or now
-    -- Its whole client is silent, or only this waiter; a foreign one has its own limit.
-    local left = since + IGNORED - now
-    local client = redis.call('ZSCORE', seen, client_of(head))
-    if client then
-      local own = tonumber(redis.call('ZSCORE', seen, head) or 0)
-      left = math.min(math.max(tonumber(client), free), math.max(own, since)) + UNSEEN - now
-    end
-    if left > 0 and not watched then
-      wake(free)
-    elseif left > 0 and now - look >= AGAIN then
-      if tell(head) ~= 0 then
-        deaf = 0
-      elseif deaf == 0 then
-        deaf = now
-      elseif not client and now - deaf >= DEAF then
-        left = 0
-      end
-      redis.call('HSET', state, 'look', now, 'deaf', deaf)
-    end
-    if left > 0 then return head, left end
-    remove(head)
-    head = redis.call('LINDEX', queue, 0)
+-- For how many ms yet a head is not dead that was first looked at at `since`, with the lock free since `free`; and whether
+-- it is foreign. What is dead may be its whole client, or only this waiter.
+local clients = {}
+local function left_to(head, since, free)
+  local name = client_of(head)
+  if clients[name] == nil then clients[name] = redis.call('ZSCORE', seen, name) end
+  local client = clients[name]
+  if not client then return since + IGNORED - now, true end
+  local left = math.max(past(client), free) + UNSEEN - now
+  if left <= 0 then return left, false end
+  return math.min(left, math.max(past(redis.call('ZSCORE', seen, head)), since) + UNSEEN - now), false
+end
+
+-- Looks at a watched head again. Returns what `left_to` left it, or 0 if nobody listens for it.
+local function look(head, left, foreign, told, deaf)
+  if now - told < AGAIN then return left end
+  if tell(head) ~= 0 then
+    deaf = 0
+  elseif deaf == 0 then
+    deaf = now
+  elseif foreign and now - deaf >= DEAF then
+    return 0
   end
-  return head, 0
+  redis.call('HSET', state, 'look', now, 'deaf', deaf)
+  return left
+end
+
+-- The head of the free lock, and the ms until it may be dropped: 0 if there may be more to drop. It is told; those before
+-- it are dead and dropped. The watch over a head goes on however seldom somebody looks, while its score is left alone: Java
+-- changes it when the lock is taken meanwhile, or the head goes and comes again.
+local function front(me)
+  local heads = redis.call('LRANGE', queue, 0, DROPS)
+  local head = heads[1]
+  if not head or head == me then return head, 0 end
+  local known = redis.call('HMGET', state, 'head', 'score', 'since', 'look', 'free', 'deaf')
+  local since, told, free, deaf = past(known[3]), past(known[4]), past(known[5]), past(known[6])
+  local watched = known[1] == head and since > 0 and known[2] == redis.call('ZSCORE', timeouts, head)
+  if not watched then since, free = now, now end
+  local left, foreign = left_to(head, since, free)
+  if not watched then
+    watch(head, free, tell(head), KEPT)
+  elseif left > 0 then
+    left = look(head, left, foreign, told, deaf)
+  end
+  if left > 0 then return head, left end
+  local dead = {}
+  repeat
+    dead[#dead + 1] = head
+    head = heads[#dead + 1]
+  until not head or head == me or #dead == DROPS or left_to(head, now, free) > 0
+  redis.call('LPOP', queue, #dead)
+  redis.call('ZREM', timeouts, unpack(dead))
+  redis.call('ZREM', seen, unpack(dead))
+  tidy()
+  if not head or head == me then return head, 0 end
+  watch(head, free, tell(head), KEPT)
+  return head, math.max(left_to(head, now, free), 0)
 end

@@ -9,6 +9,7 @@ if type(held) == 'table' then return {4, nonce, now, held.err} end
 if held == 0 then return {3, nonce, now} end
 if lease > 0 then
   redis.call('PEXPIRE', lock, lease)
-  raise_head(lease)
+  -- The hold is extended, whatever becomes of the queue.
+  pcall(raise_head, lease)
 end
 return {1, nonce, now, redis.call('PTTL', lock)}

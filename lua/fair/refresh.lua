@@ -5,17 +5,23 @@
 -- Redisson: has none: a score that is never refreshed passes, and the waiter is dropped alive.
 local wrong = redis.pcall('ZCARD', timeouts)
 if type(wrong) == 'table' then return {4, nonce, now, wrong.err} end
-local reply = {1, nonce, now}
+local reply, there, client = {1, nonce, now}, {}
 for i = 3, #ARGV do
   local owner = ARGV[i]
   local score = redis.call('ZSCORE', timeouts, owner)
   reply[i + 1] = 0
   if score then
     refresh(owner, score, redis.call('ZSCORE', seen, owner))
+    client = client_of(owner)
+    there[#there + 1] = now
+    there[#there + 1] = owner
     reply[i + 1] = 1
   end
 end
-redis.call('ZREMRANGEBYSCORE', seen, '-inf', now - KEPT)
+if client then redis.call('ZADD', seen, now, client, unpack(there)) end
+-- Those that Java dropped, some at each call.
+local old = redis.call('ZRANGE', seen, '-inf', now - KEPT, 'BYSCORE', 'LIMIT', 0, 25)
+if old[1] then redis.call('ZREM', seen, unpack(old)) end
 if redis.call('EXISTS', lock) == 1 then raise_head(0) end
 keep()
 return reply

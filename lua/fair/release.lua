@@ -8,7 +8,9 @@ local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
 if found == false then
-  if redis.call('EXISTS', lock) == 0 then wake() end
+  -- Only told: since when the lock is free is not known here, and the watch may be on.
+  local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, 0)
+  if type(head) == 'string' then tell(head) end
   return {3, nonce, now}
 end
 if count ~= n and count ~= n - 1 then return {5, nonce, now, found} end

@@ -2,21 +2,24 @@
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] n, empty to leave the count  ARGV[5] 0: nobody waits as this owner any more
 -- Returns as reentrant/settle.lua.
--- Redisson: acquireFailedAsync, when a wait ends. Differs: a head that goes away wakes the next; no score is changed.
+-- Redisson: acquireFailedAsync, when a wait ends. Differs: a head that goes away wakes the next; no score is changed. A leaver
+--   from within the queue is looked for in the list.
 local owner, n, waits = ARGV[3], tonumber(ARGV[4]), ARGV[5] ~= '0'
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
-local queued, first = false, false
-if not waits then queued, first = remove(owner) end
+-- The count first: the hold ends, whatever becomes of the queue.
+local lowers = found and n and (tonumber(found) or 0) > n
+if lowers and n > 0 then
+  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
+  redis.call('HSET', lock, owner, n)
+elseif lowers then
+  redis.call('HDEL', lock, owner)
+end
+local first = not waits and remove(owner)
 if found == false then
   if first and redis.call('EXISTS', lock) == 0 then wake() end
   return {3, nonce, now}
 end
-if not n or (tonumber(found) or 0) <= n then return {0, nonce, now} end
-if n > 0 then
-  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
-  redis.call('HSET', lock, owner, n)
-  return {1, nonce, now, -1}
-end
-redis.call('HDEL', lock, owner)
+if not lowers then return {0, nonce, now} end
+if n > 0 then return {1, nonce, now, -1} end
 return {1, nonce, now, wake()}

@@ -282,6 +282,37 @@ pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     assert_eq!(*served.lock().unwrap(), (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
 }
 
+/// The scores of those who come later are lower then than the first's were.
+pub async fn the_first_of_a_process_asks_though_the_scores_were_lowered(case: Case) {
+    let World::Embedded(server) = &case.world else { return };
+    let (a, b) = (case.client().await, case.client().await);
+    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..4 {
+        let name = format!("w{number}");
+        tasks.push(waiter(fair(&case, &b, &name), &name, &served));
+        until_queued(&case, number + 1).await;
+    }
+    // As after so many acquisitions that all scores were taken down.
+    for (place, owner) in waiting(&case).await.iter().enumerate() {
+        let lower = case.time().await + 1_000 * (place as i64 + 1);
+        case.ask(&["ZADD", &timeouts(&case), &lower.to_string(), owner]).await;
+    }
+    for number in 4..8 {
+        let name = format!("w{number}");
+        tasks.push(waiter(fair(&case, &b, &name), &name, &served));
+        until_queued(&case, number + 1).await;
+    }
+    tokio::time::sleep(secs(2)).await;
+    server.lose_messages(true);
+    guard.unlock().await.unwrap();
+    for task in tasks {
+        patient("served", task).await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), (0..8).map(|number| format!("w{number}")).collect::<Vec<_>>());
+}
+
 pub async fn one_attempt_does_not_queue(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();

@@ -7,7 +7,7 @@ use crate::support::{patient, Raw};
 use crate::world::{ms, Case, World};
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-const ACQUIRE: &str = concat!(
+pub const ACQUIRE: &str = concat!(
     include_str!("../../lua/begin.lua"),
     include_str!("../../lua/fair/begin.lua"),
     include_str!("../../lua/fair/acquire.lua")
@@ -136,7 +136,7 @@ pub async fn a_queue_that_java_emptied_is_forgotten(case: Case) {
     patient("served", task).await.unwrap();
 }
 
-async fn run(case: &Case, text: &str, not_after: i64, args: &[&str]) -> String {
+pub async fn run(case: &Case, text: &str, not_after: i64, args: &[&str]) -> String {
     let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case), channel(case)];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let not_after = not_after.to_string();

@@ -9,6 +9,7 @@ mod client;
 mod ends;
 mod every;
 mod fair;
+mod fair_dead;
 mod fair_layout;
 #[macro_use]
 mod fenced;
@@ -262,29 +263,22 @@ kinds! {
     }
     fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         fair:
-            the_queue_is_served_in_order,
-            length_and_position,
-            a_wait_limit_leaves_the_queue,
-            a_cancelled_waiter_leaves_the_queue,
-            a_woken_head_that_gives_up_wakes_the_next,
-            a_dead_head_costs_three_seconds,
-            a_dead_client_costs_three_seconds_however_many_wait,
-            a_deaf_foreign_head_is_dropped,
-            a_foreign_head_that_ignores_its_turn_is_dropped,
-            live_foreign_waiters_stay,
-            one_attempt_does_not_queue,
-            waiters_that_do_not_ask_are_refreshed,
-            a_lost_queue_is_made_again,
-            shutdown_leaves_the_queue,
-            force_unlock_wakes_the_head,
-            lost_messages_cost_at_most_the_cap;
+            the_queue_is_served_in_order, length_and_position, a_wait_limit_leaves_the_queue,
+            a_cancelled_waiter_leaves_the_queue, a_woken_head_that_gives_up_wakes_the_next,
+            a_dead_head_costs_three_seconds, a_dead_client_costs_three_seconds_however_many_wait,
+            a_deaf_foreign_head_is_dropped, a_foreign_head_that_ignores_its_turn_is_dropped,
+            live_foreign_waiters_stay, one_attempt_does_not_queue, waiters_that_do_not_ask_are_refreshed,
+            a_lost_queue_is_made_again, shutdown_leaves_the_queue, force_unlock_wakes_the_head,
+            lost_messages_cost_at_most_the_cap, the_first_of_a_process_asks_though_the_scores_were_lowered;
+        fair_dead:
+            a_dead_head_goes_however_seldom_one_looks, a_dead_foreign_head_goes_however_seldom_one_looks,
+            a_head_that_came_again_is_looked_at_anew, a_head_without_a_score_is_dropped, the_dead_go_a_hundred_a_call,
+            ten_thousand_dead_cost_one_attempt, a_clock_set_back_keeps_no_dead_head,
+            an_unlock_of_nothing_keeps_no_dead_head, a_broken_queue_keeps_no_hold, the_scores_are_set_anew_in_parts,
+            the_unseen_go_in_parts;
         fair_layout:
-            scores_do_not_drift,
-            the_layout_key_by_key,
-            queue_keys_have_a_ttl,
-            a_late_enqueue_writes_nothing,
-            copies_of_an_enqueue_make_one_entry,
-            a_settled_owner_is_not_in_the_queue,
+            scores_do_not_drift, the_layout_key_by_key, queue_keys_have_a_ttl, a_late_enqueue_writes_nothing,
+            copies_of_an_enqueue_make_one_entry, a_settled_owner_is_not_in_the_queue,
             a_queue_that_java_emptied_is_forgotten;
         ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
