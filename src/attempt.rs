@@ -52,17 +52,16 @@ pub(crate) struct Wish {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
-        let begin = async { (self.gate().await, self.is_upgrade().await) };
-        let Ok((mut gate, is_upgrade)) = tokio::time::timeout(self.core.settings.outage_limit, begin).await else {
+        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(place)).await else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
             return Err(LockError::Unreachable { name, detail });
         };
-        if let Some(ticket) = place.and_then(Place::take_ticket) {
-            return Ok(Tried::Won(ticket));
-        }
-        settle_debt(&self.core, &mut gate).await;
+        let (gate, is_upgrade) = match begun {
+            Ok(ticket) => return Ok(Tried::Won(ticket)),
+            Err(begun) => begun,
+        };
         let gate = self.check(gate, is_upgrade)?;
         let (wish, waits) = (self.clone(), place.is_some());
         let work = self.core.janitor.carry(move |abandoned| {
@@ -72,6 +71,19 @@ impl Wish {
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
         let (tried, _gate) = work.await;
         tried
+    }
+
+    /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
+    /// meanwhile.
+    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (OwnedMutexGuard<Debts>, bool)> {
+        let mut gate = self.gate().await;
+        if let Some(ticket) = place.and_then(Place::take_ticket) {
+            return Ok(ticket);
+        }
+        settle_debt(&self.core, &mut gate).await;
+        // Behind that: the owner may give its read hold back while this waits.
+        let is_upgrade = self.is_upgrade().await;
+        Err((gate, is_upgrade))
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
