@@ -281,11 +281,10 @@ impl Contender {
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.wish.slot.line.clone();
-        if line.aside().is_none() {
-            return;
-        }
+        let Some(aside) = line.aside() else { return };
         let core = self.wish.core.clone();
-        if self.wish.backoff.is_none() && self.ear.subscribe(&core, core.settings.command_timeout).await {
+        let limit = aside.until.since(core.now());
+        if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
             self.ear.drain(&core);
         }
         while let Some(aside) = line.aside() {
@@ -352,9 +351,8 @@ impl Contest for Contender {
         tried
     }
 
-    async fn listen(&mut self) -> bool {
-        let core = &self.wish.core;
-        self.wish.backoff.is_none() && self.ear.listen(core, core.settings.command_timeout).await
+    fn listen(&mut self) -> bool {
+        self.wish.backoff.is_none() && self.ear.listen(&self.wish.core)
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

@@ -57,7 +57,7 @@ impl Ear {
         }
     }
 
-    /// `true`: only from now on.
+    /// Waits until it is subscribed, for at most `limit`. `true`: only from now on.
     pub(crate) async fn subscribe(&mut self, core: &Core, limit: Duration) -> bool {
         if self.is_confirmed() {
             return false;
@@ -70,12 +70,13 @@ impl Ear {
         matches!(joined, Ok(Ok(true))) && !confirmed
     }
 
-    /// Makes sure that what comes is heard. `true`: something after the last attempt was sent may have been missed.
-    pub(crate) async fn listen(&mut self, core: &Core, limit: Duration) -> bool {
-        if self.is_confirmed() {
+    /// Subscribes, and does not wait for that: its confirmation wakes the waiter, who looks meanwhile too. `true`:
+    /// something after the last attempt was sent may have been missed.
+    pub(crate) fn listen(&mut self, core: &Core) -> bool {
+        if self.subscription.is_some() {
             return false;
         }
-        self.subscribe(core, limit).await;
+        self.subscription = Some(core.channels.join(&self.channel).0);
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
         self.is_confirmed() && !self.listened
     }

@@ -246,10 +246,9 @@ impl Contest for Waiter {
         Ok(seat.take_prize().map_or(Tried::Busy(None), Tried::Won))
     }
 
-    async fn listen(&mut self) -> bool {
-        let limit = self.core.settings.command_timeout;
+    fn listen(&mut self) -> bool {
         let is_first = self.seat.as_ref().is_some_and(|seat| self.gate.row.is_first(seat));
-        is_first && self.ear.listen(&self.core, limit).await
+        is_first && self.ear.listen(&self.core)
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {

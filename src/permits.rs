@@ -337,9 +337,8 @@ impl Contest for Taker {
         tried
     }
 
-    async fn listen(&mut self) -> bool {
-        let limit = self.core.settings.command_timeout;
-        self.pool.row.is_first(&self.place) && self.ear.listen(&self.core, limit).await
+    fn listen(&mut self) -> bool {
+        self.pool.row.is_first(&self.place) && self.ear.listen(&self.core)
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
