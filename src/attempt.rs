@@ -16,7 +16,7 @@ use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Slot};
 use crate::kind::{Role, Table};
-use crate::lease::{Lease, State};
+use crate::lease::Lease;
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
 use crate::release::{settle_debt, sweep};
@@ -209,13 +209,7 @@ impl Wish {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
                 let ticket = Ticket::enter(&self.core, self.kind, &self.slot, mark, &answer, self.lease);
-                if ticket.hold.state(self.core.now()) == State::Lost {
-                    let detail = "the answer took longer than the lease".to_owned();
-                    return Err(LockError::Unreachable { name: self.name(), detail });
-                }
-                if self.core.is_closing() {
-                    return Err(LockError::Closed);
-                }
+                let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
                     admit_readers(&self.core, &self.slot.line, script);
                 }

@@ -148,7 +148,14 @@ impl From<LeaseRange> for LockError {
     }
 }
 
+/// What is said of a call that was not answered within the limit of its verb.
+const LATE: &str = "the limit came before an answer";
+
 impl LockError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
     pub(crate) fn from_query(error: QueryError) -> Self {
         match error {
             QueryError::Name(error) => Self::Name(error),
@@ -301,6 +308,10 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
     pub(crate) fn of(name: &str, fault: Fault) -> Self {
         let name = name.to_owned();
         match fault {
@@ -442,6 +453,12 @@ pub enum SyncError {
 impl From<LeaseRange> for SyncError {
     fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
         Self::Lease { lease, min, max }
+    }
+}
+
+impl SyncError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready, FutureExt};
 
-use crate::error::{HoldError, Lost, LostBy, QueryError, UnlockError};
+use crate::error::{HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::kind::Table;
@@ -50,6 +50,17 @@ impl Ticket {
         let watched = matches!(lease, Lease::Watched { .. });
         let inner = slot.count() > 1;
         Self { core: core.clone(), slot: slot.clone(), hold, watched, inner, armed: true }
+    }
+
+    /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
+    /// lease.
+    pub(crate) fn if_worth(self) -> Result<Self, LockError> {
+        if self.core.is_closing() {
+            return Err(LockError::Closed);
+        }
+        let Some(why) = self.hold.lost(self.core.now()) else { return Ok(self) };
+        let detail = format!("the hold was over before its owner knew of it: {why}");
+        Err(LockError::Unreachable { name: self.slot.line.keys.name.to_string(), detail })
     }
 
     /// The server says that it is gone.
@@ -126,8 +137,9 @@ impl Ticket {
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let gate = self.slot.gate.clone().lock_owned().await;
-        self.extend_behind(gate, lease).await
+        let extended = async { self.extend_behind(self.slot.gate.clone().lock_owned().await, lease).await };
+        let extended = tokio::time::timeout(self.core.look_limit(), extended).await;
+        extended.unwrap_or_else(|_| Err(QueryError::late(&self.slot.line.keys.name).into()))
     }
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
@@ -293,7 +305,8 @@ impl Guard {
     /// nothing.
     ///
     /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold.
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`] after
+    /// three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -305,8 +318,8 @@ impl Guard {
     /// call. A watched hold is renewed on as before, and renewals only lengthen.
     ///
     /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the
-    /// old lease is the one to count on if it is the shorter.
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three command
+    /// timeouts, and then the old lease is the one to count on if it is the shorter.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.

@@ -175,7 +175,7 @@ impl<K: Kind> Lock<K> {
     /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
@@ -241,7 +241,7 @@ impl<K: Kind> Lock<K> {
     /// Whether the server has the lock in this owner's name. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -257,7 +257,7 @@ impl<K: Kind> Lock<K> {
     /// Whether anybody holds the lock.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -269,7 +269,7 @@ impl<K: Kind> Lock<K> {
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -282,7 +282,7 @@ impl<K: Kind> Lock<K> {
     /// hold turns lost at its next renewal, and until then only a fencing token protects what it does.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not happen.
@@ -324,7 +324,7 @@ impl<K: Kind> Lock<K> {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
-        let settled = work.await;
+        let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
         let answer = settled.result.map_err(|fault| QueryError::of(&self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
@@ -386,7 +386,7 @@ impl<K: Owned> Lock<K> {
     /// How many times this owner holds the lock, on the server.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -399,7 +399,7 @@ impl<K: Owned> Lock<K> {
     /// Who holds the lock, if anybody does. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -431,7 +431,7 @@ impl<K: Owned> Lock<K> {
     /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not happen.

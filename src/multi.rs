@@ -97,7 +97,7 @@ impl MultiLock {
     /// One attempt at each: `false` when another owner has one of them.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock)'s.
+    /// As [`lock`](Self::lock)'s, but [`LockError::Unreachable`] after three command timeouts, of all together.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
@@ -144,7 +144,7 @@ impl MultiLock {
     /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`], of any member.
+    /// [`QueryError`], of any member; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -216,11 +216,9 @@ impl MultiLock {
         request: &Request,
         rounds: &AtomicU32,
     ) -> Result<Option<Taken>, LockError> {
-        let deadline = request.deadline().map_err(LockError::Wait)?;
-        let late = || LockError::Unreachable {
-            name: self.name.to_string(),
-            detail: "the wait limit came before an answer".to_owned(),
-        };
+        let looks = leaves.iter().map(|leaf| leaf.session.core.look_limit());
+        let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
+        let late = || LockError::late(&self.name);
         let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
         leases?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;

@@ -151,7 +151,8 @@ impl<K: Votes> RedLock<K> {
         self.take(&Request::default()).await?.ok_or(LockError::Closed).map(Group::keep_bare)
     }
 
-    /// One round: `false` when most of the servers can vote, and did not vote for this owner.
+    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
+    /// can vote, and did not vote for this owner.
     ///
     /// # Errors
     /// [`LockError::NoMajority`] when too few can vote; else as [`lock`](Self::lock)'s.
@@ -271,8 +272,8 @@ impl<K: Votes> RedLock<K> {
     }
 
     async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Group>, LockError> {
-        let deadline = request.deadline().map_err(LockError::Wait)?;
         let (voters, rules) = self.voters(request)?;
+        let deadline = request.deadline(rules.server_timeout).map_err(LockError::Wait)?;
         let mut candidate = Candidate::new(voters, rules, rounds);
         let won = if request.is_once() {
             match candidate.round().await? {

@@ -62,7 +62,7 @@ impl Lock<Fenced> {
     /// One attempt: a guard with a token, or `None` when another owner has the lock.
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`try_lock`](Lock::try_lock)'s.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
@@ -131,7 +131,7 @@ impl FencedGuard {
     /// # Errors
     /// [`RunError::Lost`], [`RunError::Slot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it ran,
     /// and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
-    /// all.
+    /// all. It is not sent later than three command timeouts from the call.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not run.

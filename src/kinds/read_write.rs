@@ -107,7 +107,7 @@ impl Lock<Read> {
     /// All who hold it for reading. [`holder`](Lock::holder) is any of them. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
