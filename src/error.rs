@@ -1,5 +1,6 @@
 //! What can go wrong, by verb. A busy lock is never an error, and an unreachable server is never a busy lock.
 
+use std::future::Future;
 use std::time::Duration;
 
 use crate::keys::NameError;
@@ -195,9 +196,10 @@ pub enum UnlockError {
         /// The owner asked for.
         owner: Owner,
     },
-    /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was
-    /// lost.
-    #[error("owner {owner} no longer holds lock {name:?}, but may have lost it before this unlock: check what it did")]
+    /// The hold is gone, by whom is not known: most likely by this unlock, the answer to which was lost, or else before
+    /// it (it expired, or was ended by force). Nothing is left to give back, so there is nothing to try again, and no
+    /// reason to fail what was done under the lock: [`Guard::run`](crate::Guard::run) has judged that.
+    #[error("owner {owner} holds lock {name:?} no more: an answer was lost, so by whom that was ended is not known")]
     Unconfirmed {
         /// The lock.
         name: String,
@@ -230,6 +232,15 @@ pub enum UnlockError {
         /// What was seen last.
         detail: String,
     },
+    /// The limit of `unlock_within` came before the answer. The unlock is on its way: the client goes on with it, and
+    /// the hold is no longer renewed, so it ends with its lease at the latest.
+    #[error("the unlock of {name:?} was not answered within {limit:?}: it goes on without its caller")]
+    OnItsWay {
+        /// The lock.
+        name: String,
+        /// The limit that was given.
+        limit: Duration,
+    },
     /// The server refused. The hold is no longer renewed; it ends with its lease.
     #[error("lock {name:?}: {why}")]
     Refused {
@@ -253,8 +264,20 @@ impl UnlockError {
     pub fn may_hold(&self) -> bool {
         match self {
             Self::Several(errors) => errors.iter().any(Self::may_hold),
-            _ => matches!(self, Self::Unreachable { .. } | Self::Refused { .. } | Self::Tampered { .. }),
+            _ => matches!(
+                self,
+                Self::Unreachable { .. } | Self::OnItsWay { .. } | Self::Refused { .. } | Self::Tampered { .. }
+            ),
         }
+    }
+
+    /// Waits at most this long for an unlock that goes on by itself once it is polled.
+    pub(crate) async fn within(
+        limit: Duration,
+        name: String,
+        unlock: impl Future<Output = Result<(), Self>>,
+    ) -> Result<(), Self> {
+        tokio::time::timeout(limit, unlock).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
     }
 
     /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
@@ -437,6 +460,14 @@ pub enum SyncError {
         /// What was seen last.
         detail: String,
     },
+    /// The limit of `release_within` came before the answer. The release is on its way: the client goes on with it.
+    #[error("the release of permits of {name:?} was not answered within {limit:?}: it goes on without its caller")]
+    OnItsWay {
+        /// The semaphore.
+        name: String,
+        /// The limit that was given.
+        limit: Duration,
+    },
     /// The server refused. Nothing was written.
     #[error("{name:?}: {why}")]
     Refused {
@@ -459,6 +490,15 @@ impl From<LeaseRange> for SyncError {
 impl SyncError {
     pub(crate) fn late(name: &str) -> Self {
         Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
+    /// Waits at most this long for a release that goes on by itself once it is polled.
+    pub(crate) async fn within(
+        limit: Duration,
+        name: String,
+        release: impl Future<Output = Result<(), Self>>,
+    ) -> Result<(), Self> {
+        tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
     }
 }
 

@@ -155,7 +155,7 @@ impl Group {
         let members = once(&mut self.first).chain(&mut self.rest).map(|member| &mut member.ticket);
         let releases = members.chain(&mut later).rev().map(|ticket| {
             let work = ticket.release();
-            ticket.core.janitor.carry(|_| work)
+            ticket.core.janitor.carry(|_| work).begun()
         });
         let releases = releases.collect();
         async move {

@@ -305,8 +305,8 @@ impl Guard {
     /// nothing.
     ///
     /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`] after
-    /// three command timeouts.
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`]
+    /// after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -318,8 +318,8 @@ impl Guard {
     /// call. A watched hold is renewed on as before, and renewals only lengthen.
     ///
     /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three command
-    /// timeouts, and then the old lease is the one to count on if it is the shorter.
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three
+    /// command timeouts, and then the old lease is the one to count on if it is the shorter.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
@@ -340,9 +340,11 @@ impl Guard {
     /// whatever becomes of the others; a red lock is given back as soon as most of its servers say so.
     ///
     /// # Errors
-    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone but the
-    /// answer to an earlier copy of this call was lost; the other variants say whether the server may still have it.
-    /// Of several members each error counts: [`UnlockError::Several`].
+    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is
+    /// not known, as the answer to an earlier copy of this call was lost; [`UnlockError::Unreachable`] when the server
+    /// was silent for the outage limit; the other variants say whether the server may still have it. Of several members
+    /// each error counts: [`UnlockError::Several`]. None of them says that the work was unprotected:
+    /// [`run`](Self::run) does. So an error here is to be logged, not a reason to fail what is done.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -352,6 +354,19 @@ impl Guard {
         let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();
         let errors = join_all(releases).await.into_iter().flatten().collect();
         UnlockError::of(errors, members, whole.as_ref().map(|(name, owner)| (&**name, owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long: for work that is done, and whose caller
+    /// must not stand still in an outage. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
     }
 }
 

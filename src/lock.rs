@@ -56,6 +56,11 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     /// See [`Lock::unlock`].
     async fn unlock(&self) -> Result<(), UnlockError>;
 
+    /// See [`Lock::unlock_within`].
+    async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
+    }
+
     /// See [`Lock::is_held`].
     async fn is_held(&self) -> Result<bool, QueryError>;
 
@@ -222,7 +227,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
-    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone but the answer to an earlier copy was lost.
+    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone, by whom is not known, as the answer to an
+    /// earlier copy was lost. [`UnlockError::Unreachable`] when the server was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -236,6 +242,17 @@ impl<K: Kind> Lock<K> {
         let gate = slot.gate.clone().lock_owned();
         let work = release(core.clone(), slot, Share::Bare, gate);
         core.janitor.carry(|_| work).await
+    }
+
+    /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Lock::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
     }
 
     /// Whether the server has the lock in this owner's name. One script, which writes nothing.

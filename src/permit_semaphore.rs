@@ -483,6 +483,18 @@ impl PermitGuard {
             false => Err(SyncError::NotHeld { name }),
         }
     }
+
+    /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`release`](Self::release)'s.
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release)'s.
+    pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
+        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
+    }
 }
 
 impl fmt::Debug for PermitGuard {

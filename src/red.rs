@@ -206,6 +206,17 @@ impl<K: Votes> RedLock<K> {
         Ok(())
     }
 
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
+    }
+
     /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
     ///
     /// # Errors

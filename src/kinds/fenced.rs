@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use crate::acquire::Request;
 use crate::error::{LockError, RunError, UnlockError};
@@ -158,6 +159,17 @@ impl FencedGuard {
     /// As [`Guard::unlock`]'s.
     pub async fn unlock(self) -> Result<(), UnlockError> {
         self.guard.unlock().await
+    }
+
+    /// See [`Guard::unlock_within`].
+    ///
+    /// # Errors
+    /// As [`Guard::unlock_within`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::unlock`]'s.
+    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
+        self.guard.unlock_within(limit).await
     }
 }
 
