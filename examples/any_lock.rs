@@ -13,7 +13,10 @@ use lockson::{Locks, MultiLock, Owner, RLock, Request};
 async fn backup(lock: &Arc<dyn RLock>, limit: Duration) -> Result<bool, Box<dyn std::error::Error>> {
     let Some(guard) = lock.guard_with(Request::default().wait(limit)).await? else { return Ok(false) };
     guard.run(async { println!("backing up under {}", lock.name()) }).await?;
-    guard.unlock().await?;
+    // It is done, whatever becomes of the release.
+    if let Err(error) = guard.unlock_within(limit).await {
+        eprintln!("{error}");
+    }
     Ok(true)
 }
 

@@ -31,7 +31,10 @@ async fn run(locks: &Locks, job: usize) -> Result<bool, Failure> {
     // The work is stopped if the machine is lost to another before it is done.
     guard.run(tokio::time::sleep(Duration::from_millis(20))).await?;
     println!("{job}");
-    guard.unlock().await?;
+    // It is done, whatever becomes of the release.
+    if let Err(error) = guard.unlock_within(Duration::from_secs(1)).await {
+        eprintln!("{error}");
+    }
     Ok(true)
 }
 

@@ -37,12 +37,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// One attempt, no waiting.
+    /// One attempt, no waiting: [`LockError::Unreachable`] if it is not answered within three command timeouts.
     pub fn once() -> Self {
         Self { once: true, ..Self::default() }
     }
 
-    /// Waits for at most this long. Zero is one attempt.
+    /// Waits for at most this long, for the server too. Zero is one attempt, as [`once`](Self::once) is.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.once = limit.is_zero();
         self.wait = Some(limit);
@@ -130,7 +130,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
     let core = want.core;
     core.ready()?;
     let lease = request.leases(core)?;
-    let deadline = request.deadline().map_err(LockError::Wait)?;
+    let deadline = request.deadline(core.look_limit()).map_err(LockError::Wait)?;
     let wish = Wish {
         core: core.clone(),
         kind: want.kind,
@@ -142,29 +142,27 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         vote: None,
         patience: core.patience(),
     };
-    if request.once {
-        attempts.store(1, Ordering::Relaxed);
-        return match wish.attempt(None).await? {
-            Tried::Won(ticket) => Ok(Some(ticket)),
-            Tried::Busy(_) => Ok(None),
-        };
-    }
     let began = core.now();
-    let (outcome, tally) = if want.kind.refresh.is_some() {
-        let mut queuer = Queuer::new(wish);
-        (before(deadline, wait(&mut queuer)).await, queuer.tally)
+    let (outcome, unheard) = if request.once {
+        attempts.store(1, Ordering::Relaxed);
+        (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let mut contender = Contender::new(wish);
-        (before(deadline, wait(&mut contender)).await, contender.tally)
+        let (outcome, tally) = if want.kind.refresh.is_some() {
+            let mut queuer = Queuer::new(wish);
+            (before(deadline, wait(&mut queuer)).await, queuer.tally)
+        } else {
+            let mut contender = Contender::new(wish);
+            (before(deadline, wait(&mut contender)).await, contender.tally)
+        };
+        attempts.store(tally.attempts, Ordering::Relaxed);
+        (outcome.transpose()?.map(Tried::Won), tally.is_unheard(core, began) || core.wire.is_silent())
     };
-    attempts.store(tally.attempts, Ordering::Relaxed);
     match outcome {
-        Some(result) => result.map(Some),
+        // It may have been handed over a while ago.
+        Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
+        Some(Tried::Busy(_)) => Ok(None),
         // Busy and unreachable are told apart by whether the server answers.
-        None if tally.is_unheard(core, began) || core.wire.is_silent() => Err(LockError::Unreachable {
-            name: want.line.keys.name.to_string(),
-            detail: "the wait limit came before an answer".to_owned(),
-        }),
+        None if unheard => Err(LockError::late(&want.line.keys.name)),
         None => Ok(None),
     }
 }
@@ -175,12 +173,13 @@ impl Request {
         Self { once: self.once, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
     }
 
-    /// When the wait ends; the limit itself if that is beyond the clock.
-    pub(crate) fn deadline(&self) -> Result<Option<Instant>, Duration> {
-        if self.once || self.until.is_some() {
+    /// When the wait ends, or one attempt, which is given `look`; the limit itself if that is beyond the clock.
+    pub(crate) fn deadline(&self, look: Duration) -> Result<Option<Instant>, Duration> {
+        if self.until.is_some() {
             return Ok(self.until);
         }
-        self.wait.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
+        let limit = if self.once { Some(look) } else { self.wait };
+        limit.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
     }
 
     pub(crate) fn is_once(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Slot};
 use crate::kind::{Role, Table};
-use crate::lease::{Lease, State};
+use crate::lease::Lease;
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
 use crate::release::{look, lose, settle_debt, sweep, Rest};
@@ -56,17 +56,16 @@ impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
-        let begin = async { (self.gate().await, self.is_upgrade().await) };
-        let Ok((mut gate, is_upgrade)) = tokio::time::timeout(self.core.settings.outage_limit, begin).await else {
+        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(place)).await else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
             return Err(LockError::Unreachable { name, detail });
         };
-        if let Some(ticket) = place.and_then(Place::take_ticket) {
-            return Ok(Tried::Won(ticket));
-        }
-        settle_debt(&self.core, &mut gate).await;
+        let (gate, is_upgrade) = match begun {
+            Ok(ticket) => return Ok(Tried::Won(ticket)),
+            Err(begun) => begun,
+        };
         let gate = self.check(gate, is_upgrade)?;
         let (wish, waits) = (self.clone(), place.is_some());
         let work = self.core.janitor.carry(move |abandoned| {
@@ -76,6 +75,19 @@ impl Wish {
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
         let (tried, _gate) = work.await;
         tried
+    }
+
+    /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
+    /// meanwhile.
+    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (OwnedMutexGuard<Debts>, bool)> {
+        let mut gate = self.gate().await;
+        if let Some(ticket) = place.and_then(Place::take_ticket) {
+            return Ok(ticket);
+        }
+        settle_debt(&self.core, &mut gate).await;
+        // Behind that: the owner may give its read hold back while this waits.
+        let is_upgrade = self.is_upgrade().await;
+        Err((gate, is_upgrade))
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
@@ -229,13 +241,7 @@ impl Wish {
                 gate.acquire = gate.acquire.max(doubt);
                 self.outlive(answer.sent);
                 let ticket = Ticket::enter(&self.core, self.kind, &self.slot, mark, &answer, self.lease);
-                if ticket.hold.state(self.core.now()) == State::Lost {
-                    let detail = "the answer took longer than the lease".to_owned();
-                    return Err(LockError::Unreachable { name: self.name(), detail });
-                }
-                if self.core.is_closing() {
-                    return Err(LockError::Closed);
-                }
+                let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
                     admit_readers(&self.core, &self.slot.line, script);
                 }
@@ -337,11 +343,10 @@ impl Contender {
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.wish.slot.line.clone();
-        if line.aside().is_none() {
-            return;
-        }
+        let Some(aside) = line.aside() else { return };
         let core = self.wish.core.clone();
-        if self.wish.backoff.is_none() && self.ear.subscribe(&core, core.settings.command_timeout).await {
+        let limit = aside.until.since(core.now());
+        if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
             self.ear.drain(&core);
         }
         while let Some(aside) = line.aside() {
@@ -422,9 +427,8 @@ impl Contest for Contender {
         tried
     }
 
-    async fn listen(&mut self) -> bool {
-        let core = &self.wish.core;
-        self.wish.backoff.is_none() && self.ear.listen(core, core.settings.command_timeout).await
+    fn listen(&mut self) -> bool {
+        self.wish.backoff.is_none() && self.ear.listen(&self.wish.core)
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

@@ -10,6 +10,9 @@ use crate::url::Endpoint;
 
 /// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
+/// One attempt, or a question, gives up after so many command timeouts: long before the outage limit, as nobody who
+/// only looks wants to stand still for that long.
+pub(crate) const LOOK_TIMEOUTS: u32 = 3;
 /// The oldest server that the tests run on.
 pub(crate) const LOWEST_VERSION: (u32, u32) = (7, 0);
 
@@ -174,6 +177,10 @@ impl Builder {
 
     /// How long one call waits for its answer before it is sent again. Default: 1 s; at least 10 ms. Longer: after a
     /// lost answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
+    ///
+    /// Three of it (3 s) are the limit of every verb that looks once and was given none: `try_lock`, a wait of zero,
+    /// `try_acquire` and `drain_permits`, `verify` and `extend`, every question (`is_held`, `holder`, `count`, ..) and
+    /// `force_unlock`. What is under way then is left to the client, as of a future that is dropped.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.settings.command_timeout = timeout;
         self
@@ -193,9 +200,9 @@ impl Builder {
         self
     }
 
-    /// How long calls without a wait limit try to reach a server that does not answer. Default: 30 s; at least 10 ms.
-    /// Longer: calls
-    /// hang longer before they fail. Shorter: a short outage fails them.
+    /// How long calls that wait without a limit, give back or count try to reach a server that does not answer.
+    /// Default: 30 s; at least 10 ms. Longer: calls hang longer before they fail. Shorter: a short outage fails them.
+    /// What looks once has a limit of its own: [`command_timeout`](Builder::command_timeout).
     pub fn outage_limit(mut self, limit: Duration) -> Self {
         self.settings.outage_limit = limit;
         self

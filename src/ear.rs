@@ -60,7 +60,7 @@ impl Ear {
         }
     }
 
-    /// `true`: only from now on.
+    /// Waits until it is subscribed, for at most `limit`. `true`: only from now on.
     pub(crate) async fn subscribe(&mut self, core: &Core, limit: Duration) -> bool {
         if self.is_confirmed() {
             return false;
@@ -73,12 +73,13 @@ impl Ear {
         matches!(joined, Ok(Ok(true))) && !confirmed
     }
 
-    /// Makes sure that what comes is heard. `true`: something after the last attempt was sent may have been missed.
-    pub(crate) async fn listen(&mut self, core: &Core, limit: Duration) -> bool {
-        if self.is_confirmed() {
+    /// Subscribes, and does not wait for that: its confirmation wakes the waiter, who looks meanwhile too. `true`:
+    /// something after the last attempt was sent may have been missed.
+    pub(crate) fn listen(&mut self, core: &Core) -> bool {
+        if self.subscription.is_some() {
             return false;
         }
-        self.subscribe(core, limit).await;
+        self.subscription = Some(core.channels.join(&self.channel).0);
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
         self.is_confirmed() && !self.listened
     }
@@ -89,8 +90,7 @@ impl Ear {
     }
 
     /// How often `0` was heard so far, all that was sent before this call among it. `None`: that can't be told.
-    pub(crate) async fn zeros(&mut self, core: &Core, limit: Duration) -> Option<u64> {
-        self.subscribe(core, limit).await;
+    pub(crate) async fn zeros(&self, core: &Core, limit: Duration) -> Option<u64> {
         // Messages come by another connection than answers: what confirms a subscription comes behind them, and then
         // they have a way to go inside this process.
         let barrier = core.wire.backend.subscribe(vec![self.channel.to_string()]);

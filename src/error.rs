@@ -1,5 +1,6 @@
 //! What can go wrong, by verb. A busy lock is never an error, and an unreachable server is never a busy lock.
 
+use std::future::Future;
 use std::time::Duration;
 
 use crate::keys::NameError;
@@ -151,7 +152,14 @@ impl From<LeaseRange> for LockError {
     }
 }
 
+/// What is said of a call that was not answered within the limit of its verb.
+const LATE: &str = "the limit came before an answer";
+
 impl LockError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
     pub(crate) fn from_query(error: QueryError) -> Self {
         match error {
             QueryError::Name(error) => Self::Name(error),
@@ -194,9 +202,10 @@ pub enum UnlockError {
         /// Why the hold that was to be given back was over before. `None`: there was none.
         lost: Option<LostBy>,
     },
-    /// The hold is gone, but whether by this unlock or before it can't be known: the answer to an earlier copy was
-    /// lost.
-    #[error("owner {owner} no longer holds lock {name:?}, but may have lost it before this unlock: check what it did")]
+    /// The hold is gone, by whom is not known: most likely by this unlock, the answer to which was lost, or else before
+    /// it (it expired, or was ended by force). Nothing is left to give back, so there is nothing to try again, and no
+    /// reason to fail what was done under the lock: [`Guard::run`](crate::Guard::run) has judged that.
+    #[error("owner {owner} holds lock {name:?} no more: an answer was lost, so by whom that was ended is not known")]
     Unconfirmed {
         /// The lock.
         name: String,
@@ -228,6 +237,15 @@ pub enum UnlockError {
         name: String,
         /// What was seen last.
         detail: String,
+    },
+    /// The limit of `unlock_within` came before the answer. The unlock is on its way: the client goes on with it, and
+    /// the hold is no longer renewed, so it ends with its lease at the latest.
+    #[error("the unlock of {name:?} was not answered within {limit:?}: it goes on without its caller")]
+    OnItsWay {
+        /// The lock.
+        name: String,
+        /// The limit that was given.
+        limit: Duration,
     },
     /// The server refused. The hold is no longer renewed; it ends with its lease.
     #[error("lock {name:?}: {why}")]
@@ -277,6 +295,7 @@ impl UnlockError {
             _ => matches!(
                 self,
                 Self::Unreachable { .. }
+                    | Self::OnItsWay { .. }
                     | Self::Refused { .. }
                     | Self::Tampered { .. }
                     | Self::Closed
@@ -291,6 +310,15 @@ impl UnlockError {
             Self::NotHeld { name, owner, lost } => Self::NotHeld { name, owner, lost: lost.or(why) },
             other => other,
         }
+    }
+
+    /// Waits at most this long for an unlock that goes on by itself once it is polled.
+    pub(crate) async fn within(
+        limit: Duration,
+        name: String,
+        unlock: impl Future<Output = Result<(), Self>>,
+    ) -> Result<(), Self> {
+        tokio::time::timeout(limit, unlock).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
     }
 
     /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
@@ -351,6 +379,10 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
     pub(crate) fn of(core: &Core, name: &str, fault: Fault) -> Self {
         let name = name.to_owned();
         match fault {
@@ -478,6 +510,14 @@ pub enum SyncError {
         /// What was seen last.
         detail: String,
     },
+    /// The limit of `release_within` came before the answer. The release is on its way: the client goes on with it.
+    #[error("the release of permits of {name:?} was not answered within {limit:?}: it goes on without its caller")]
+    OnItsWay {
+        /// The semaphore.
+        name: String,
+        /// The limit that was given.
+        limit: Duration,
+    },
     /// The server refused. Nothing was written.
     #[error("{name:?}: {why}")]
     Refused {
@@ -514,6 +554,21 @@ macro_rules! from_unready {
 }
 
 from_unready!(LockError UnlockError QueryError SyncError);
+
+impl SyncError {
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
+    }
+
+    /// Waits at most this long for a release that goes on by itself once it is polled.
+    pub(crate) async fn within(
+        limit: Duration,
+        name: String,
+        release: impl Future<Output = Result<(), Self>>,
+    ) -> Result<(), Self> {
+        tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
+    }
+}
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -172,7 +172,7 @@ impl Group {
         let work = match &self {
             Self::One(Member { ticket, .. }) => {
                 let work = ticket.release();
-                ticket.core.janitor.carry(|_| work).map(|done| done.err().into_iter().collect()).left_future()
+                ticket.core.janitor.carry(|_| work).begun().map(|done| done.err().into_iter().collect()).left_future()
             }
             Self::Most(Elected { majority, .. }) => majority.clone().release().right_future(),
         };

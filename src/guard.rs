@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready, FutureExt};
 
-use crate::error::{HoldError, Lost, LostBy, QueryError, UnlockError};
+use crate::error::{HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::janitor::say;
@@ -54,6 +54,17 @@ impl Ticket {
         let renewal = Mutex::new(Renewal::of(lease, answer.sent));
         let inner = slot.count() > 1;
         Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: AtomicBool::new(true) }
+    }
+
+    /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
+    /// lease.
+    pub(crate) fn if_worth(self) -> Result<Self, LockError> {
+        if self.core.is_closing() {
+            return Err(LockError::Closed);
+        }
+        let Some(why) = self.hold.lost(self.core.now()) else { return Ok(self) };
+        let detail = format!("the hold was over before its owner knew of it: {why}");
+        Err(LockError::Unreachable { name: self.slot.line.keys.name.to_string(), detail })
     }
 
     /// The server says that it is gone.
@@ -151,8 +162,9 @@ impl Ticket {
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let gate = self.slot.gate.clone().lock_owned().await;
-        self.extend_behind(gate, lease).await
+        let extended = async { self.extend_behind(self.slot.gate.clone().lock_owned().await, lease).await };
+        let extended = tokio::time::timeout(self.core.look_limit(), extended).await;
+        extended.unwrap_or_else(|_| Err(QueryError::late(&self.slot.line.keys.name).into()))
     }
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
@@ -319,7 +331,8 @@ impl Guard {
     /// nothing.
     ///
     /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold.
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`]
+    /// after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -331,8 +344,8 @@ impl Guard {
     /// call. A watched hold is renewed on as before, and renewals only lengthen.
     ///
     /// # Errors
-    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer, and then the
-    /// old lease is the one to count on if it is the shorter.
+    /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three
+    /// command timeouts, and then the old lease is the one to count on if it is the shorter.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
@@ -353,9 +366,11 @@ impl Guard {
     /// whatever becomes of the others; a red lock is given back as soon as most of its servers say so.
     ///
     /// # Errors
-    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone but the
-    /// answer to an earlier copy of this call was lost; the other variants say whether the server may still have it.
-    /// Of several members each error counts: [`UnlockError::Several`].
+    /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is
+    /// not known, as the answer to an earlier copy of this call was lost; [`UnlockError::Unreachable`] when the server
+    /// was silent for the outage limit; the other variants say whether the server may still have it. Of several members
+    /// each error counts: [`UnlockError::Several`]. None of them says that the work was unprotected:
+    /// [`run`](Self::run) does. So an error here is to be logged, not a reason to fail what is done.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -366,6 +381,19 @@ impl Guard {
         let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();
         let errors = join_all(releases).await.into_iter().flatten().collect();
         UnlockError::of(errors, members, whole.as_ref().map(|(name, owner)| (&**name, owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long: for work that is done, and whose caller
+    /// must not stand still in an outage. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
     }
 }
 

@@ -172,6 +172,14 @@ pub(crate) struct Carried<T: Send + 'static> {
     janitor: Janitor,
 }
 
+impl<T: Send + 'static> Carried<T> {
+    /// It goes on whether it was polled or not.
+    pub(crate) fn begun(mut self) -> Self {
+        self.started = true;
+        self
+    }
+}
+
 impl<T: Send + 'static> Future for Carried<T> {
     type Output = T;
 

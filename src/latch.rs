@@ -161,13 +161,13 @@ impl Latch {
     /// The count; 0 when there is no such latch. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
-        let (count, _) = self.gate.clone()?.look(self.core(), &self.core().patience()).await?;
-        Ok(u64::try_from(count).unwrap_or_default())
+        let answer = self.gate.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await?;
+        Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }
 
     /// Waits until the latch is opened or deleted.
@@ -184,7 +184,8 @@ impl Latch {
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
     ///
     /// # Errors
-    /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent.
+    /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
+    /// command timeouts for one look.
     ///
     /// # Cancel safety
     /// Safe.
@@ -195,22 +196,21 @@ impl Latch {
     async fn wait_by(&self, request: &Request) -> Result<Waited, SyncError> {
         let (core, gate) = (self.core(), self.gate.clone()?);
         core.ready()?;
-        let deadline = request.deadline().map_err(SyncError::Wait)?;
+        let deadline = request.deadline(core.look_limit()).map_err(SyncError::Wait)?;
         let began = core.now();
         let ear = Ear::new(gate.ledger.keys.channel.clone());
         let mut waiter =
             Waiter { core: core.clone(), gate, seat: None, ear, tally: Tally::default(), patience: core.patience() };
-        if request.is_once() {
-            return match waiter.attempt().await? {
-                Tried::Won(waited) => Ok(waited),
-                Tried::Busy(_) => Ok(Waited::TimedOut),
-            };
-        }
-        match before(deadline, wait(&mut waiter)).await {
-            Some(outcome) => outcome,
-            None if waiter.tally.is_unheard(core, began) || core.wire.is_silent() => {
-                let detail = "the wait limit came before an answer".to_owned();
-                Err(SyncError::Unreachable { name: self.name.to_string(), detail })
+        let once = request.is_once();
+        let outcome = match once {
+            true => before(deadline, waiter.attempt()).await.transpose()?,
+            false => before(deadline, wait(&mut waiter)).await.transpose()?.map(Tried::Won),
+        };
+        match outcome {
+            Some(Tried::Won(waited)) => Ok(waited),
+            Some(Tried::Busy(_)) => Ok(Waited::TimedOut),
+            None if once || waiter.tally.is_unheard(core, began) || core.wire.is_silent() => {
+                Err(SyncError::late(&self.name))
             }
             None => Ok(Waited::TimedOut),
         }
@@ -242,9 +242,20 @@ impl Contest for Waiter {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Waited>, SyncError> {
-        match &mut self.seat {
-            Some(seat) => self.gate.row.turn(seat, &self.ear, pause).await,
-            None => Ok(Turn::Try),
+        let Some(seat) = &mut self.seat else { return Ok(Turn::Try) };
+        let (known, core, ear) = (seat.wish.clone(), &self.core, &self.ear);
+        // Beside the wait: a subscription that does not come keeps nobody from looking.
+        let learn = async {
+            if known.zeros.load(Ordering::Acquire) == u64::MAX {
+                if let Some(zeros) = ear.zeros(core, core.settings.command_timeout).await {
+                    known.zeros.store(zeros, Ordering::Release);
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            turn = self.gate.row.turn(seat, ear, pause) => turn,
+            never = learn => never,
         }
     }
 
@@ -272,16 +283,11 @@ impl Contest for Waiter {
         Ok(seat.take_prize().map_or(Tried::Busy(None), Tried::Won))
     }
 
-    async fn listen(&mut self) -> bool {
-        let limit = self.core.settings.command_timeout;
+    fn listen(&mut self) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let missed = self.gate.row.is_first(seat) && self.ear.listen(&self.core, limit).await;
-        if seat.wish.zeros.load(Ordering::Acquire) == u64::MAX {
-            if let Some(zeros) = self.ear.zeros(&self.core, limit).await {
-                seat.wish.zeros.store(zeros, Ordering::Release);
-            }
-        }
-        missed
+        // Who is not the first listens too: for how often the latch was opened.
+        let missed = self.ear.listen(&self.core);
+        missed && self.gate.row.is_first(seat)
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {

@@ -62,6 +62,11 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     /// See [`Lock::unlock`].
     async fn unlock(&self) -> Result<(), UnlockError>;
 
+    /// See [`Lock::unlock_within`].
+    async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
+    }
+
     /// See [`Lock::is_held`].
     async fn is_held(&self) -> Result<bool, QueryError>;
 
@@ -186,7 +191,7 @@ impl<K: Kind> Lock<K> {
     /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
@@ -233,7 +238,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
-    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone but the answer to an earlier copy was lost.
+    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone, by whom is not known, as the answer to an
+    /// earlier copy was lost. [`UnlockError::Unreachable`] when the server was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -250,10 +256,21 @@ impl<K: Kind> Lock<K> {
         core.janitor.carry(|_| work).await
     }
 
+    /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Lock::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
+    }
+
     /// Whether the server has the lock in this owner's name. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -269,7 +286,7 @@ impl<K: Kind> Lock<K> {
     /// Whether anybody holds the lock.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -281,7 +298,7 @@ impl<K: Kind> Lock<K> {
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -295,7 +312,7 @@ impl<K: Kind> Lock<K> {
     /// somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not happen.
@@ -355,7 +372,7 @@ impl<K: Kind> Lock<K> {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
-        let settled = work.await;
+        let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
         let answer = settled.result.map_err(|fault| QueryError::of(core, &self.name, fault))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
@@ -422,7 +439,7 @@ impl<K: Owned> Lock<K> {
     /// How many times this owner holds the lock, on the server.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -435,7 +452,7 @@ impl<K: Owned> Lock<K> {
     /// Who holds the lock, if anybody does. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -484,7 +501,7 @@ impl<K: Owned> Lock<K> {
     /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not happen.

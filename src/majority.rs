@@ -192,7 +192,7 @@ impl Majority {
         let releases = self.close().into_iter().rev().map(|ticket| {
             ticket.slot.outer_lost.store(false, Ordering::Release);
             let work = ticket.release();
-            ticket.core.janitor.carry(|_| work)
+            ticket.core.janitor.carry(|_| work).begun()
         });
         let releases = releases.collect::<Vec<_>>();
         async move {

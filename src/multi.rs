@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{join_all, BoxFuture, FutureExt};
+use futures::future::{join_all, BoxFuture, FutureExt, OptionFuture};
 
 use crate::acquire::{before, Request, Told};
 use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
@@ -140,7 +140,7 @@ impl<G: Guards> MultiLock<G> {
     /// One attempt at each: `false` when another owner has one of them.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock)'s.
+    /// As [`lock`](Self::lock)'s, but [`LockError::Unreachable`] after three command timeouts, of all together.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
@@ -180,15 +180,29 @@ impl<G: Guards> MultiLock<G> {
     pub async fn unlock(&self) -> Result<(), UnlockError> {
         let leaves = self.held_leaves()?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let results = join_all(leaves.iter().rev().map(Leaf::unlock)).await;
+        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.core.janitor.clone()));
+        let all = async move { join_all(leaves.iter().rev().map(Leaf::unlock)).await };
+        // Carried as one: of many, not all are polled at once.
+        let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
         let errors = results.into_iter().filter_map(Result::err).collect();
-        UnlockError::of(errors, leaves.len(), Some((&self.name, &owner)))
+        UnlockError::of(errors, members, Some((&self.name, &owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
     }
 
     /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`], of any member.
+    /// [`QueryError`], of any member; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -261,11 +275,9 @@ impl<G: Guards> MultiLock<G> {
         rounds: &AtomicU32,
     ) -> Result<Option<Taken>, LockError> {
         in_runtime()?;
-        let deadline = request.deadline().map_err(LockError::Wait)?;
-        let late = || LockError::Unreachable {
-            name: self.name.to_string(),
-            detail: "the wait limit came before an answer".to_owned(),
-        };
+        let looks = leaves.iter().map(|leaf| leaf.session.core.look_limit());
+        let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
+        let late = || LockError::late(&self.name);
         let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
         leases?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;

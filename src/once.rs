@@ -21,11 +21,11 @@ impl Ticket {
         let name = slot.line.keys.name.to_string();
         keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
         args.insert(0, slot.field.to_string());
-        let to = core.clone();
+        let (to, patience) = (core.clone(), core.patience().until(core.now().after(core.look_limit())).once());
         // Carried, so that its answer is read even if nobody waits for it any more.
         let work = core.janitor.carry(|abandoned| async move {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            to.wire.settle(script, &keys, &args, &to.patience().unless(abandoned).once()).await
+            to.wire.settle(script, &keys, &args, &patience.unless(abandoned)).await
         });
         let settled = work.await;
         let answer = match (settled.result, settled.doubt) {

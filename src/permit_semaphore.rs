@@ -157,7 +157,7 @@ impl PermitSemaphore {
     /// [`reduce_permits`](PermitSemaphore::reduce_permits), 0 when nobody has set it. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -168,7 +168,7 @@ impl PermitSemaphore {
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -177,7 +177,7 @@ impl PermitSemaphore {
     }
 
     async fn inspect(&self) -> Result<Answer, SyncError> {
-        self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[], &self.core().patience()).await
+        self.pool.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await
     }
 
     /// Begins a request with a wait limit and a lease, for a guard, or for the bare ids of permits.
@@ -228,32 +228,37 @@ impl PermitSemaphore {
     /// Sets the leases of permits anew, exactly: of all of them, or none.
     ///
     /// # Errors
-    /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent.
+    /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
+    /// [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
     pub async fn set_lease(&self, permits: &[PermitId], lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.pool.clone()?.ledger.clone());
         let (ids, lease) = (joined(permits)?, millis(core.check_lease(lease)?).to_string());
-        let settled = ledger.send(core, EXTEND, &[&ids, &lease], &core.patience()).await?;
-        let answer = ledger.read(core, settled.result)?;
-        if let Some(doubt) = settled.doubt {
-            // A late copy would undo what is set next.
-            core.wire.pass(doubt).await;
-        }
-        self.held(&answer)
+        let set = async {
+            let settled = ledger.send(core, EXTEND, &[&ids, &lease], &core.patience()).await?;
+            let answer = ledger.read(core, settled.result)?;
+            if let Some(doubt) = settled.doubt {
+                // A late copy would undo what is set next.
+                core.wire.pass(doubt).await;
+            }
+            self.held(&answer)
+        };
+        let set = tokio::time::timeout(core.look_limit(), set).await;
+        set.unwrap_or_else(|_| Err(SyncError::late(&self.name)))
     }
 
     /// What is left of a permit's lease on the server; `None` when it is not held.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
-        let answer =
-            self.pool.clone()?.ledger.ask(self.core(), EXTEND, &[&permit.0, "0"], &self.core().patience()).await?;
+        let args = vec![permit.0.clone(), "0".to_owned()];
+        let answer = self.pool.clone()?.ledger.look(self.core(), EXTEND, args).await?;
         let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
         Ok(left.map(Duration::from_millis))
     }
@@ -283,7 +288,7 @@ pub struct TakeLeased<'a> {
 }
 
 impl TakeLeased<'_> {
-    /// Waits for at most this long. Zero is one attempt.
+    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.request = self.request.wait(limit);
         self
@@ -426,13 +431,18 @@ impl PermitGuard {
     ///
     /// # Errors
     /// [`SyncError::Lease`] before anything is sent; [`SyncError::NotHeld`] when they are lost; or the server did not
-    /// answer, and then the shorter of the two leases is the one to count on.
+    /// answer for three command timeouts, and then the shorter of the two leases is the one to count on.
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
+        let lease = self.core().check_lease(lease)?;
+        let set = tokio::time::timeout(self.core().look_limit(), self.set_lease(lease)).await;
+        set.unwrap_or_else(|_| Err(SyncError::late(&self.grant.ledger().keys.name)))
+    }
+
+    async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.grant.ledger());
-        let lease = core.check_lease(lease)?;
         core.ready()?;
         let mut doubt = self.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
@@ -472,6 +482,18 @@ impl PermitGuard {
             true => Ok(()),
             false => Err(SyncError::NotHeld { name }),
         }
+    }
+
+    /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`release`](Self::release)'s.
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release)'s.
+    pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
+        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
     }
 }
 

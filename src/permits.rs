@@ -371,7 +371,10 @@ impl Pool {
                 Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, lot, answer.sent)))
             }
         });
-        let Some(grant) = drained.await? else { return Ok(0) };
+        let drained = tokio::time::timeout(core.look_limit(), drained).await;
+        let Some(grant) = drained.unwrap_or_else(|_| Err(SyncError::late(&self.ledger.keys.name)))? else {
+            return Ok(0);
+        };
         let count = grant.count();
         grant.keep();
         Ok(count)
@@ -433,9 +436,8 @@ impl Contest for Taker {
         tried
     }
 
-    async fn listen(&mut self) -> bool {
-        let limit = self.core.settings.command_timeout;
-        self.pool.row.is_first(&self.place) && self.ear.listen(&self.core, limit).await
+    fn listen(&mut self) -> bool {
+        self.pool.row.is_first(&self.place) && self.ear.listen(&self.core)
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -459,7 +461,7 @@ pub(crate) async fn take(
     request: &Request,
 ) -> Result<Option<Grant>, SyncError> {
     core.ready()?;
-    let deadline = request.deadline().map_err(SyncError::Wait)?;
+    let deadline = request.deadline(core.look_limit()).map_err(SyncError::Wait)?;
     let (began, ear) = (core.now(), Ear::new(pool.ledger.keys.channel.clone()));
     let place = pool.row.join(wish);
     let mut taker = Taker {
@@ -470,20 +472,19 @@ pub(crate) async fn take(
         tally: Tally::default(),
         patience: core.patience(),
     };
-    let grant = if request.is_once() {
-        match taker.attempt().await? {
-            Tried::Won(grant) => Some(grant),
-            Tried::Busy(_) => None,
+    let once = request.is_once();
+    let outcome = match once {
+        true => before(deadline, taker.attempt()).await.transpose()?,
+        false => before(deadline, wait(&mut taker)).await.transpose()?.map(Tried::Won),
+    };
+    let grant = match outcome {
+        Some(Tried::Won(grant)) => Some(grant),
+        Some(Tried::Busy(_)) => None,
+        // Few permits and no server are told apart by whether the server answers.
+        None if once || taker.tally.is_unheard(core, began) || core.wire.is_silent() => {
+            return Err(SyncError::late(&pool.ledger.keys.name));
         }
-    } else {
-        match before(deadline, wait(&mut taker)).await {
-            // Few permits and no server are told apart by whether the server answers.
-            None if taker.tally.is_unheard(core, began) || core.wire.is_silent() => {
-                let detail = "the wait limit came before an answer".to_owned();
-                return Err(SyncError::Unreachable { name: pool.ledger.name(), detail });
-            }
-            outcome => outcome.transpose()?,
-        }
+        None => None,
     };
     match grant {
         Some(grant) if grant.leased().is_some_and(|leased| leased.lost(core.now()).is_some()) => {

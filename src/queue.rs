@@ -107,9 +107,8 @@ impl Contest for Queuer {
         tried
     }
 
-    async fn listen(&mut self) -> bool {
-        let core = &self.wish.core;
-        self.ear.listen(core, core.settings.command_timeout.min(CAP)).await
+    fn listen(&mut self) -> bool {
+        self.ear.listen(&self.wish.core)
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {

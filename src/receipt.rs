@@ -141,6 +141,23 @@ impl Ledger {
         self.read(core, settled.result)
     }
 
+    /// Asks a question of a caller's, which has a limit of its own.
+    pub(crate) async fn look(
+        self: &Arc<Self>,
+        core: &Arc<Core>,
+        script: &'static Script,
+        args: Vec<String>,
+    ) -> Result<Answer, SyncError> {
+        let (ledger, to) = (self.clone(), core.clone());
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            ledger.ask(&to, script, &args, &to.patience().unless(abandoned)).await
+        });
+        let answer = tokio::time::timeout(core.look_limit(), work).await;
+        answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
+    }
+
     /// Sends what has no receipt.
     pub(crate) async fn send(
         &self,

@@ -158,7 +158,8 @@ impl<K: Votes> RedLock<K> {
         self.take(&Request::default()).await?.ok_or(LockError::Closed).map(Group::keep_bare)
     }
 
-    /// One round: `false` when most of the servers can vote, and did not vote for this owner.
+    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
+    /// can vote, and did not vote for this owner.
     ///
     /// # Errors
     /// [`LockError::NoMajority`] when too few can vote; else as [`lock`](Self::lock)'s.
@@ -209,6 +210,17 @@ impl<K: Votes> RedLock<K> {
         in_runtime()?;
         let votes = majority.tickets().len();
         UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
     }
 
     /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
@@ -278,9 +290,9 @@ impl<K: Votes> RedLock<K> {
     }
 
     async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Group>, LockError> {
-        let deadline = request.deadline().map_err(LockError::Wait)?;
         in_runtime()?;
         let (voters, rules) = self.voters(request)?;
+        let deadline = request.deadline(rules.server_timeout).map_err(LockError::Wait)?;
         let mut candidate = Candidate::new(voters, rules, rounds);
         let won = if request.is_once() {
             match candidate.round().await? {

@@ -112,19 +112,19 @@ impl Semaphore {
     /// it. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn available_permits(&self) -> Result<i64, SyncError> {
-        let answer = self.pool.clone()?.ledger.ask(self.core(), INSPECT, &[], &self.core().patience()).await?;
+        let answer = self.pool.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await?;
         Ok(answer.int(0).unwrap_or_default())
     }
 
     /// Takes all permits that are free, and says how many they were. They are not given back by themselves.
     ///
     /// # Errors
-    /// [`SyncError`].
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -136,7 +136,7 @@ impl Semaphore {
     /// given back by itself.
     ///
     /// # Errors
-    /// As [`guard`](Semaphore::guard)'s.
+    /// As [`guard`](Semaphore::guard)'s, but [`SyncError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`guard`](Semaphore::guard)'s.
@@ -226,7 +226,7 @@ pub struct Take<'a> {
 }
 
 impl<'a> Take<'a> {
-    /// Waits for at most this long. Zero is one attempt.
+    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
     pub fn wait(mut self, limit: Duration) -> Self {
         self.request = self.request.wait(limit);
         self
@@ -288,6 +288,18 @@ impl SemaphoreGuard {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(self) -> Result<(), SyncError> {
         self.grant.give_back().await.map(drop)
+    }
+
+    /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`release`](Self::release)'s.
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release)'s.
+    pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
+        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
     }
 }
 

@@ -293,6 +293,11 @@ impl Core {
         }
     }
 
+    /// How long one attempt or a question waits for the server.
+    pub(crate) fn look_limit(&self) -> Duration {
+        self.settings.command_timeout * crate::config::LOOK_TIMEOUTS
+    }
+
     /// A lease that somebody asks for.
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
         let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);

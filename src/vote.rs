@@ -194,7 +194,7 @@ impl Contest for Candidate<'_> {
         self.round().await
     }
 
-    async fn listen(&mut self) -> bool {
+    fn listen(&mut self) -> bool {
         false
     }
 

@@ -29,8 +29,9 @@ pub(crate) trait Contest: Send {
     /// One attempt.
     fn attempt(&mut self) -> impl Future<Output = Result<Tried<Self::Prize>, Self::Error>> + Send;
 
-    /// Makes sure that a release will be heard. `true`: only from now on, so what happened before was missed.
-    fn listen(&mut self) -> impl Future<Output = bool> + Send;
+    /// Has a release be heard. `true`: it is from now on, so what happened before was missed. `false`: it was heard all
+    /// along, or the waiter is woken as soon as it is.
+    fn listen(&mut self) -> bool;
 
     /// How long to sleep at most after an attempt that found it busy for `left`.
     fn pause(&mut self, left: Option<Duration>) -> Duration;
@@ -45,7 +46,7 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
         }
         match contest.attempt().await? {
             Tried::Won(prize) => return Ok(prize),
-            Tried::Busy(_) if contest.listen().await => pause = Some(Duration::ZERO),
+            Tried::Busy(_) if contest.listen() => pause = Some(Duration::ZERO),
             Tried::Busy(left) => pause = Some(contest.pause(left)),
         }
     }

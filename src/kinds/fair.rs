@@ -81,7 +81,7 @@ impl<K: Queued> Lock<K> {
     /// How many waiters of all processes are in the queue. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -95,7 +95,7 @@ impl<K: Queued> Lock<K> {
     /// up to there.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.

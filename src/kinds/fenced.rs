@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{LockError, RunError, UnlockError};
 use crate::guard::{Guard, Ticket};
@@ -208,7 +209,7 @@ impl FencedGuard {
     /// # Errors
     /// [`RunError::Lost`], [`RunError::Slot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it ran,
     /// and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
-    /// all.
+    /// all. It is not sent later than three command timeouts from the call.
     ///
     /// # Cancel safety
     /// Dropped half-way, it may or may not run.
@@ -225,6 +226,17 @@ impl FencedGuard {
     /// As [`Guard::unlock`]'s.
     pub async fn unlock(self) -> Result<(), UnlockError> {
         self.0.unlock().await
+    }
+
+    /// See [`Guard::unlock_within`].
+    ///
+    /// # Errors
+    /// As [`Guard::unlock_within`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::unlock`]'s.
+    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
+        self.0.unlock_within(limit).await
     }
 }
 

@@ -113,7 +113,7 @@ impl Lock<Read> {
     /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
     ///
     /// # Errors
-    /// [`QueryError`].
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.

@@ -3,8 +3,8 @@
 use lockson::{LockError, Locks, NameError, Owner, Request, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::{patient, Proxy};
-use crate::world::{ms, secs, Case, World};
+use crate::support::patient;
+use crate::world::{ms, secs, Case, Way};
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
 pub async fn labels_never_make_two_clients_one(case: Case) {
@@ -105,30 +105,14 @@ pub async fn the_limit_of_names_is_the_builders(case: Case) {
     assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
 }
 
-/// A waiter without a limit, and one attempt, end at the outage limit, from when the server was heard last; the client
-/// works again with the server.
+/// A waiter without a limit ends at the outage limit, from when the server was heard last, one attempt after three
+/// command timeouts; the client works again with the server.
 pub async fn the_outage_limit_ends_calls(case: Case) {
     let builder = Locks::builder().command_timeout(ms(300)).outage_limit(secs(1));
-    let proxy = match &case.world {
-        World::Real(server) => Some(Proxy::start(server.port())),
-        World::Embedded(_) => None,
-    };
-    let locks = match (&case.world, &proxy) {
-        (World::Embedded(server), _) => server.connect_with(builder).unwrap(),
-        (World::Real(_), proxy) => builder.connect(&proxy.as_ref().unwrap().url()).await.unwrap(),
-    };
-    let reachable = |yes: bool| match (&case.world, &proxy) {
-        (World::Embedded(server), _) => {
-            if yes {
-                server.start()
-            } else {
-                server.stop()
-            }
-        }
-        (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
-    };
+    let way = Way::new(&case);
+    let locks = way.client(&case, builder).await;
     assert!(!case.lock(&locks).is_held().await.unwrap());
-    reachable(false);
+    way.open(&case, false);
     let began = Instant::now();
     let (lock, probe) = (case.lock(&locks), case.lock(&locks).owned_by(&Owner::unique()));
     let (waited, tried) = patient("both end", async { tokio::join!(lock.lock(), probe.try_lock()) }).await;
@@ -137,7 +121,7 @@ pub async fn the_outage_limit_ends_calls(case: Case) {
     let took = began.elapsed();
     assert!(took >= ms(900) && took <= case.bound(ms(1400)), "{took:?}");
     assert!(!locks.health().reachable);
-    reachable(true);
+    way.open(&case, true);
     patient("it works again", async { while lock.try_lock().await != Ok(true) {} }).await;
     lock.unlock().await.unwrap();
 }

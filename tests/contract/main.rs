@@ -57,6 +57,9 @@ macro_rules! cases {
     };
 }
 
+#[macro_use]
+mod limits;
+
 macro_rules! every {
     ($kind:expr) => {
         cases!($kind, every:
@@ -80,6 +83,7 @@ macro_rules! every {
             a_key_without_ttl_is_asked_again,
             no_key_is_left_without_ttl,
         );
+        limits!($kind);
         cases!($kind, guards:
             a_guard_releases_when_dropped,
             a_loop_that_drops_its_guards_lets_others_in,

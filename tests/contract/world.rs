@@ -11,7 +11,7 @@ use lockson::{
 };
 use tokio::task::JoinHandle;
 
-use crate::support::{self, Raw, Reply, Server};
+use crate::support::{self, Proxy, Raw, Reply, Server};
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
 pub enum World {
@@ -310,6 +310,34 @@ impl Case {
         let reply = self.ask(&["TIME"]).await;
         let (secs, micros) = reply.split_once(' ').unwrap();
         secs.parse::<i64>().unwrap() * 1000 + micros.parse::<i64>().unwrap() / 1000
+    }
+}
+
+/// The way to the server, which may be closed.
+pub struct Way(Option<Proxy>);
+
+impl Way {
+    pub fn new(case: &Case) -> Self {
+        match &case.world {
+            World::Real(server) => Self(Some(Proxy::start(server.port()))),
+            World::Embedded(_) => Self(None),
+        }
+    }
+
+    /// A client that goes by it.
+    pub async fn client(&self, case: &Case, builder: Builder) -> Locks {
+        match &self.0 {
+            Some(proxy) => builder.connect(&proxy.url()).await.unwrap(),
+            None => case.client_with(builder).await,
+        }
+    }
+
+    pub fn open(&self, case: &Case, yes: bool) {
+        match (&case.world, &self.0) {
+            (World::Embedded(server), _) if yes => server.start(),
+            (World::Embedded(server), _) => server.stop(),
+            (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) enum Harm {
     Before,
     /// Executed, and its answer thrown away.
     After,
+    /// Dropped, and all that comes after it on its connection, which stays open.
+    Deafen,
     /// Kept for later.
     Hold(Held),
 }

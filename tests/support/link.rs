@@ -197,6 +197,11 @@ impl Link {
             return Verdict::Drop;
         }
         if let Some((harm, hits)) = self.harm(&request) {
+            if matches!(harm, Harm::Deafen) {
+                talk.lossy = true;
+                hits.send_modify(|hits| *hits += 1);
+                return Verdict::Deaf;
+            }
             let pending = match &harm {
                 Harm::After => Pending::Lose(hits),
                 _ => Pending::Cut(hits),

@@ -72,6 +72,15 @@ impl Proxy {
         fault
     }
 
+    /// The connections of the next `count` matching requests go deaf: these
+    /// requests and all after them get lost, and nothing else tells. The
+    /// "cuts" of the fault are those requests.
+    pub fn deafen(&self, count: usize, filter: Filter) -> Fault {
+        let (hits, fault) = fault(count);
+        self.add(count, filter, Harm::Deafen, hits);
+        fault
+    }
+
     /// The next `count` matching requests are executed, and the client does
     /// not get their answers. The fault is done when the answers have come.
     pub fn cut_after(&self, count: usize, filter: Filter) -> Fault {

@@ -1,0 +1,127 @@
+//! What bounds a wait besides its own limit: the cap, whatever a subscription does, and the outage limit, whatever an
+//! earlier call owes (PROTOCOL rules 6, 15 and 18).
+
+mod support;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use lockson::Locks;
+use support::{patient, unique, Filter, Kind, Proxy, Server, KINDS};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A client whose subscriptions get lost at its first one, unnoticed for longer than anybody here is patient.
+struct Deaf {
+    proxy: Proxy,
+    ours: Locks,
+    theirs: Locks,
+}
+
+impl Deaf {
+    async fn start(server: &Server) -> Self {
+        let proxy = Proxy::start(server.port());
+        let timeout = Duration::from_secs(60);
+        let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).wait_cap(ms(200));
+        let ours = builder.connect(&proxy.url()).await.unwrap();
+        proxy.deafen(1, Filter::Subscribe);
+        Self { proxy, ours, theirs: Locks::connect(&server.url()).await.unwrap() }
+    }
+}
+
+async fn a_deaf_waiter_looks(server: &Server, kind: &'static Kind) {
+    let (site, name) = (Deaf::start(server).await, unique("deaf"));
+    let held = (kind.rival().make)(&site.theirs, &name).guard().await.unwrap();
+    let lock = (kind.make)(&site.ours, &name);
+    let waiter = tokio::spawn(async move { lock.guard().await });
+    let asks = site.proxy.wait_requests(4, kind.script("acquire").with(name.as_str()));
+    patient(&format!("a {} that looks again", kind.name), asks).await;
+    held.unlock().await.unwrap();
+    patient(&format!("a {} that finds it free", kind.name), waiter).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// The subscriber's connection is a black hole: a waiter looks at its cap, not after the command timeout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_looks_whatever_its_subscription_does() {
+    let server = Server::start();
+    join_all(
+        KINDS.iter().filter(|kind| kind.channel("x", "y").is_some()).map(|kind| a_deaf_waiter_looks(&server, kind)),
+    )
+    .await;
+}
+
+/// The same of permits and latches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taker_looks_whatever_its_subscription_does() {
+    let (server, name) = (Server::start(), unique("deaf"));
+    let site = Deaf::start(&server).await;
+    let names: [String; 3] = std::array::from_fn(|number| format!("{name}-{number}"));
+    let (pool, leased, latch) =
+        (site.theirs.semaphore(&names[0]), site.theirs.permit_semaphore(&names[1]), site.theirs.latch(&names[2]));
+    assert!(pool.try_set_permits(1).await.unwrap() && leased.try_set_permits(1).await.unwrap());
+    assert!(latch.try_set_count(1).await.unwrap());
+    let held = (pool.guard(1).await.unwrap(), leased.guard(1).await.unwrap());
+    let (ours, [first, second, third]) = (site.ours.clone(), names.clone());
+    let waiters = tokio::spawn(async move {
+        let (pool, leased, latch) = (ours.semaphore(&first), ours.permit_semaphore(&second), ours.latch(&third));
+        let (plain, with_ids, opened) = tokio::join!(pool.guard(1), leased.guard(1), latch.wait());
+        (plain.map(drop), with_ids.map(drop), opened.map(drop))
+    });
+    for name in &names {
+        patient("one that looks again", site.proxy.wait_requests(4, Filter::Script.with(name.as_str()))).await;
+    }
+    drop(held);
+    assert_eq!(latch.count_down().await.unwrap(), Some(0));
+    assert_eq!(patient("all find it free", waiters).await.unwrap(), (Ok(()), Ok(()), Ok(())));
+}
+
+#[cfg(feature = "embedded")]
+mod debts {
+    use lockson::{EmbeddedServer, LockError, Locks, Owner, UnlockError};
+    use tokio::time::Instant;
+
+    use super::{ms, Duration};
+
+    /// The connection was cut in the release of a write hold: for a command timeout a copy of that may run, and the
+    /// owner's next acquire waits for as long.
+    async fn in_debt(timeout: Duration, limit: Duration) -> (EmbeddedServer, Locks, Owner) {
+        let server = EmbeddedServer::new();
+        let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).outage_limit(limit);
+        let locks = server.connect_with(builder).unwrap();
+        let owner = Owner::named("debtor").unwrap();
+        let config = locks.read_write_lock("config");
+        config.write().owned_by(&owner).lock().await.unwrap();
+        config.read().owned_by(&owner).lock().await.unwrap();
+        server.lose_replies(1);
+        let unlocked = config.write().owned_by(&owner).unlock().await;
+        assert!(matches!(unlocked, Err(UnlockError::Unconfirmed { .. })), "{unlocked:?}");
+        (server, locks, owner)
+    }
+
+    /// What an earlier call owes is waited for until the outage limit, no longer.
+    #[tokio::test(start_paused = true)]
+    async fn an_earlier_call_is_waited_for_until_the_outage_limit() {
+        let (_server, locks, owner) = in_debt(Duration::from_secs(60), ms(5000)).await;
+        let config = locks.read_write_lock("config");
+        config.read().owned_by(&owner).unlock().await.unwrap();
+        let began = Instant::now();
+        let locked = config.write().owned_by(&owner).lock().await;
+        assert!(matches!(locked, Err(LockError::Unreachable { .. })), "{locked:?}");
+        assert!(began.elapsed() >= ms(5000) && began.elapsed() <= ms(5001), "{:?}", began.elapsed());
+    }
+
+    /// The owner gives its read hold back while its write attempt waits: no upgrade any more.
+    #[tokio::test(start_paused = true)]
+    async fn an_upgrade_is_judged_behind_what_is_owed() {
+        let (_server, locks, owner) = in_debt(ms(4000), ms(30_000)).await;
+        let config = locks.read_write_lock("config");
+        let (read, write) = (config.read().owned_by(&owner), config.write().owned_by(&owner));
+        let (locked, unlocked) = tokio::join!(write.try_lock(), async {
+            tokio::time::sleep(ms(500)).await;
+            read.unlock().await
+        });
+        assert_eq!((locked, unlocked), (Ok(true), Ok(())));
+    }
+}
