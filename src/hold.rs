@@ -80,7 +80,7 @@ pub(crate) struct Debts {
     pub(crate) acquire: Option<ServerTime>,
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Option<ServerTime>,
-    /// Copies that would take the lock without a token: until they are looked after, a hold that is found may be theirs.
+    /// Copies that would take the lock without a token: until they are looked after, a hold may be theirs.
     pub(crate) untold: Option<ServerTime>,
 }
 

@@ -21,6 +21,10 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Builder>();
     value::<Guard>();
     value::<lockson::FencedGuard>();
+    value::<lockson::FencedGuards>();
+    value::<lockson::FencedHold<'static>>();
+    value::<lockson::FencedLock>();
+    value::<lockson::MultiLock<lockson::FencedGuards>>();
     value::<Reply>();
     value::<ReentrantLock>();
     value::<Mutex>();
