@@ -3,7 +3,8 @@
 -- KEYS[2] life  string  the receipt and the call by which lockson made it; goes when a call finds the semaphore gone
 -- KEYS[3] receipt  string  of this call's lane
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each wants, a number or `all`
--- Returns {1, nonce, now, served, taken, life} how many of them, permits in all, and of which life (`none`: another made it); {0, nonce, now} not even the first;
+-- Returns {1, nonce, now, served, taken, life} how many of them, permits in all, and of which life (`none`: not made by
+--   lockson); {0, nonce, now} not even the first;
 --   {4, nonce, now, error} another type; {6, nonce, now, error} refused.
 -- Redisson: RedissonSemaphore.tryAcquireAsync, drainPermitsAsync. Differs: many in one script, each once however often it is sent.
 local permits, life, receipt = KEYS[1], KEYS[2], KEYS[3]

@@ -26,7 +26,7 @@ pub const TEMPLATES: &[&str] = &[
     "zadd ZSET ZOPT ZOPT SCORE ITEM SCORE ITEM", "zadd ZSET ZOPT ZOPT SCORE ITEM", "zrem ZSET ITEM ITEM",
     "zscore ZSET ITEM", "zcard ZSET", "zrank ZSET ITEM", "zincrby ZSET SCORE ITEM", "zcount ZSET BOUND BOUND",
     "zremrangebyscore ZSET BOUND BOUND", "zremrangebyrank ZSET COUNT COUNT",
-    "hscan HASH 0", "hscan HASH 0 COUNT 5", "zpopmin ZSET", "zpopmin ZSET COUNT", "zpopmin ZSET COUNT COUNT",
+    "hscan HASH 0", "zpopmin ZSET", "zpopmin ZSET COUNT", "zpopmin ZSET COUNT COUNT",
     "zrange ZSET COUNT COUNT ROPT", "zrange ZSET COUNT COUNT", "zrange ZSET BOUND BOUND BYSCORE",
     "zrange ZSET BOUND BOUND BYSCORE ROPT", "zrange ZSET BOUND BOUND REV BYSCORE WITHSCORES",
     "zrange ZSET BOUND BOUND BYSCORE LIMIT COUNT COUNT ROPT", "zrange ZSET 0 -1 LIMIT COUNT COUNT",
