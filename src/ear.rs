@@ -7,6 +7,9 @@ use crate::clock::Moment;
 use crate::notify::Subscription;
 use crate::session::Core;
 
+/// What came by a connection is counted after this.
+const SETTLES: Duration = Duration::from_millis(5);
+
 /// How often a waiter asked, and whether it was heard.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
@@ -78,6 +81,22 @@ impl Ear {
         self.subscribe(core, limit).await;
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
         self.is_confirmed() && !self.listened
+    }
+
+    /// How often `0` was heard so far.
+    pub(crate) fn heard_zeros(&self) -> u64 {
+        self.subscription.as_ref().map_or(0, Subscription::zeros)
+    }
+
+    /// How often `0` was heard so far, all that was sent before this call among it. `None`: that can't be told.
+    pub(crate) async fn zeros(&mut self, core: &Core, limit: Duration) -> Option<u64> {
+        self.subscribe(core, limit).await;
+        // Messages come by another connection than answers: what confirms a subscription comes behind them, and then
+        // they have a way to go inside this process.
+        let barrier = core.wire.backend.subscribe(vec![self.channel.to_string()]);
+        tokio::time::timeout(limit, barrier).await.ok()?.ok()?;
+        tokio::time::sleep(SETTLES).await;
+        self.subscription.as_ref().filter(|subscription| subscription.is_confirmed()).map(Subscription::zeros)
     }
 
     pub(crate) async fn wakes(&self) {

@@ -1,6 +1,7 @@
 //! The latch (Redisson's `getCountDownLatch`): waits until a count is zero.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,22 @@ pub enum Waited {
 /// One latch in this process: those who wait for it, with what they know of earlier latches of its name.
 pub(crate) struct Gate {
     ledger: Arc<Ledger>,
-    row: Row<String, Waited>,
+    row: Row<Known, Waited>,
+}
+
+/// What a waiter knew when it took its seat.
+struct Known {
+    /// How the last latch of the name had ended.
+    ended: String,
+    /// How many messages `0` had been heard: one more is the end of the latch that it waits for, though another may
+    /// have been set since (Redisson leaves no other trace). `u64::MAX` until that is known.
+    zeros: AtomicU64,
+}
+
+impl Known {
+    fn new(ended: String) -> Self {
+        Self { ended, zeros: AtomicU64::new(u64::MAX) }
+    }
 }
 
 impl Gate {
@@ -197,19 +213,19 @@ struct Waiter {
     core: Arc<Core>,
     gate: Arc<Gate>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Seat<String, Waited>>>,
+    seat: Option<Arc<Seat<Known, Waited>>>,
     ear: Ear,
     tally: Tally,
     patience: Patience,
 }
 
-/// What a look says to who knew of `before`.
-fn verdict(before: &str, count: i64, ended: &str) -> Option<Waited> {
+/// What a look, and what was heard, says to who knew of `before`.
+fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<Waited> {
     // It may have ended and been set again between two looks.
-    if !ended.is_empty() && ended != before {
+    if !ended.is_empty() && ended != before.ended {
         return Some(if ended.ends_with("deleted") { Waited::Deleted } else { Waited::Opened });
     }
-    (count <= 0).then_some(Waited::Opened)
+    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(Waited::Opened)
 }
 
 impl Contest for Waiter {
@@ -235,11 +251,12 @@ impl Contest for Waiter {
             if count <= 0 {
                 return Ok(Tried::Won(Waited::Opened));
             }
-            self.seat = Some(self.gate.row.join(ended));
+            self.seat = Some(self.gate.row.join(Known::new(ended)));
             return Ok(Tried::Busy(None));
         };
+        let zeros = self.ear.heard_zeros();
         let told = all.into_iter().filter_map(|seat| {
-            let waited = verdict(&seat.wish, count, &ended)?;
+            let waited = verdict(&seat.wish, count, &ended, zeros)?;
             Some((seat, waited))
         });
         self.gate.row.serve(told.collect());
@@ -248,8 +265,14 @@ impl Contest for Waiter {
 
     async fn listen(&mut self) -> bool {
         let limit = self.core.settings.command_timeout;
-        let is_first = self.seat.as_ref().is_some_and(|seat| self.gate.row.is_first(seat));
-        is_first && self.ear.listen(&self.core, limit).await
+        let Some(seat) = &self.seat else { return false };
+        let missed = self.gate.row.is_first(seat) && self.ear.listen(&self.core, limit).await;
+        if seat.wish.zeros.load(Ordering::Acquire) == u64::MAX {
+            if let Some(zeros) = self.ear.zeros(&self.core, limit).await {
+                seat.wish.zeros.store(zeros, Ordering::Release);
+            }
+        }
+        missed
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {

@@ -27,6 +27,8 @@ const MOST_WAKES: usize = 1 << 16;
 struct Channel {
     wakes: Arc<Semaphore>,
     confirmed: Arc<AtomicBool>,
+    /// Messages `0`.
+    zeros: Arc<AtomicU64>,
     users: usize,
     /// Since when there are none.
     idle_since: Option<Instant>,
@@ -75,6 +77,7 @@ impl Channels {
             let channel = map.entry(name.clone()).or_insert_with(|| Channel {
                 wakes: Arc::new(Semaphore::new(0)),
                 confirmed: Arc::default(),
+                zeros: Arc::default(),
                 users: 0,
                 idle_since: None,
                 unheeded: 0,
@@ -90,8 +93,9 @@ impl Channels {
                 channel.joining.push(done);
             }
             let wakes = channel.wakes.clone();
-            let is_confirmed = channel.confirmed.clone();
-            (Subscription { channels: self.clone(), name: name.clone(), wakes, confirmed: is_confirmed }, confirmed)
+            let (is_confirmed, zeros) = (channel.confirmed.clone(), channel.zeros.clone());
+            let channels = self.clone();
+            (Subscription { channels, name: name.clone(), wakes, confirmed: is_confirmed, zeros }, confirmed)
         };
         let _ = self.orders.send(Order::Look);
         joined
@@ -134,12 +138,18 @@ pub(crate) struct Subscription {
     /// One permit for each message, more after a gap.
     wakes: Arc<Semaphore>,
     confirmed: Arc<AtomicBool>,
+    zeros: Arc<AtomicU64>,
 }
 
 impl Subscription {
     /// Whether the server has it, as far as is known.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed.load(Ordering::Acquire)
+    }
+
+    /// How many messages `0` came while anybody used the channel.
+    pub(crate) fn zeros(&self) -> u64 {
+        self.zeros.load(Ordering::Acquire)
     }
 
     /// Waits for a message.
@@ -178,7 +188,7 @@ impl Pump {
             let wake_at = retry_at.into_iter().chain(self.first_idle().filter(|_| work.is_none())).min();
             tokio::select! {
                 signal = self.signals.recv() => match signal {
-                    Some(Signal::Message(name)) => self.wake(&name),
+                    Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
                     Some(Signal::Gap) => self.gap(),
                     None => return,
                 },
@@ -206,8 +216,9 @@ impl Pump {
         self.channels.map().values().filter_map(|channel| channel.idle_since).min().map(|since| since + LINGER)
     }
 
-    fn wake(&self, name: &str) {
+    fn wake(&self, name: &str, zero: bool) {
         if let Some(channel) = self.channels.map().get_mut(name) {
+            channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
             channel.unheeded += u32::from(channel.users == 0);
             if channel.wakes.available_permits() < MOST_WAKES {
                 channel.wakes.add_permits(1);

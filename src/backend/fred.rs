@@ -306,7 +306,10 @@ async fn listen(
         let signal = tokio::select! {
             _ = closed.wait_for(|closed| *closed) => return,
             message = messages.recv() => match message {
-                Ok(message) => Signal::Message(message.channel.to_string()),
+                Ok(message) => Signal::Message {
+                    zero: message.value.as_bytes() == Some(b"0"),
+                    channel: message.channel.to_string(),
+                },
                 Err(RecvError::Lagged(_)) => Signal::Gap,
                 Err(RecvError::Closed) => return,
             },

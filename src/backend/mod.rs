@@ -111,8 +111,8 @@ impl Refusal {
 /// What a backend reports of its subscriptions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// A message arrived on this channel.
-    Message(String),
+    /// A message arrived on this channel; `zero` if it says `0`.
+    Message { channel: String, zero: bool },
     /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
     Gap,
 }

@@ -91,6 +91,28 @@ pub async fn a_latch_that_vanishes_is_open(case: Case) {
     }
 }
 
+/// Redisson leaves no trace of an opening but its message `0`: heard, it lets go whoever waited before it, and nobody
+/// else, though another latch of the name is there by then.
+pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
+    let locks = case.client().await;
+    let latch = locks.latch(&case.name);
+    assert!(latch.try_set_count(1).await.unwrap());
+    let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(locks.latch(&case.name)))).collect();
+    case.until_waiting(&locks).await;
+    // Each is behind its look, and hears.
+    tokio::time::sleep(ms(200)).await;
+    let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') \
+        redis.call('SET', KEYS[1], '3') redis.call('PUBLISH', ARGV[1], '1') return {1}";
+    let channel = format!("redisson_countdownlatch__channel__{{{}}}", case.name);
+    case.eval(opened_and_set, &[&case.name], &[&channel]).await;
+    let later = latch.wait_for(ms(300));
+    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the opening", waiter))).await {
+        assert_eq!(waiter.unwrap(), Waited::Opened);
+    }
+    assert_eq!(later.await, Ok(Waited::TimedOut));
+    assert_eq!(latch.count().await, Ok(3));
+}
+
 /// A waiter that goes away while it looks for all leaves that to the next.
 pub async fn a_dropped_waiter_passes_on_its_part(case: Case) {
     let (a, b) = (case.client().await, patient_client(&case).await);

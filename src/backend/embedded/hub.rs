@@ -68,13 +68,16 @@ impl Hub {
     }
 
     /// Sends a message and returns the number of its receivers.
-    pub(super) fn publish(&mut self, channel: &[u8]) -> usize {
+    pub(super) fn publish(&mut self, channel: &[u8], text: &[u8]) -> usize {
         let Ok(channel) = std::str::from_utf8(channel) else { return 0 };
         let mut receivers = 0;
         for client in self.clients.values().filter(|client| client.channels.contains(channel)) {
             receivers += 1;
             if !self.mute && !self.faults.as_mut().is_some_and(Faults::loses_message) {
-                self.outbox.0.push((client.signals.clone(), Signal::Message(channel.to_owned())));
+                self.outbox.0.push((
+                    client.signals.clone(),
+                    Signal::Message { channel: channel.to_owned(), zero: text == b"0" },
+                ));
             }
         }
         receivers

@@ -122,7 +122,7 @@ async fn a_lost_reply_leaves_the_work_done() {
     assert_eq!(client.call(call(&INCR, &"n")).await, int(3));
     assert_eq!(drained(&mut signals), [Signal::Gap, Signal::Gap]);
     assert_eq!(client.call(call(&PUBLISH, &"channel")).await, int(1), "only the other is subscribed");
-    assert_eq!(drained(&mut other_signals), [Signal::Message("channel".to_owned())]);
+    assert_eq!(drained(&mut other_signals), [Signal::Message { channel: "channel".to_owned(), zero: true }]);
     assert_eq!(drained(&mut signals), []);
 }
 
@@ -141,7 +141,10 @@ async fn messages_reach_subscribers_unless_they_are_to_be_lost() {
     server.lose_messages(false);
     client.unsubscribe(vec!["b".to_owned()]).await;
     assert_eq!(server.command(&["PUBLISH", "b", "x"]), Ok(Reply::Int(0)));
-    assert_eq!(drained(&mut signals), ["a", "b"].map(|channel| Signal::Message(channel.to_owned())));
+    assert_eq!(
+        drained(&mut signals),
+        [("a", true), ("b", false)].map(|(channel, zero)| Signal::Message { channel: channel.to_owned(), zero })
+    );
     client.reset();
     assert_eq!(drained(&mut signals), [Signal::Gap]);
     assert_eq!(client.call(call(&PUBLISH, &"a")).await, int(0));

@@ -13,8 +13,8 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn publish(store: &mut Store, args: &[Vec<u8>]) -> Answer {
-    let ([channel], _) = head(args)?;
-    Ok(Value::count(store.hub.publish(channel)))
+    let ([channel, text], _) = head(args)?;
+    Ok(Value::count(store.hub.publish(channel, text)))
 }
 
 /// Shard channels are a space of their own, and clients of this server subscribe to none of them.
