@@ -1,21 +1,22 @@
 -- cancel.lua: a call that changes a number shall not have been: take back what it did, and let no late copy do it.
 -- KEYS[1] number  string  free permits
 -- KEYS[2] channel
--- KEYS[3] receipt  string  of that call's lane
+-- KEYS[3] life  string  which of those of this name it is, where that is known
+-- KEYS[4] receipt  string  of that call's lane
 -- ARGV[3] call  ARGV[4] receipt_ms
 -- Returns {1, nonce, now} taken back; {0, nonce, now} it had done nothing; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: has none; permits that a lost answer took stay taken there.
-local number, channel, receipt = KEYS[1], KEYS[2], KEYS[3]
+local number, channel, life, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
-local before, back = done_before(receipt, ARGV[3])
+local before, back, of = done_before(receipt, ARGV[3])
 -- First a write that no memory limit refuses: then the others are let through too.
 redis.call('DEL', receipt)
 local refused = write_receipt(receipt, ARGV[3], 0, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 if not before or before == 0 then return {0, nonce, now} end
-if found then
+if found and of == (redis.call('GET', life) or 'none') then
   local value = redis.call('INCRBY', number, back)
   if value > 0 and tonumber(back) > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
 end

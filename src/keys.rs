@@ -52,6 +52,8 @@ pub(crate) enum Key {
     Front,
     /// When each permit expires.
     Expiries,
+    /// Since when a semaphore is there.
+    Life,
     /// How a latch that is gone ended.
     Ended,
 }
@@ -81,6 +83,8 @@ pub(crate) struct Keys {
     pub(crate) turn: Arc<str>,
     /// When each permit of an expirable semaphore expires.
     expiries: Arc<str>,
+    /// Tells a semaphore from an earlier one of this name.
+    life: Arc<str>,
     /// How the last latch of this name ended.
     ended: Arc<str>,
     queue: OnceLock<QueueKeys>,
@@ -120,6 +124,7 @@ impl Keys {
             writers: none.clone(),
             turn: none.clone(),
             expiries: none.clone(),
+            life: none.clone(),
             ended: none,
             queue: OnceLock::new(),
         })
@@ -147,7 +152,12 @@ impl Keys {
         } else {
             format!("{{{}}}:timeout", self.lock)
         };
-        Self { channel: tagged("redisson_sc", &self.lock).into(), expiries: expiries.into(), ..self }
+        Self {
+            channel: tagged("redisson_sc", &self.lock).into(),
+            expiries: expiries.into(),
+            life: tagged("lockson:semaphore_life", &self.lock).into(),
+            ..self
+        }
     }
 
     /// Those of the latch of this name. Redisson puts braces round every name here, one with a tag too.
@@ -191,6 +201,7 @@ impl Keys {
             Key::Seen => &*self.queue().seen,
             Key::Front => &*self.queue().front,
             Key::Expiries => &*self.expiries,
+            Key::Life => &*self.life,
             Key::Ended => &*self.ended,
         };
         keys.iter().map(name).collect()

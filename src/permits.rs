@@ -52,6 +52,8 @@ pub(crate) struct Wish {
 #[derive(Clone)]
 struct Lot {
     count: u32,
+    /// Of the semaphore that they are of, where permits have no ids.
+    life: Arc<str>,
     /// The ids of the permits, one behind the other, and their lease: where permits have them.
     leased: Option<(Arc<str>, Lease)>,
 }
@@ -60,7 +62,7 @@ impl Lot {
     /// With ids that no other call has: what undoes a call in doubt must not undo a later one of the same taker.
     fn new(wish: Wish) -> Self {
         let ids = || (0..wish.count).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect::<String>();
-        Self { count: wish.count, leased: wish.lease.map(|lease| (ids().into(), lease)) }
+        Self { count: wish.count, life: Arc::default(), leased: wish.lease.map(|lease| (ids().into(), lease)) }
     }
 
     fn ids(&self) -> &str {
@@ -209,7 +211,7 @@ impl Pool {
     async fn give_back(&self, core: &Arc<Core>, lot: &Lot) -> Result<bool, SyncError> {
         let args = match &lot.leased {
             Some((ids, _)) => vec![ids.to_string(), "0".to_owned()],
-            None => vec![lot.count.to_string(), "exists".to_owned()],
+            None => vec![lot.count.to_string(), "alive".to_owned(), lot.life.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = Call { script: self.table.give_back, args, cancel: None, waits: false };
@@ -281,7 +283,8 @@ impl Pool {
             return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
         }
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let grants = lots.into_iter().map(|lot| Grant::new(core, self, lot, sent));
+        let life = life(&answer);
+        let grants = lots.into_iter().map(|lot| Grant::new(core, self, Lot { life: life.clone(), ..lot }, sent));
         // Those that the server did not serve are not made.
         self.row.serve(places.into_iter().zip(grants).take(served).collect());
         Ok(None)
@@ -300,7 +303,7 @@ impl Pool {
                 let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(&to, call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
-                let lot = Lot { count, leased: None };
+                let lot = Lot { count, life: life(&answer), leased: None };
                 Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, lot, answer.sent)))
             }
         });
@@ -318,6 +321,11 @@ impl Pool {
         let given = join_all(shares.map(|share| async move { self.give_back(core, &share.lot).await })).await;
         given.iter().all(Result::is_ok)
     }
+}
+
+/// Which semaphore of the name an acquiring script took permits of.
+fn life(answer: &Answer) -> Arc<str> {
+    answer.text(2).unwrap_or_default().into()
 }
 
 type Asked = Result<Tried<Grant>, SyncError>;

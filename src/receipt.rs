@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::backend::Script;
 use crate::clock::millis;
 use crate::error::SyncError;
-use crate::keys::Key::{Channel, Lock};
+use crate::keys::Key::{Channel, Life, Lock};
 use crate::keys::Keys;
 use crate::kind::script;
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 
 /// Undoes a call that changed a number.
-pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel]);
+pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Life]);
 
 /// A receipt's key, for one call at a time.
 struct Lane {

@@ -10,7 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 use crate::acquire::Request;
 use crate::backend::Script;
 use crate::error::SyncError;
-use crate::keys::Key::{Channel, Lock as Free};
+use crate::keys::Key::{Channel, Life, Lock as Free};
 use crate::keys::NameError;
 use crate::kind::script;
 use crate::permits::{is_done, take, Grant, Pool, Table, Wish};
@@ -20,11 +20,11 @@ use crate::session::{Core, Session};
 /// The most permits in one call, as Java's are.
 pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
 
-pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel]);
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
 static INSPECT: &Script = script!("semaphore/inspect" after "once", [Free]);
 
 pub(crate) static COUNTED: Table = Table {
-    acquire: script!("semaphore/acquire" after "once", [Free]),
+    acquire: script!("semaphore/acquire" after "once", [Free, Life]),
     cancel: CANCEL,
     give_back: CHANGE,
     renew: None,
@@ -278,7 +278,8 @@ impl SemaphoreGuard {
         self.grant.count()
     }
 
-    /// Gives them back, and says so. Nothing happens if somebody deleted the semaphore.
+    /// Gives them back, and says so. Nothing happens if somebody deleted the semaphore, though it may have been set
+    /// again since: they were permits of the one before.
     ///
     /// # Errors
     /// [`SyncError`]: the permits may not have been given back, and are nobody's now.

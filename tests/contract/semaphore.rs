@@ -94,6 +94,34 @@ pub async fn a_guard_gives_back_when_dropped(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// Permits of a semaphore that was deleted are not given to the next one of its name.
+pub async fn a_semaphore_that_was_deleted_and_set_again(case: Case) {
+    let locks = case.client().await;
+    let semaphore = with_permits(&case, &locks, 3).await;
+    let [first, second] = [semaphore.guard(2).await.unwrap(), semaphore.guard(1).await.unwrap()];
+    case.ask(&["DEL", &case.name]).await;
+    assert!(semaphore.try_set_permits(3).await.unwrap());
+    let own = semaphore.guard(1).await.unwrap();
+    first.release().await.unwrap();
+    drop(second);
+    own.release().await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
+    let free = async || case.client().await.semaphore(&case.name).available_permits().await.unwrap();
+    assert_eq!(free().await, 3);
+    // One that Java sets, after a call found that there is none.
+    let locks = case.client().await;
+    let semaphore = locks.semaphore(&case.name);
+    let guard = semaphore.guard(3).await.unwrap();
+    case.ask(&["DEL", &case.name]).await;
+    assert!(!semaphore.try_acquire(1).await.unwrap());
+    case.ask(&["SET", &case.name, "3"]).await;
+    guard.release().await.unwrap();
+    assert_eq!(free().await, 3);
+    // And one that only Java set is used as it is.
+    semaphore.guard(2).await.unwrap().release().await.unwrap();
+    assert_eq!(free().await, 3);
+}
+
 /// A release wakes another client's waiters, as many as it can satisfy, by one message.
 pub async fn a_release_serves_as_many_as_fit(case: Case) {
     let (a, b) = (patient_client(&case).await, patient_client(&case).await);
@@ -290,7 +318,7 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     let not_after = (case.time().await + 60_000).to_string();
     let free = async || case.ask(&["GET", name]).await;
     let ask = async |script: &str, channel: &[&str], args: &[&str]| {
-        let keys = [&[name], channel, &[&receipt]].concat();
+        let keys = [&[name], channel, &["test-life", &receipt]].concat();
         let answer = case.eval(script, &keys, &[&["nonce", &not_after], args].concat()).await;
         let words: Vec<&str> = answer.split(' ').collect();
         assert_eq!(words[1], "nonce", "{answer}");
@@ -300,11 +328,11 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     case.ask(&["SET", name, "10"]).await;
     // The longest part that fits, in their order: never the third before the second.
     for _ in 0..3 {
-        assert_eq!(ask(&acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3");
+        assert_eq!(ask(&acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
         assert_eq!(free().await, "7");
     }
     assert!(case.ask(&["PTTL", &receipt]).await.parse::<i64>().unwrap() > 50_000);
-    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7");
+    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
     assert_eq!(free().await, "0");
     assert_eq!(ask(&acquire, &[], &["3", "60000", "1"]).await, "0");
     // Cancelled when it was done: once.
@@ -323,11 +351,12 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     }
     assert_eq!(ask(&cancel, &channel, &["5", "60000"]).await, "1");
     assert_eq!(free().await, "7");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7");
+    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
+    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     // Too late: nothing.
     let late = (case.time().await - 1).to_string();
-    let answer = case.eval(&change, &[name, "c", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
+    let answer =
+        case.eval(&change, &[name, "c", "test-life", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
     assert!(answer.starts_with("2 nonce "), "{answer}");
     assert_eq!(free().await, "0");
 }
