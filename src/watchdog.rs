@@ -317,6 +317,44 @@ mod tests {
         }
     }
 
+    /// Permits of one guard.
+    struct Many(usize);
+
+    impl Leasable for Many {
+        fn name(&self) -> &'static str {
+            "many"
+        }
+
+        fn holder(&self) -> &'static str {
+            "holder"
+        }
+
+        fn weight(&self) -> usize {
+            self.0
+        }
+
+        fn keys(&self, _: &[Key]) -> Vec<&str> {
+            Vec::new()
+        }
+
+        fn ended(&self, _: u64) {}
+    }
+
+    #[test]
+    fn a_batch_is_of_so_many_holds_and_so_heavy() {
+        let parted = |weights: &[usize]| {
+            let hold = |weight: &usize| {
+                let lease = Lease::Watched { lease: LEASE, max_hold: None };
+                let (of, renewal) = (Arc::new(Many(*weight)), Arc::new(Thing::default()));
+                (Leased::new(of, "mark".into(), renewal, Moment::from_nanos(1), lease), LEASE)
+            };
+            batches(weights.iter().map(hold).collect()).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(parted(&[1; 250]), [100, 100, 50]);
+        assert_eq!(parted(&[500; 3]), [1, 1, 1]);
+        assert_eq!(parted(&[200, 200, 100, 1, 499, 1]), [3, 2, 1]);
+    }
+
     fn hold(thing: &Arc<Thing>, sent: Moment) -> Arc<Leased> {
         let lease = Lease::Watched { lease: LEASE, max_hold: None };
         Leased::new(thing.clone(), "mark".into(), thing.clone(), sent, lease)

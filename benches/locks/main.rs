@@ -4,6 +4,7 @@
 //! `cargo bench -- hot cost` runs only these groups; `LOCKSON_BENCH_SECONDS` is the time per cell of the table
 //! (default 2).
 
+mod bounds;
 mod child;
 mod cost;
 mod fair;
@@ -24,7 +25,8 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 9] = ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair"];
+const GROUPS: [&str; 10] =
+    ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair", "bounds"];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -65,6 +67,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
         "fair" => fair::run().await,
+        "bounds" => bounds::run().await,
         _ => memory::run().await,
     }
 }

@@ -27,11 +27,12 @@ local function free_expired()
   free = redis.call('INCRBY', permits, count)
   expired, left, freed = expired - count, left - count, freed + count
 end
-local first = #string.match(ARGV[5], '%x+$') / 32
-if first > free then free_expired() end
+local first
 for i = 5, #ARGV do
   local lease, digits = string.match(ARGV[i], '^(%d+) (%x+)$')
   local count = #digits / 32
+  if not first and count > free then free_expired() end
+  first = first or count
   if #taken + count > free or count > left then break end
   served, left = served + 1, left - count
   for _, id in ipairs(raw_ids(digits)) do

@@ -229,6 +229,7 @@ kinds! {
             both_sides_wait_in_one_task,
             a_downgrade_wakes_readers_at_once,
             a_writer_passes_a_stream_of_readers,
+            very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
             a_writer_that_gives_up_lets_readers_in;
         readers:
             readers_that_wait_together_come_in_together,
@@ -344,7 +345,7 @@ mod synchronizers {
     cases!(crate::lock::KIND, semaphore:
         permits_are_counted,
         handles_come_and_go,
-        a_guard_gives_back_when_dropped,
+        a_guard_gives_back_when_dropped, a_semaphore_that_was_deleted_and_set_again,
         a_release_serves_as_many_as_fit,
         a_large_request_is_not_starved,
         a_wait_limit_ends_as_busy,
@@ -359,7 +360,7 @@ mod synchronizers {
         the_layout_of_permits_is_redissons,
         javas_permits_are_known,
         a_guard_is_renewed_and_gives_back,
-        expired_permits_return,
+        expired_permits_return, very_many_expired_permits_keep_nobody_waiting,
         leases_are_set_exactly,
         losing_permits_is_told,
         max_hold_ends_the_renewal_of_permits,
@@ -373,7 +374,7 @@ mod synchronizers {
         a_latch_counts_down,
         all_waiters_are_let_go,
         deletion_ends_waits,
-        a_latch_that_vanishes_is_open,
+        a_latch_that_vanishes_is_open, an_opening_by_java_and_a_new_latch,
         a_dropped_waiter_passes_on_its_part,
         shutdown_ends_latch_waits,
         bad_input_for_a_latch_is_refused,

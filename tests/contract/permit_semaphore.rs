@@ -162,6 +162,20 @@ pub async fn expired_permits_return(case: Case) {
     assert_eq!(counts(&semaphore).await, (2, 0));
 }
 
+/// They are freed a part at a time, and whoever needs more asks again at once.
+pub async fn very_many_expired_permits_keep_nobody_waiting(case: Case) {
+    let semaphore = case.client().await.permit_semaphore(&case.name);
+    let fill = "redis.call('SET', KEYS[1], '0') \
+        for i = 1, 2000 do redis.call('ZADD', KEYS[2], 1, string.format('%016d', i)) end return {1}";
+    case.eval(fill, &[&case.name, &format!("{{{}}}:timeout", case.name)], &[]).await;
+    assert_eq!(counts(&semaphore).await, (2000, 0));
+    let most = semaphore.acquire(500).wait(ms(0)).guard().await.unwrap().expect("enough have expired");
+    assert!(semaphore.acquire(1).wait(ms(0)).guard().await.unwrap().is_some());
+    most.extend(secs(60)).await.unwrap();
+    most.release().await.unwrap();
+    assert_eq!(counts(&semaphore).await.0, 2000);
+}
+
 pub async fn leases_are_set_exactly(case: Case) {
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 3).await;

@@ -140,3 +140,47 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     assert!(other.read().try_lock().await.unwrap());
     drop(guard);
 }
+
+/// More readers than one script looks at: 1,000 of whom each died, or lives.
+async fn many_readers(case: &Case, alive: bool) {
+    let fill = "redis.call('HSET', KEYS[1], 'mode', 'read') redis.call('PEXPIRE', KEYS[1], 600000) \
+        for i = 1, 1000 do local owner = 'java:' .. i redis.call('HSET', KEYS[1], owner, 1) \
+          if ARGV[1] == '1' then \
+            redis.call('SET', '{' .. KEYS[1] .. '}:' .. owner .. ':rwlock_timeout:1', 1, 'PX', 600000) end end \
+        return {1}";
+    case.eval(fill, &[&case.name], &[if alive { "1" } else { "0" }]).await;
+}
+
+/// The dead are dropped a part at a time: nobody is told that it is busy for that, and nobody sleeps on.
+pub async fn very_many_dead_readers_keep_nobody_out(case: Case) {
+    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
+    many_readers(&case, false).await;
+    assert!(!lock.read().is_locked().await.unwrap());
+    assert_eq!(lock.read().holders().await.unwrap(), []);
+    assert!(lock.write().try_lock().await.unwrap());
+    lock.write().unlock().await.unwrap();
+    assert!(case.is_free().await);
+    let alive = reader(&lock, "alive").guard().await.unwrap();
+    many_readers(&case, false).await;
+    let writer = tokio::spawn(async move { other.write().owned_by(&named("w")).guard().await });
+    case.until_waiting(&b).await;
+    alive.unlock().await.unwrap();
+    patient("the writer", writer).await.unwrap().unwrap().unlock().await.unwrap();
+    assert!(case.is_free().await);
+}
+
+pub async fn very_many_readers_are_listed_and_ended(case: Case) {
+    let lock = case.client().await.read_write_lock(&case.name);
+    let own = lock.read().owned_by(&named("own")).guard().await.unwrap();
+    many_readers(&case, true).await;
+    assert!(!lock.write().owned_by(&named("w")).try_lock().await.unwrap());
+    assert!(lock.read().is_locked().await.unwrap());
+    // Those of Java have other owners' names.
+    assert!(lock.read().holder().await.is_ok());
+    assert_eq!(lock.read().holders().await.unwrap().len(), 1001);
+    own.unlock().await.unwrap();
+    assert!(lock.read().force_unlock().await.unwrap());
+    assert!(case.is_free().await);
+    assert!(!lock.read().force_unlock().await.unwrap());
+}

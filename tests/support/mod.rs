@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, unused_macros)]
 
 // Needs the dev-dependency rcgen.
+pub mod bounds;
 #[cfg(feature = "tls")]
 pub mod certs;
 pub mod fault;

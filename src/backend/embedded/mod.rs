@@ -81,9 +81,9 @@ impl EmbeddedServer {
         self.eval_counted(text, keys, args).map(|(reply, _)| reply)
     }
 
-    /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named, listed,
-    /// went through or deleted, each once, and for a string, or a key as a whole, one. It tells whether a script stays
-    /// bounded as its keys grow.
+    /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
+    /// listed, went through or deleted, each once, and for a string, or a key as a whole, one. It tells whether a
+    /// script stays bounded as its keys grow.
     ///
     /// # Errors
     /// As [`eval`](Self::eval)'s.

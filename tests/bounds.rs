@@ -1,0 +1,137 @@
+//! No script touches more than about 500 elements, whatever it meets: rule 12 of docs/PROTOCOL.md. Counted on the
+//! embedded server; `cargo bench -- bounds` measures the same calls on a real one.
+
+#![cfg(feature = "embedded")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use lockson::{EmbeddedServer, Reply};
+use support::bounds::{bounds, fair_bounds, root, Bound, CALLS, MOST};
+
+/// What a small hash (up to 512 fields) costs is bounded by its being small: a real server gives it in one piece.
+const SIZES: [usize; 3] = [100, 1_000, 10_000];
+
+/// The keys themselves are counted, too.
+const KEYS: usize = 10;
+
+/// The most that one of its calls touches, and what they answered.
+fn touched(bound: &Bound, size: usize) -> (usize, Vec<i64>) {
+    let server = EmbeddedServer::new();
+    server.eval(&bound.build(), &[], &[&size.to_string()]).unwrap();
+    let text = bound.text().unwrap();
+    let keys = (bound.keys)();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let calls = (0..CALLS).map(|call| {
+        let args = bound.args(call);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let (reply, touched) = server.eval_counted(&text, &keys, &args).unwrap();
+        let Reply::List(items) = reply else { panic!("{}: {reply:?}", bound.script) };
+        let Some(Reply::Int(status)) = items.first() else { panic!("{}: {items:?}", bound.script) };
+        (touched, *status)
+    });
+    let (touched, statuses): (Vec<usize>, Vec<i64>) = calls.unzip();
+    (touched.into_iter().max().unwrap(), statuses)
+}
+
+/// Those that touch more, of which none may be.
+fn too_many(bounds: Vec<Bound>) -> Vec<String> {
+    let mut found = vec![];
+    for bound in bounds.iter().filter(|bound| bound.text().is_some()) {
+        for size in SIZES {
+            let (touched, statuses) = touched(bound, size);
+            println!("{}, {}, n = {size}: {touched} elements, {statuses:?}", bound.script, bound.what);
+            if touched > MOST + KEYS && bound.exception.is_none() {
+                found.push(format!("{}, {}, n = {size}: {touched}", bound.script, bound.what));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_script_touches_more_than_500_elements() {
+    assert_eq!(too_many(bounds()), Vec::<String>::new());
+}
+
+#[test]
+fn no_script_of_the_fair_lock_touches_more_than_500_elements() {
+    assert_eq!(too_many(fair_bounds()), Vec::<String>::new());
+}
+
+/// What the server counts, for a script that touches ten of everything and more.
+#[test]
+fn elements_are_counted_once_each() {
+    let server = EmbeddedServer::new();
+    let count = |text: &str| server.eval_counted(text, &[], &[]).unwrap().1;
+    server
+        .eval(
+            "for i = 1, 10 do redis.call('HSET', 'h', 'f' .. i, 1) redis.call('RPUSH', 'l', i) \
+             redis.call('ZADD', 'z', i, 'm' .. i) end",
+            &[],
+            &[],
+        )
+        .unwrap();
+    assert_eq!(count("return 1"), 0);
+    assert_eq!(
+        count("redis.call('HGET', 'h', 'f1') redis.call('HDEL', 'h', 'f1') redis.call('HSET', 'h', 'f1', 2)"),
+        1
+    );
+    assert_eq!(count("return redis.call('HGETALL', 'h')"), 10);
+    assert_eq!(count("return redis.call('HSCAN', 'h', 0)[1]"), 10);
+    assert_eq!(count("redis.call('HMGET', 'h', 'a', 'b') redis.call('ZSCORE', 'z', 'a')"), 3);
+    assert_eq!(count("return redis.call('LRANGE', 'l', 0, 3)"), 4);
+    assert_eq!(count("redis.call('ZADD', 'z', 'XX', 'GT', 1, 'm1', 2, 'm2')"), 2);
+    assert_eq!(count("return redis.call('ZCOUNT', 'z', '-inf', '+inf')"), 1);
+    assert_eq!(count("redis.call('LREM', 'l', 0, 'none')"), 11);
+    assert_eq!(count("redis.call('ZREMRANGEBYRANK', 'z', 0, 2)"), 3);
+    assert_eq!(count("redis.call('UNLINK', 'h') redis.call('DEL', 'l')"), 12);
+}
+
+/// What goes through a key, or round a loop.
+const GOES_THROUGH: [&str; 14] = [
+    "'HGETALL'",
+    "'HKEYS'",
+    "'HVALS'",
+    "'HSCAN'",
+    "'LRANGE'",
+    "'LREM'",
+    "'LPOS'",
+    "'ZRANGE",
+    "'ZREMRANGE",
+    "'ZPOPMIN'",
+    "unpack(",
+    "for ",
+    "while ",
+    "repeat",
+];
+
+/// A new script, or a new loop in one, is measured too.
+#[test]
+fn every_script_that_goes_through_something_is_measured() {
+    let measured: BTreeSet<&str> = bounds().iter().chain(&fair_bounds()).map(|bound| bound.script).collect();
+    let mut missing = vec![];
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let script = path.strip_prefix(root()).unwrap().with_extension("").to_str().unwrap().replace('\\', "/");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code: String = text.lines().filter_map(|line| line.split("--").next()).collect::<Vec<_>>().join("\n");
+            // What stands before scripts is measured with them; `fenced/run` runs what a caller wrote.
+            let is_shared =
+                ["begin", "once", "ids", "read_write", "fair/begin", "fenced/run"].contains(&script.as_str());
+            let goes_through = GOES_THROUGH.iter().any(|word| code.contains(word));
+            let uses_shared = ["read/", "write/", "fair/"].iter().any(|folder| script.starts_with(folder));
+            if !is_shared && (goes_through || uses_shared) && !measured.contains(script.as_str()) {
+                missing.push(script);
+            }
+        }
+    }
+    assert!(missing.is_empty(), "tests/support/bounds.rs lacks {missing:?}");
+}
