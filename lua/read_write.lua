@@ -96,6 +96,22 @@ local function writers_wait(writers)
   local waiting = redis.pcall('ZCOUNT', writers, now, '+inf')
   return type(waiting) == 'number' and waiting > 0
 end
+-- Beside the field of a writer that waits stands when it came, below zero: the first to come is the first of the set.
+local function place_of(field)
+  return '#' .. field
+end
+-- Until when a writer waits that came before this one; nil: none does. The dead are dropped on the way.
+local function writer_before(writers, field)
+  for _ = 1, 100 do
+    local first = redis.pcall('ZRANGE', writers, 0, 0, 'WITHSCORES')
+    if not first[1] or tonumber(first[2]) >= 0 or first[1] == place_of(field) then return nil end
+    local other = string.sub(first[1], 2)
+    local waits = redis.pcall('ZSCORE', writers, other)
+    if type(waits) == 'table' then return nil end
+    if waits and tonumber(waits) >= now then return tonumber(waits) end
+    redis.pcall('ZREM', writers, first[1], other)
+  end
+end
 -- Whether a reader that holds nothing yet has to wait, and for how long at most.
 local function keeps_readers_out(lock, mode, writers, turn)
   if mode ~= 'read' and redis.call('EXISTS', lock) == 1 then return true, redis.call('PTTL', lock) end

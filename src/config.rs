@@ -193,8 +193,8 @@ impl Builder {
         self
     }
 
-    /// Ends the renewal that an acquisition asks for this long after it. Default: none; at least 100 ms. With it, a hold
-    /// that its task forgot ends; but work that takes longer loses its lock (and is told).
+    /// Ends the renewal that an acquisition asks for this long after it. Default: none; at least 100 ms. With it, a
+    /// hold that its task forgot ends; but work that takes longer loses its lock (and is told).
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.settings.max_hold = Some(limit);
         self

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// A lock by clients that have not seen these servers before, which are not said to be fresh.
 fn strict(clients: &[Locks]) -> RedLock<Reentrant> {
-    RedLock::new(clients.iter().map(|locks| locks.lock("red")).collect())
+    RedLock::new(clients.iter().map(|locks| locks.lock("red")))
 }
 
 fn marker(server: &EmbeddedServer) -> Option<String> {

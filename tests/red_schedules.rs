@@ -100,7 +100,7 @@ async fn schedules(
 
 /// Until the servers vote, and no rival need be told that they are fresh: from when they were asked first.
 async fn be_old_enough(clients: &[Locks], longest: u64) {
-    let first = RedLock::new(clients.iter().map(|locks| locks.lock("first")).collect());
+    let first = RedLock::new(clients.iter().map(|locks| locks.lock("first")));
     first.try_lock().await.expect_err("they have not voted before");
     tokio::time::sleep(ms(longest + 1000)).await;
 }

@@ -13,12 +13,12 @@ local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, n = ARGV[3], tonumber(ARGV[4])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
-local waited = redis.pcall('ZREM', writers, owner) == 1
+local left = redis.pcall('ZREM', writers, owner, place_of(owner))
 if found == false then
-  -- Readers that let it go first need not any more.
-  if waited and not writers_wait(writers) and redis.call('HGET', lock, 'mode') ~= 'write' then
-    announce(channel, '1')
-  end
+  -- Who let it go first need not any more: the next writer, or readers where none waits.
+  local mode = redis.call('HGET', lock, 'mode')
+  local goes_on = not mode or mode == 'read' and not writers_wait(writers)
+  if type(left) == 'number' and left > 0 and goes_on then announce(channel, '1') end
   return {3, nonce, now}
 end
 if (tonumber(found) or 0) <= n then return {0, nonce, now} end

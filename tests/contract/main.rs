@@ -147,8 +147,7 @@ macro_rules! reentry {
             the_lease_only_grows,
             an_inner_release_never_shortens,
             a_lost_outer_hold_is_said,
-            an_inner_limit_leaves_the_outer_alone,
-            an_outer_limit_outlasts_a_re_entry,
+            an_inner_limit_leaves_the_outer_alone, an_outer_limit_outlasts_a_re_entry,
             the_hold_limit,
         );
     };
@@ -242,7 +241,7 @@ kinds! {
         read_write_waits:
             both_sides_wait_in_one_task,
             a_downgrade_wakes_readers_at_once,
-            a_writer_passes_a_stream_of_readers,
+            a_writer_passes_a_stream_of_readers, writers_of_processes_take_turns,
             very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
             a_writer_that_gives_up_lets_readers_in;
         readers:
@@ -330,8 +329,7 @@ kinds! {
             a_mutex_member_is_not_entered_again,
             one_wait_limit_for_all,
             a_lease_begins_when_all_are_held,
-            an_outer_lease_is_not_shortened,
-            limits_are_of_their_shares,
+            an_outer_lease_is_not_shortened, limits_are_of_their_shares,
             one_lost_member_loses_the_guard,
             one_lost_member_keeps_nothing_else_locked,
             a_member_that_is_lost_while_others_are_waited_for,

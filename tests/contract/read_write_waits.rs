@@ -112,6 +112,50 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// Rule 18: in the order of their first attempts, whatever order the server tells them in.
+pub async fn writers_of_processes_take_turns(case: Case) {
+    let slow = || Locks::builder().wait_cap(secs(60));
+    let clients = [case.client_with(slow()).await, case.client_with(slow()).await, case.client_with(slow()).await];
+    let lock = |at: usize| clients[at].read_write_lock(&case.name);
+    let waiting = async |count: &str| {
+        let key = format!("lockson:writers:{{{}}}", case.name);
+        while case.ask(&["ZCOUNT", &key, "0", "+inf"]).await != count {
+            tokio::time::sleep(ms(2)).await;
+        }
+    };
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        let first = lock(0).read().guard().await.unwrap();
+        let (served, mut writers) = (Arc::new(std::sync::Mutex::new(Vec::new())), Vec::new());
+        for (count, at) in ["1", "2", "3"].into_iter().zip(order) {
+            let (write, served) = (lock(at).write().owned_by(&Owner::unique()), served.clone());
+            writers.push(tokio::spawn(async move {
+                let guard = write.guard().await.unwrap();
+                served.lock().unwrap().push(at);
+                tokio::time::sleep(ms(20)).await;
+                guard.unlock().await.unwrap();
+            }));
+            patient("it waits", waiting(count)).await;
+        }
+        assert!(!lock(1).write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+        first.unlock().await.unwrap();
+        for writer in writers {
+            patient("each is served", writer).await.unwrap();
+        }
+        assert_eq!(*served.lock().unwrap(), order);
+    }
+    // One that died waiting is waited for until its time is over.
+    let key = format!("lockson:writers:{{{}}}", case.name);
+    let now = case.time().await;
+    let (until, came) = ((now + 500).to_string(), (now * 1000 - 10_000_000_001_000_000).to_string());
+    case.ask(&["ZADD", &key, &until, "dead", &came, "#dead"]).await;
+    assert!(case.is_free().await && !lock(1).write().try_lock().await.unwrap());
+    let began = Instant::now();
+    let guard = patient("then it is the next one's", lock(2).write().guard()).await.unwrap();
+    assert!(began.elapsed() <= case.bound(ms(1100)), "{:?}", began.elapsed());
+    guard.unlock().await.unwrap();
+    assert_eq!(case.ask(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await, "");
+}
+
 pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     let slow = || Locks::builder().wait_cap(secs(60));
     let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);

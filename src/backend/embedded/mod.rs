@@ -49,8 +49,8 @@ use crate::reply::Reply;
 /// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
 /// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
 /// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, [`wipe`](Self::wipe) is a restart without
-/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Self::inject) loses and delays
-/// by chance, from a seed.
+/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Self::inject) loses and
+/// delays by chance, from a seed.
 #[derive(Clone)]
 pub struct EmbeddedServer {
     shared: Arc<Shared>,

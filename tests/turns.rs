@@ -1,0 +1,94 @@
+//! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
+//! (PROTOCOL rule 18).
+#![cfg(feature = "embedded")]
+
+#[allow(dead_code)]
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use lockson::{EmbeddedServer, Faults, Locks};
+use support::{seed, soak, Rng};
+use tokio::time::{sleep, Instant};
+
+/// No read takes longer, and no write.
+const LONGEST: u64 = 100;
+/// The readers' turn, and the longest that a process stands aside for others.
+const TURN: Duration = Duration::from_millis(150);
+/// A message and the calls that it leads to, with delays of up to 2 ms each way.
+const ROUND_TRIPS: Duration = Duration::from_millis(30);
+
+fn some_millis(rng: &mut Rng, most: u64) -> Duration {
+    Duration::from_millis(rng.below(most + 1))
+}
+
+async fn read_on(locks: Locks, mut rng: Rng, stop: Arc<AtomicBool>) {
+    let read = locks.read_write_lock("l").read();
+    while !stop.load(Ordering::SeqCst) {
+        let guard = read.guard().await.unwrap();
+        sleep(some_millis(&mut rng, LONGEST)).await;
+        guard.unlock().await.unwrap();
+    }
+}
+
+/// The longest of its waits.
+async fn write_now_and_then(locks: Locks, mut rng: Rng, turns: usize) -> Duration {
+    let write = locks.read_write_lock("l").write();
+    let mut longest = Duration::ZERO;
+    for _ in 0..turns {
+        sleep(some_millis(&mut rng, 300)).await;
+        let began = Instant::now();
+        let guard = write.guard().await.unwrap();
+        longest = longest.max(began.elapsed());
+        sleep(some_millis(&mut rng, LONGEST)).await;
+        guard.unlock().await.unwrap();
+    }
+    longest
+}
+
+/// Eight readers of two clients without end; writers of so many clients, so many each.
+async fn longest_wait(clients: u64, each: u64, faults: Option<Faults>, turns: usize, seed: u64) -> Duration {
+    let server = EmbeddedServer::new();
+    if let Some(faults) = faults {
+        server.inject(faults);
+    }
+    let (reading, stop) = ([server.connect(), server.connect()], Arc::<AtomicBool>::default());
+    let readers = (0..8).map(|number: usize| {
+        let rng = Rng::new(seed ^ (number as u64) << 32);
+        tokio::spawn(read_on(reading[number % 2].clone(), rng, stop.clone()))
+    });
+    let readers: Vec<_> = readers.collect();
+    // The first of them writes where others read.
+    let writing = (0..clients).map(|number| if number == 0 { reading[0].clone() } else { server.connect() });
+    let writers = writing.enumerate().flat_map(|(client, locks)| {
+        let rngs = (0..each).map(move |number| Rng::new(seed ^ (1 << 48 | (client as u64 * 16 + number) << 32)));
+        rngs.map(|rng| tokio::spawn(write_now_and_then(locks.clone(), rng, turns))).collect::<Vec<_>>()
+    });
+    let waits = join_all(writers.collect::<Vec<_>>()).await;
+    stop.store(true, Ordering::SeqCst);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    waits.into_iter().map(Result::unwrap).max().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_writer_is_served_within_the_bound() {
+    let (seed, turns) = (seed(), soak(200));
+    for (clients, each) in [(1, 1), (1, 4), (3, 1), (4, 2), (8, 1)] {
+        for faults in [None, Some(Faults::seeded(seed).delay(Duration::from_millis(2)))] {
+            let longest = longest_wait(clients, each, faults, turns, seed).await;
+            let before = u32::try_from(clients * each - 1).unwrap();
+            let millis = Duration::from_millis(LONGEST);
+            let bound = (millis + TURN + ROUND_TRIPS) * (before + 1) + millis * before;
+            println!("{clients} clients with {each} writers each: {longest:?}, the bound is {bound:?}");
+            assert!(
+                longest <= bound,
+                "{clients} clients with {each} writers each: {longest:?} > {bound:?}, seed {seed}"
+            );
+        }
+    }
+}
