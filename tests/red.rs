@@ -225,8 +225,7 @@ async fn a_clock_set_ahead_gives_two_holders() {
 #[tokio::test(start_paused = true)]
 async fn a_red_mutex_is_not_entered_again() {
     let fleet = Fleet::new();
-    let locks = fleet.clients().iter().map(|locks| locks.mutex("red")).collect();
-    let lock: RedLock<NonReentrant> = RedLock::new(locks).fresh();
+    let lock: RedLock<NonReentrant> = RedLock::new(fleet.clients().iter().map(|locks| locks.mutex("red"))).fresh();
     let guard = lock.guard().await.unwrap();
     for again in [lock.try_lock().await, lock.lock().await.map(|()| true)] {
         assert!(matches!(again, Err(LockError::AlreadyHeld { .. })), "{again:?}");

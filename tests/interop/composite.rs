@@ -84,7 +84,7 @@ impl Hand {
 }
 
 fn multi(locks: &Locks, names: &[String], who: &str) -> Arc<dyn RLock> {
-    let members = names.iter().map(|name| Arc::new(locks.lock(name)) as Arc<dyn RLock>).collect();
+    let members = names.iter().map(|name| locks.lock(name));
     Arc::new(MultiLock::new(members).owned_by(&Owner::named(who).unwrap()))
 }
 

@@ -1,6 +1,5 @@
 //! 6.C.2: multi-locks and red locks that wait in circles, stay locked, or are held by two.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
