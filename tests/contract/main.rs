@@ -6,7 +6,6 @@
 mod support;
 
 mod client;
-mod ends;
 mod every;
 mod fair;
 mod fair_layout;
@@ -179,16 +178,9 @@ kinds! {
             the_outage_limit_ends_calls,
             prefixes_part_names,
             an_unlock_of_an_expired_hold_is_heard;
-        ends:
-            a_give_back_outlives_an_outage,
-            give_backs_are_no_flood,
-            shutdown_waits_for_copies_in_doubt,
-            a_hand_over_to_nobody_goes_on,
-            permits_of_nobody_go_on;
     }
     mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
         verbs: a_mutex_is_not_entered_again;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
     }
     spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         spin:
@@ -197,7 +189,6 @@ kinds! {
             it_excludes_the_other_kinds,
             an_exponential_back_off_grows,
             its_own_back_off_is_asked;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fenced_lock: hash(Locks::fenced_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         fenced:
@@ -215,7 +206,6 @@ kinds! {
             a_scripts_own_error_is_said,
             a_script_that_does_not_compile_runs_nothing,
             a_late_script_does_not_run;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
     }
     read: hash(read), "", [reentry, owned] {
         read_write:
@@ -254,10 +244,8 @@ kinds! {
             a_writer_between_readers_parts_them,
             whom_one_script_lets_in,
             copies_of_an_admission;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         fair:
@@ -285,7 +273,6 @@ kinds! {
             copies_of_an_enqueue_make_one_entry,
             a_settled_owner_is_not_in_the_queue,
             a_queue_that_java_emptied_is_forgotten;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
         fair: a_fair_mutex_is_not_entered_again;
@@ -310,7 +297,6 @@ kinds! {
             copies_of_a_release_and_a_settle,
             copies_of_a_hand_over,
             a_renewal_renews_only_its_own;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
         client:
             an_unlock_of_an_expired_hold_is_heard,
             shutdown_ends_waits,
@@ -352,6 +338,9 @@ kinds! {
     read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
     write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
 }
+
+// Behind the macros and the kinds, which it uses.
+mod ends;
 
 /// What is no lock: the kind of the case is not used.
 mod synchronizers {
