@@ -8,26 +8,27 @@ use tokio::time::Instant;
 use crate::support::{eventually, patient, Proxy};
 use crate::world::{begun, ms, secs, Case, World};
 
-macro_rules! for_kinds {
-    ($($kind:ident),*: $($case:ident),*) => {
-        $(mod $kind {
+macro_rules! of {
+    ($kind:ident: $($case:ident),* $(,)?) => {
+        mod $kind {
             cases!(crate::$kind::KIND, ends: $($case),*);
-        })*
+        }
     };
 }
 
-for_kinds!(spin_lock, read, write, fair_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
-for_kinds!(mutex, fenced_lock, plain_lock:
-    a_give_back_outlives_an_outage,
-    shutdown_waits_for_copies_in_doubt,
-    a_hand_over_to_nobody_goes_on
-);
-for_kinds!(lock:
+of!(spin_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(read: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(write: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(fair_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(mutex: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(fenced_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(plain_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(lock:
     a_give_back_outlives_an_outage,
     give_backs_are_no_flood,
     shutdown_waits_for_copies_in_doubt,
     a_hand_over_to_nobody_goes_on,
-    permits_of_nobody_go_on
+    permits_of_nobody_go_on,
 );
 
 /// A client whose server can be taken away.
