@@ -30,8 +30,35 @@ use crate::session::{in_runtime, Core, Session};
 static PREFLIGHT: Script =
     Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
 
-/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it, and its
-/// tasks run on the runtime that it was made on.
+/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
+///
+/// # Runtimes
+/// Its tasks run on the tokio runtime that it was made on. It may be used on others, as long as that one runs. When
+/// that one has ended, every verb and every waiter says `Closed`, and every guard is lost: what it held ends with its
+/// lease. Each `#[tokio::test]` is a runtime of its own: make a client in each, or keep a multi-thread runtime in a
+/// static beside the client:
+///
+/// ```no_run
+/// use std::sync::OnceLock;
+/// use lockson::Locks;
+/// use tokio::runtime::Runtime;
+///
+/// fn shared() -> &'static Locks {
+///     static SHARED: OnceLock<(Runtime, Locks)> = OnceLock::new();
+///     let (_, locks) = SHARED.get_or_init(|| {
+///         std::thread::spawn(|| {
+///             let runtime = Runtime::new().unwrap();
+///             let locks = runtime.block_on(Locks::connect("redis://127.0.0.1:6379")).unwrap();
+///             (runtime, locks)
+///         })
+///         .join()
+///         .unwrap()
+///     });
+///     locks
+/// }
+/// ```
+///
+/// A verb outside of any runtime is an error (`NoRuntime`). Guards may be dropped anywhere.
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
@@ -207,7 +234,9 @@ impl Locks {
     /// connections. For programs that exit.
     ///
     /// # Errors
-    /// [`Leftover`] names the locks whose release was not confirmed within `limit`.
+    /// [`Leftover`] names the locks whose release was not confirmed within `limit`, and those that a call which was
+    /// given up may take yet. Outside of a tokio runtime nothing can be waited for: then it names all that is held, and
+    /// the rest is done in the background.
     ///
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.

@@ -259,8 +259,8 @@ pub enum UnlockError {
     /// hold is no longer renewed; it ends with its lease.
     #[error("the client is shut down, or the runtime that it was made on has ended: the hold ends with its lease")]
     Closed,
-    /// Called outside of a tokio runtime. This call sent nothing: a bare hold stays held, and a guard's is given back in
-    /// the background, as if the guard had been dropped.
+    /// Called outside of a tokio runtime. This call sent nothing: a bare hold stays held, and a guard's is given back
+    /// in the background, as if the guard had been dropped.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were

@@ -94,7 +94,7 @@ impl Place {
         let core = ticket.core.clone();
         self.post(Mail::Granted(ticket));
         let claim: Weak<Self> = Arc::downgrade(self);
-        core.expect(claim);
+        core.hand_out(claim);
     }
 
     pub(crate) fn is_gone(&self) -> bool {
@@ -127,9 +127,7 @@ impl Claim for Place {
         drop(mail);
         drop(ticket);
         let name = &*self.slot.line.keys.name;
-        say(
-            || tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: it goes to the next"),
-        );
+        say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
     }
 }
 

@@ -352,7 +352,7 @@ impl Pool {
         let served: Vec<_> = places.into_iter().zip(grants).take(served).collect();
         let claims: Vec<_> = served.iter().map(|(place, _)| Arc::downgrade(place)).collect();
         self.row.serve(served);
-        claims.into_iter().for_each(|claim| core.expect(claim));
+        claims.into_iter().for_each(|claim| core.hand_out(claim));
         Ok(None)
     }
 

@@ -98,9 +98,7 @@ impl Ledger {
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
-                        say(
-                            || tracing::warn!(target: "lockson", name, ?fault, "a call in doubt could not be taken back"),
-                        );
+                        say(|| tracing::warn!(target: "lockson", name, ?fault, "a call in doubt was not taken back"));
                     }
                 };
                 if settled.result.is_ok() && call.waits {

@@ -43,8 +43,8 @@ impl Drop for Heir {
     }
 }
 
-/// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what may
-/// be left of it is looked after.
+/// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what
+/// may be left of it is looked after.
 struct UnderWay {
     core: Arc<Core>,
     slot: Arc<Slot>,
@@ -290,9 +290,7 @@ impl Rest {
         };
         if !core.insist(Some(over), again).await {
             let name = &*self.slot.line.keys.name;
-            say(
-                || tracing::warn!(target: "lockson", name, "a hold could not be given back: its lease has ended by now"),
-            );
+            say(|| tracing::warn!(target: "lockson", name, "a hold was not given back: its lease has ended by now"));
         }
     }
 

@@ -263,7 +263,7 @@ impl<'a> IntoFuture for Take<'a> {
 /// Permits that were taken, until this is dropped.
 ///
 /// Drop never blocks: the client's janitor gives them back, within a round trip of a usable connection. If the server
-/// is silent for longer than the outage limit then, they are lost, as those of a killed process are.
+/// is silent for longer than the outage limit then, they may be lost, as those of a killed process are.
 #[must_use = "the permits are given back when the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct SemaphoreGuard {

@@ -207,9 +207,7 @@ impl Core {
             return;
         }
         if !self.closing.swap(true, Ordering::AcqRel) {
-            say(
-                || tracing::error!(target: "lockson", "the runtime that this client was made on has ended: it is closed"),
-            );
+            say(|| tracing::error!(target: "lockson", "the runtime of this client has ended: it is closed"));
         }
         self.dead.store(true, Ordering::Release);
         self.wire.end();
@@ -254,8 +252,8 @@ impl Core {
     }
 
     /// Somebody was given something, and has to take it.
-    pub(crate) fn expect(&self, claim: Weak<dyn Claim>) {
-        self.watchdog.expect(claim, self.settings.command_timeout * CLAIMED_WITHIN);
+    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>) {
+        self.watchdog.hand_out(claim, self.settings.command_timeout * CLAIMED_WITHIN);
     }
 
     /// Work that is tried again by itself does not hold on for so long.
@@ -263,8 +261,8 @@ impl Core {
         Patience::new(self.now(), self.settings.command_timeout)
     }
 
-    /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it is
-    /// about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
+    /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it
+    /// is about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
     pub(crate) async fn insist<F: Future<Output = bool>>(
         &self,
         over: Option<Moment>,

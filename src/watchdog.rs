@@ -121,7 +121,7 @@ impl Watchdog {
     }
 
     /// A claim lapses after `limit`, which is the same for all.
-    pub(crate) fn expect(&self, claim: Weak<dyn Claim>, limit: Duration) {
+    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>, limit: Duration) {
         let due = self.clock.now().after(limit);
         let mut queue = self.queue();
         // They come and go in their order, mostly: so there are few.
@@ -338,13 +338,14 @@ pub(crate) fn report_lost(hold: &Leased) {
     hold.changed.notify_waiters();
     let Some(why) = hold.tell() else { return };
     let (name, owner) = (hold.of.name(), hold.of.holder());
-    if hold.is_spared() {
-        say(|| {
-            tracing::warn!(target: "lockson", name, owner, %why, "a vote was lost: most servers still vote for this owner");
-        });
-    } else {
-        say(|| tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now"));
-    }
+    let is_spared = hold.is_spared();
+    say(|| match is_spared {
+        true => {
+            let text = "a vote was lost: most servers still vote for this owner";
+            tracing::warn!(target: "lockson", name, owner, %why, "{text}");
+        }
+        false => tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now"),
+    });
 }
 
 #[cfg(test)]

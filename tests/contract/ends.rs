@@ -2,11 +2,34 @@
 
 use std::pin::Pin;
 
-use lockson::{Builder, Faults, Leftover, Locks, Owner, Request};
+use lockson::{Builder, Leftover, Locks, Owner, Request};
 use tokio::time::Instant;
 
 use crate::support::{eventually, patient, Proxy};
 use crate::world::{begun, ms, secs, Case, World};
+
+macro_rules! of {
+    ($kind:ident: $($case:ident),* $(,)?) => {
+        mod $kind {
+            cases!(crate::$kind::KIND, ends: $($case),*);
+        }
+    };
+}
+
+of!(spin_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(read: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(write: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(fair_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
+of!(mutex: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(fenced_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(plain_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
+of!(lock:
+    a_give_back_outlives_an_outage,
+    give_backs_are_no_flood,
+    shutdown_waits_for_copies_in_doubt,
+    a_hand_over_to_nobody_goes_on,
+    permits_of_nobody_go_on,
+);
 
 /// A client whose server can be taken away.
 struct Link {
@@ -30,19 +53,6 @@ impl Link {
             (World::Embedded(server), _) if yes => server.start(),
             (World::Embedded(server), _) => server.stop(),
             (World::Real(_), Some(proxy)) => proxy.refuse(!yes),
-            (World::Real(_), None) => unreachable!(),
-        }
-    }
-}
-
-impl Link {
-    /// What is asked does not arrive, as far as can be seen from here.
-    fn loses(&self, case: &Case, yes: bool) {
-        match (&case.world, &self.proxy) {
-            (World::Embedded(server), _) if yes => server.inject(Faults::seeded(1).lose_calls(1000)),
-            (World::Embedded(server), _) => server.heal(),
-            (World::Real(_), Some(proxy)) if yes => proxy.black_hole_requests(true),
-            (World::Real(_), Some(proxy)) => proxy.heal(),
             (World::Real(_), None) => unreachable!(),
         }
     }
@@ -73,10 +83,12 @@ pub async fn a_give_back_outlives_an_outage(case: Case) {
     // Ten outage limits.
     tokio::time::sleep(secs(4)).await;
     link.reachable(&case, true);
+    let began = Instant::now();
     eventually(secs(20), "the hold of an hour is given back", || async { case.is_free().await }).await;
     let seen = look.permit_semaphore(permits.name());
     let free = || async { seen.available_permits().await.unwrap() == 2 };
     eventually(secs(20), "and the permits", free).await;
+    assert!(began.elapsed() <= case.bound(secs(5)), "{:?}", began.elapsed());
     link.locks.shutdown(secs(5)).await.unwrap();
 }
 
@@ -109,11 +121,21 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
     for limit in [secs(5), ms(20)] {
         let link = Link::new(&case, Locks::builder().command_timeout(ms(1000))).await;
         let lock = case.lock(&link.locks);
-        link.loses(&case, true);
         let began = Instant::now();
-        let limited = tokio::time::timeout(ms(100), lock.try_lock()).await;
-        assert!(limited.is_err(), "{limited:?}");
-        link.loses(&case, false);
+        if let World::Embedded(server) = &case.world {
+            server.lose_replies(1);
+        }
+        if let Some(proxy) = &link.proxy {
+            proxy.black_hole_requests(true);
+        }
+        let mut tried = lock.try_lock();
+        assert!(futures::poll!(&mut tried).is_pending());
+        drop(tried);
+        if let Some(proxy) = &link.proxy {
+            tokio::time::sleep(ms(100)).await;
+            // It cuts what has lost something.
+            proxy.heal();
+        }
         match link.locks.shutdown(limit).await {
             Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000), "{:?}", began.elapsed()),
             Err(Leftover { names }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),

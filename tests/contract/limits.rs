@@ -160,7 +160,7 @@ pub async fn an_unlock_has_the_limit_that_it_is_given(case: Case) {
 pub async fn an_unlock_that_is_not_awaited_gives_all_members_back(case: Case) {
     let locks = case.client().await;
     let members = (0..300).map(|number| (case.kind.lock)(&locks, &format!("{}-{number}", case.name)));
-    let all = lockson::MultiLock::new(members.collect());
+    let all = lockson::MultiLock::new(members);
     for is_bare in [false, true] {
         if is_bare {
             all.lock().await.unwrap();

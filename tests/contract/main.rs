@@ -6,7 +6,6 @@
 mod support;
 
 mod client;
-mod ends;
 mod every;
 mod fair;
 mod fair_dead;
@@ -190,16 +189,9 @@ kinds! {
             prefixes_part_names,
             an_unlock_of_an_expired_hold_is_heard;
         freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
-        ends:
-            a_give_back_outlives_an_outage,
-            give_backs_are_no_flood,
-            shutdown_waits_for_copies_in_doubt,
-            a_hand_over_to_nobody_goes_on,
-            permits_of_nobody_go_on;
     }
     mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
         verbs: a_mutex_is_not_entered_again;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
     }
     spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         spin:
@@ -208,7 +200,6 @@ kinds! {
             it_excludes_the_other_kinds,
             an_exponential_back_off_grows,
             its_own_back_off_is_asked;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fenced_lock: tokens(Locks::lock), "",
         [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
@@ -218,7 +209,6 @@ kinds! {
             a_scripts_own_error_is_said,
             a_script_that_does_not_compile_runs_nothing,
             a_late_script_does_not_run;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
     }
     read: hash(read), "", [reentry, owned] {
         read_write:
@@ -258,11 +248,9 @@ kinds! {
             a_writer_between_readers_parts_them,
             whom_one_script_lets_in,
             copies_of_an_admission;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
         freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         fair:
@@ -283,7 +271,6 @@ kinds! {
             scores_do_not_drift, the_layout_key_by_key, queue_keys_have_a_ttl, a_late_enqueue_writes_nothing,
             copies_of_an_enqueue_make_one_entry, a_settled_owner_is_not_in_the_queue,
             a_queue_that_java_emptied_is_forgotten;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
     }
     fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
         fair: a_fair_mutex_is_not_entered_again;
@@ -309,7 +296,6 @@ kinds! {
             copies_of_a_hand_over,
             a_renewal_renews_only_its_own;
         freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
-        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
         client:
             an_unlock_of_an_expired_hold_is_heard,
             shutdown_ends_waits,
@@ -366,6 +352,9 @@ kinds! {
     fenced_write_in_transaction: tokens(write_in_transaction), ":write:t1",
         [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
 }
+
+// Behind the macros and the kinds, which it uses.
+mod ends;
 
 /// What is no lock: the kind of the case is not used.
 mod synchronizers {

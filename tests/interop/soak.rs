@@ -213,7 +213,7 @@ async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration)
     let (locks, owner) = (servers.last().unwrap(), Owner::named(format!("task-{task}")).unwrap());
     match kind.as_str() {
         "red" => {
-            let members = servers.iter().map(|locks| locks.lock(name)).collect();
+            let members: Vec<_> = servers.iter().map(|locks| locks.lock(name)).collect();
             let red = RedLock::new(members).fresh().server_timeout(secs(1)).owned_by(&owner);
             unless(short, red.acquire().wait(wait).guard().await).map(Held::Guard)
         }
