@@ -2,7 +2,6 @@
 //! (PROTOCOL rule 18).
 #![cfg(feature = "embedded")]
 
-#[allow(dead_code)]
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
