@@ -142,9 +142,11 @@ mod tests {
         others.heard(now.after(MS));
         others.heard(now.after(11 * MS));
         assert!(others.aside().is_none());
-        let spans: Vec<_> = (0..20).map(|_| in_vain(&mut others, now, 1)).collect();
-        assert_eq!(spans[..4], [50 * MS, 25 * MS, 25 * MS / 2, 11 * MS]);
-        assert_eq!((spans[8], spans[19]), (11 * MS, SHORTEST), "one that never comes costs little");
+        for span in [50 * MS, 25 * MS, 25 * MS / 2, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS] {
+            assert_eq!(in_vain(&mut others, now, 1), span);
+        }
+        let last = (0..10).map(|_| in_vain(&mut others, now, 1)).last();
+        assert_eq!(last, Some(SHORTEST), "one that never comes costs little");
     }
 
     #[test]

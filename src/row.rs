@@ -196,17 +196,17 @@ mod tests {
     #[test]
     fn each_leaves_from_wherever_it_sits_and_the_first_is_told() {
         let row: Row<u32, ()> = Row::default();
-        let seats: Vec<_> = (0..5).map(|wish| row.join(wish)).collect();
-        row.leave(&seats[4]);
-        row.serve(vec![(seats[2].clone(), ())]);
+        let [first, second, third, _, last] = [0, 1, 2, 3, 4].map(|wish| row.join(wish));
+        row.leave(&last);
+        row.serve(vec![(third.clone(), ())]);
         assert_eq!(waiting(&row), [0, 1, 3]);
-        assert!(seats[2].take_prize().is_some() && !matches!(*seats[1].mail(), Mail::Try));
-        row.leave(&seats[0]);
-        assert!(row.is_first(&seats[1]) && matches!(*seats[1].mail(), Mail::Try));
+        assert!(third.take_prize().is_some() && !matches!(*second.mail(), Mail::Try));
+        row.leave(&first);
+        assert!(row.is_first(&second) && matches!(*second.mail(), Mail::Try));
         row.close();
         let late = row.join(5);
         // Who left is not taken for who came.
-        row.leave(&seats[0]);
+        row.leave(&first);
         assert!(matches!(*late.mail(), Mail::Closed) && waiting(&row).is_empty());
     }
 }
