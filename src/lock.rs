@@ -525,7 +525,7 @@ fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
 
 /// Where to go on, in the answer of an inspecting script that did not look at all: behind the pairs.
 fn next_place(answer: &Answer) -> Option<&str> {
-    answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len() % 2 == 0)
+    answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len().is_multiple_of(2))
 }
 
 impl<K: Fenceable> Lock<K> {
