@@ -15,7 +15,7 @@ local WAIT, KEPT, OWN = 300000, 86400000, 60000
 -- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
 local UNSEEN, IGNORED, DEAF, AGAIN = 3000, 5000, 1000, 400
 -- In one call so many of the dead go, and so many scores are set anew. The next call goes on.
-local DROPS, SCORES = 100, 200
+local DROPS, SCORES = 100, 190
 
 local function client_of(owner)
   return string.match(owner, '^[^:]*')

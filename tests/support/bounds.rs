@@ -50,10 +50,9 @@ const EXPIRED: &str = "permits(0, 1)";
 const TAKEN: &str = "permits(n, now + 600000)";
 const QUEUE: &str = "queue(now)";
 const HELD_QUEUE: &str = "queue(now) redis.call('HSET', 'x', 'o', 1) redis.call('PEXPIRE', 'x', 600000)";
-/// The watch of the free lock has run out on every head: those that are still looked at one by one are the fair
-/// lock's own affair.
-const DEAD_QUEUE: &str =
-    "queue(now - 60000) redis.call('HSET', 'f', 'head', 'c1:1', 'since', now - 50000, 'look', now, \
+/// The watch of the free lock has run out on every head.
+const DEAD_QUEUE: &str = "queue(now - 60000) redis.call('HSET', 'f', 'head', 'c1:1', 'score', \
+    redis.call('ZSCORE', 't', 'c1:1'), 'since', now - 50000, 'look', now, \
     'free', now - 50000, 'deaf', 0)";
 
 fn texts(words: &[&str]) -> Vec<String> {
@@ -127,16 +126,9 @@ fn locks() -> Vec<Bound> {
             || (1..=100).map(|i| format!("x{i}")).collect(),
             |_| pairs(|_| "t".to_owned())
         ),
-        bound!("fenced/acquire", "a token", "redis.call('SET', 'token', n)", || texts(&["x", "token"]), |_| {
-            texts(&["o", "60000", "0", "7", "1"])
+        bound!("fenced/fence", "a token", "redis.call('SET', 'token', n)", || texts(&["x", "token"]), |_| {
+            texts(&["o", "60000", "0", "o", "7", "0"])
         }),
-        bound!(
-            "fenced/hand_over",
-            "a token",
-            "redis.call('HSET', 'x', 'o', 1) redis.call('SET', 'token', n)",
-            || texts(&["x", "token"]),
-            |_| texts(&["o", "p", "60000", "7"])
-        ),
         bound!("preflight", "nothing", "", lock_and_channel, |_| Vec::new()),
         bound!(
             "semaphore/acquire",
@@ -261,9 +253,9 @@ impl Bound {
         [texts(&["7", "9999999999999"]), (self.args)(call)].concat()
     }
 
-    /// The text of the script as the client sends it. `None`: there is no such script.
-    pub fn text(&self) -> Option<String> {
-        let own = std::fs::read_to_string(root().join(format!("{}.lua", self.script))).ok()?;
+    /// The text of the script as the client sends it.
+    pub fn text(&self) -> String {
+        let own = format!("{}.lua", self.script);
         let shared: &[&str] = match self.script.split_once('/') {
             Some(("read" | "write", _)) => &["read_write.lua"],
             Some(("fair", verb)) if verb != "renew" => &["fair/begin.lua"],
@@ -271,8 +263,17 @@ impl Bound {
             Some(("semaphore" | "latch", _)) => &["once.lua"],
             _ => &[],
         };
-        let read = |file: &&str| std::fs::read_to_string(root().join(file)).expect("a file of lua/");
-        Some(["begin.lua"].iter().chain(shared).map(read).chain([own]).collect())
+        let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("a file of lua/");
+        // It stands behind the script of a kind.
+        let wrapped = match self.script {
+            "fenced/fence" => format!("local function acquire()\n{}end\n", read("reentrant/acquire.lua")),
+            _ => String::new(),
+        };
+        [read("begin.lua")]
+            .into_iter()
+            .chain(shared.iter().map(|file| read(file)))
+            .chain([wrapped, read(&own)])
+            .collect()
     }
 }
 
