@@ -94,9 +94,7 @@ pub enum LockError {
         detail: String,
     },
     /// Somebody changed this owner's count on the server. Nothing was written.
-    #[error(
-        "the hold count of lock {name:?} on the server is {found}, which this client did not write: find out who did"
-    )]
+    #[error("the hold count of lock {name:?} is {found}, which this client did not write: find out who did")]
     Tampered {
         /// The lock.
         name: String,
@@ -144,12 +142,6 @@ pub enum LockError {
     /// Called outside of a tokio runtime. Nothing was sent.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
-}
-
-impl From<LeaseRange> for LockError {
-    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
-        Self::Lease { lease, min, max }
-    }
 }
 
 /// What is said of a call that was not answered within the limit of its verb.
@@ -221,9 +213,7 @@ pub enum UnlockError {
         detail: String,
     },
     /// Somebody changed this owner's count on the server. Nothing was written; the hold is no longer renewed.
-    #[error(
-        "the hold count of lock {name:?} on the server is {found}, which this client did not write: find out who did"
-    )]
+    #[error("the hold count of lock {name:?} is {found}, which this client did not write: find out who did")]
     Tampered {
         /// The lock.
         name: String,
@@ -450,12 +440,6 @@ pub enum RunError {
     Query(#[from] QueryError),
 }
 
-impl From<LeaseRange> for HoldError {
-    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
-        Self::Lease { lease, min, max }
-    }
-}
-
 /// What went wrong with a semaphore or a latch. `false` and `None` mean that there are too few permits; an error never
 /// means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -534,11 +518,17 @@ pub enum SyncError {
     NoRuntime,
 }
 
-impl From<LeaseRange> for SyncError {
-    fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
-        Self::Lease { lease, min, max }
-    }
+macro_rules! from_lease_range {
+    ($($error:ident)*) => {$(
+        impl From<LeaseRange> for $error {
+            fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
+                Self::Lease { lease, min, max }
+            }
+        }
+    )*};
 }
+
+from_lease_range!(LockError HoldError SyncError);
 
 macro_rules! from_unready {
     ($($error:ident)*) => {$(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::acquire::Request;
+use crate::any::RLock;
 use crate::backend::Script;
 use crate::clock::millis;
 use crate::error::{LockError, QueryError, UnlockError};
@@ -15,7 +16,6 @@ use crate::hold::Share;
 use crate::kind::Role;
 use crate::lease::Lease;
 use crate::line::Line;
-use crate::lock::RLock;
 use crate::owner::Owner;
 use crate::script::Status;
 use crate::session::Session;

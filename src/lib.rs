@@ -8,6 +8,7 @@
 
 mod acquire;
 mod admit;
+mod any;
 mod aside;
 mod attempt;
 mod backend;
@@ -57,6 +58,7 @@ mod wait;
 mod watchdog;
 
 pub use acquire::Request;
+pub use any::RLock;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
@@ -74,7 +76,7 @@ pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use latch::{Latch, Waited};
 pub use lease::State;
-pub use lock::{Acquire, Holder, Lock, RLock};
+pub use lock::{Acquire, Holder, Lock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
 pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};

@@ -1,4 +1,4 @@
-//! The handle of a lock, and the verbs that every lock has.
+//! The handle of a lock, and its verbs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::acquire::{acquire, Request, Want};
+use crate::any::{sealed, RLock};
 use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
@@ -34,55 +35,6 @@ use crate::session::{Core, Session};
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
-
-/// The verbs that every lock has. Sealed: lockson's own locks implement it.
-///
-/// Plain use needs no import, as [`Lock`] has the same verbs; this is for code that takes any lock, as `Arc<dyn
-/// RLock>`. Errors and cancel safety are those of [`Lock`]'s verbs.
-#[async_trait]
-pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
-    /// The name, without the client's prefix.
-    fn name(&self) -> &str;
-
-    /// See [`Lock::lock`].
-    async fn lock(&self) -> Result<(), LockError>;
-
-    /// See [`Lock::try_lock`].
-    async fn try_lock(&self) -> Result<bool, LockError>;
-
-    /// See [`Lock::acquire`].
-    async fn acquire_with(&self, request: Request) -> Result<bool, LockError>;
-
-    /// See [`Lock::guard`].
-    async fn guard(&self) -> Result<Guard, LockError>;
-
-    /// See [`Acquire::guard`].
-    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError>;
-
-    /// See [`Lock::unlock`].
-    async fn unlock(&self) -> Result<(), UnlockError>;
-
-    /// See [`Lock::unlock_within`].
-    async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
-    }
-
-    /// See [`Lock::is_held`].
-    async fn is_held(&self) -> Result<bool, QueryError>;
-
-    /// See [`Lock::owned_by`].
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock>;
-}
-
-pub(crate) mod sealed {
-    use crate::keys::NameError;
-    use crate::leaf::Leaf;
-
-    pub trait Sealed {
-        /// Adds the locks that it is made of, for whoever is the owner now.
-        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError>;
-    }
-}
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +60,7 @@ impl Holder {
 /// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a
 /// bad name is the error of its first verb.
 pub struct Lock<K: Kind> {
-    session: Arc<Session>,
+    pub(crate) session: Arc<Session>,
     name: Arc<str>,
     line: Result<Arc<Line>, NameError>,
     owner: Option<Owner>,
@@ -229,7 +181,7 @@ impl<K: Kind> Lock<K> {
         Ok(K::Guard::of(Fresh(Guard::new(self.hold().await?, self.session.clone()))))
     }
 
-    async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
+    pub(crate) async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
         let ticket = self.contend(request).await?;
         Ok(ticket.map(|ticket| Guard::new(ticket, self.session.clone())))
     }
@@ -307,9 +259,9 @@ impl<K: Kind> Lock<K> {
         Ok(ttl(&self.inspect(&line, "").await?))
     }
 
-    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A hold
-    /// of this client is lost at once ([`LostBy::Forced`]); another client's when it hears the message, as it does while
-    /// somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
+    /// hold of this client is lost at once ([`LostBy::Forced`]); another client's when it hears the message, as it does
+    /// while somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
@@ -578,8 +530,8 @@ impl<K: Votes> Lock<K> {
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire<'a, K: Kind> {
-    lock: &'a Lock<K>,
-    request: Request,
+    pub(crate) lock: &'a Lock<K>,
+    pub(crate) request: Request,
 }
 
 impl<K: Kind> Acquire<'_, K> {
@@ -657,44 +609,5 @@ impl<K: Kind> Member for Lock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
         let ticket = self.contend(request).await?;
         Ok(ticket.map(|ticket| Group::one(ticket, self.session.clone())))
-    }
-}
-
-#[async_trait]
-impl<K: Kind> RLock for Lock<K> {
-    fn name(&self) -> &str {
-        Lock::name(self)
-    }
-
-    async fn lock(&self) -> Result<(), LockError> {
-        Lock::lock(self).await
-    }
-
-    async fn try_lock(&self) -> Result<bool, LockError> {
-        Lock::try_lock(self).await
-    }
-
-    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
-        Acquire { lock: self, request }.await
-    }
-
-    async fn guard(&self) -> Result<Guard, LockError> {
-        Ok(Guard::new(self.hold().await?, self.session.clone()))
-    }
-
-    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
-        Lock::guard_with(self, &request).await
-    }
-
-    async fn unlock(&self) -> Result<(), UnlockError> {
-        Lock::unlock(self).await
-    }
-
-    async fn is_held(&self) -> Result<bool, QueryError> {
-        Lock::is_held(self).await
-    }
-
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
-        Arc::new(Lock::owned_by(self, owner))
     }
 }

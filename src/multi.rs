@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt, OptionFuture};
 
 use crate::acquire::{before, Request, Told};
+use crate::any::{sealed, RLock};
 use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
@@ -19,7 +20,6 @@ use crate::kind::{Fresh, Guards, Role};
 use crate::kinds::fenced::{FencedGuards, Fencing};
 use crate::leaf::Leaf;
 use crate::lease::Lease;
-use crate::lock::{sealed, RLock};
 use crate::owner::Owner;
 use crate::session::in_runtime;
 

@@ -346,7 +346,7 @@ impl Pool {
             return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
         }
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-        let life = life(&answer);
+        let life: Arc<str> = answer.text(2).unwrap_or_default().into();
         let grants = lots.into_iter().map(|lot| Grant::new(core, self, Lot { life: life.clone(), ..lot }, sent));
         // Those that the server did not serve are not made.
         let served: Vec<_> = places.into_iter().zip(grants).take(served).collect();
@@ -367,7 +367,7 @@ impl Pool {
                 let call = Call { script: pool.table.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(&to, call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
-                let lot = Lot { count, life: life(&answer), leased: None };
+                let lot = Lot { count, life: answer.text(2).unwrap_or_default().into(), leased: None };
                 Ok::<_, SyncError>((count > 0).then(|| Grant::new(&to, &pool, lot, answer.sent)))
             }
         });
@@ -401,11 +401,6 @@ impl Pool {
         let shares = shares.map(|share| async move { self.give_back(core, &share.lot, core.patience()).await.0 });
         join_all(shares).await.iter().all(Result::is_ok)
     }
-}
-
-/// Which semaphore of the name an acquiring script took permits of.
-fn life(answer: &Answer) -> Arc<str> {
-    answer.text(2).unwrap_or_default().into()
 }
 
 type Asked = Result<Tried<Grant>, SyncError>;

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
 
 use crate::acquire::{before, Request, Told};
+use crate::any::{sealed, RLock};
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::{Group, Taken};
 use crate::guard::Guard;
@@ -18,7 +19,7 @@ use crate::kind::{Role, Votes};
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
-use crate::lock::{sealed, Lock, RLock};
+use crate::lock::Lock;
 use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
 use crate::session::in_runtime;

@@ -38,7 +38,7 @@ fn touched(bound: &Bound, size: usize) -> (usize, Vec<i64>) {
 /// Those that touch more, of which none may be.
 fn too_many(bounds: Vec<Bound>) -> Vec<String> {
     let mut found = vec![];
-    for bound in bounds {
+    for bound in &bounds {
         for size in SIZES {
             let (touched, statuses) = touched(bound, size);
             println!("{}, {}, n = {size}: {touched} elements, {statuses:?}", bound.script, bound.what);

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
 use crate::guard::{Guard, Ticket};
 use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token, Writers};
@@ -15,7 +16,7 @@ use crate::kinds::fair::{Fair, NonReentrantFair, Queued, FAIR, NON_REENTRANT_FAI
 use crate::kinds::read_write::{Write, WRITE};
 use crate::kinds::reentrant::{NonReentrant, Reentrant, NON_REENTRANT, REENTRANT};
 use crate::kinds::spin::{Spin, SPIN};
-use crate::lock::{Lock, RLock};
+use crate::lock::Lock;
 use crate::multi::MultiLock;
 use crate::reply::Reply;
 

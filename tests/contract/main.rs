@@ -132,7 +132,11 @@ macro_rules! owned {
                 force_unlock_frees_and_wakes,
                 force_unlock_if_asks_who,
             );
-            cases!($kind, freed: force_unlock_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_a_new_handle);
+            cases!(
+                $kind,
+                freed: force_unlock_ends_the_hold_of_its_own_client,
+                a_lost_bare_hold_is_said_to_a_new_handle,
+            );
         }
     };
 }
@@ -212,22 +216,13 @@ kinds! {
     }
     read: hash(read), "", [reentry, owned] {
         read_write:
-            many_readers_or_one_writer,
-            both_sides_nest,
-            the_layout_of_readers_and_writers_is_redissons,
-            late_and_repeated_copies_of_both_sides,
-            an_upgrade_is_refused_at_once,
-            a_dropped_guard_is_no_upgrade,
-            a_release_of_the_write_hold_keeps_the_read_holds,
-            a_reader_whose_lease_ended_stops_counting,
-            a_reader_is_renewed_with_its_keys,
-            an_inner_read_release_never_shortens_the_write_lease,
-            a_write_re_entry_adds_no_lease,
-            mixed_leases_of_a_reader,
-            who_reads_and_who_writes,
-            force_unlock_is_for_its_side,
-            transactions_read_what_they_write,
-            another_kinds_lock_keeps_both_out;
+            many_readers_or_one_writer, both_sides_nest, the_layout_of_readers_and_writers_is_redissons,
+            late_and_repeated_copies_of_both_sides, an_upgrade_is_refused_at_once,
+            a_dropped_guard_is_no_upgrade, a_release_of_the_write_hold_keeps_the_read_holds,
+            a_reader_whose_lease_ended_stops_counting, a_reader_is_renewed_with_its_keys,
+            an_inner_read_release_never_shortens_the_write_lease, a_write_re_entry_adds_no_lease,
+            mixed_leases_of_a_reader, who_reads_and_who_writes, force_unlock_is_for_its_side,
+            transactions_read_what_they_write, another_kinds_lock_keeps_both_out;
         read_write_waits:
             both_sides_wait_in_one_task,
             a_downgrade_wakes_readers_at_once,
