@@ -14,8 +14,9 @@ end
 -- Whether all of them are there and not expired; how many are; and when the first of them expires.
 local function live(expiries, ids)
   local count, first = 0, nil
-  for _, id in ipairs(ids) do
-    local expiry = tonumber(redis.call('ZSCORE', expiries, id) or 0)
+  local scores = redis.call('ZMSCORE', expiries, unpack(ids))
+  for at = 1, #ids do
+    local expiry = tonumber(scores[at] or 0)
     if expiry > now then count, first = count + 1, math.min(first or expiry, expiry) end
   end
   return count == #ids, count, first

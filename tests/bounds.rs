@@ -17,22 +17,23 @@ const SIZES: [usize; 3] = [100, 1_000, 10_000];
 const KEYS: usize = 10;
 
 /// The most that one of its calls touches, and what they answered.
-fn touched(bound: &Bound, size: usize) -> (usize, Vec<i64>) {
+fn touched(bound: &Bound, size: usize) -> Result<(usize, Vec<i64>), String> {
     let server = EmbeddedServer::new();
     server.eval(&bound.build(), &[], &[&size.to_string()]).unwrap();
     let text = bound.text();
     let keys = (bound.keys)();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let calls = (0..CALLS).map(|call| {
+    let (mut most, mut statuses) = (0, vec![]);
+    for call in 0..CALLS {
         let args = bound.args(call);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let (reply, touched) = server.eval_counted(&text, &keys, &args).unwrap();
+        let (reply, touched) = server.eval_counted(&text, &keys, &args)?;
         let Reply::List(items) = reply else { panic!("{}: {reply:?}", bound.script) };
         let Some(Reply::Int(status)) = items.first() else { panic!("{}: {items:?}", bound.script) };
-        (touched, *status)
-    });
-    let (touched, statuses): (Vec<usize>, Vec<i64>) = calls.unzip();
-    (touched.into_iter().max().unwrap(), statuses)
+        most = most.max(touched);
+        statuses.push(*status);
+    }
+    Ok((most, statuses))
 }
 
 /// Those that touch more, of which none may be.
@@ -40,10 +41,15 @@ fn too_many(bounds: Vec<Bound>) -> Vec<String> {
     let mut found = vec![];
     for bound in &bounds {
         for size in SIZES {
-            let (touched, statuses) = touched(bound, size);
-            println!("{}, {}, n = {size}: {touched} elements, {statuses:?}", bound.script, bound.what);
-            if touched > MOST + KEYS && bound.exception.is_none() {
-                found.push(format!("{}, {}, n = {size}: {touched}", bound.script, bound.what));
+            let said = format!("{}, {}, n = {size}", bound.script, bound.what);
+            match touched(bound, size) {
+                Ok((touched, statuses)) => {
+                    println!("{said}: {touched} elements, {statuses:?}");
+                    if touched > MOST + KEYS && bound.exception.is_none() {
+                        found.push(format!("{said}: {touched}"));
+                    }
+                }
+                Err(error) => found.push(format!("{said}: {error}")),
             }
         }
     }

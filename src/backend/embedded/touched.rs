@@ -50,7 +50,9 @@ impl Touched {
             "hkeys" | "hvals" | "lrange" | "zrange" | "zrangebyscore" | "zpopmin" => {
                 self.add_values(key, listed.iter())
             }
-            "hget" | "hexists" | "hdel" | "hmget" | "zrem" | "zscore" | "hincrby" => self.add(key, rest.iter()),
+            "hget" | "hexists" | "hdel" | "hmget" | "zrem" | "zscore" | "zmscore" | "hincrby" => {
+                self.add(key, rest.iter())
+            }
             "hset" => self.add(key, rest.iter().step_by(2)),
             "zadd" => {
                 let options = ["xx", "nx", "gt", "lt", "ch", "incr"];

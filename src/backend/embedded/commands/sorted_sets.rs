@@ -12,6 +12,7 @@ pub(super) const COMMANDS: &[Command] = &[
     command("zincrby", 4, |store, args| zadd(store, args, true)),
     command("zrem", -3, zrem),
     command("zscore", 3, zscore),
+    command("zmscore", -3, zmscore),
     command("zcard", 2, zcard),
     command("zrank", 3, zrank),
     command("zcount", 4, zcount),
@@ -141,6 +142,13 @@ fn zscore(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([key, member], _) = head(args)?;
     let score = store.keys.read::<SortedSet>(key)?.and_then(|set| set.score(member));
     Ok(score.map_or(Value::Nil, score_text))
+}
+
+fn zmscore(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key], members) = head(args)?;
+    let set = store.keys.read::<SortedSet>(key)?;
+    let score = |member: &Vec<u8>| set.and_then(|set| set.score(member)).map_or(Value::Nil, score_text);
+    Ok(Value::List(members.iter().map(score).collect()))
 }
 
 fn zcard(store: &mut Store, args: &[Vec<u8>]) -> Answer {
