@@ -235,8 +235,8 @@ impl Wish {
         }
     }
 
-    /// The server gave it to this owner: whoever has it by the record of this process has lost it, but for one that is on
-    /// its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
+    /// The server gave it to this owner: whoever has it by the record of this process has lost it, but for one that is
+    /// on its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
     /// next renewal tells.
     fn outlive(&self, sent: Moment) {
         if self.slot.count() > 0 {

@@ -116,8 +116,8 @@ pub(crate) enum Next {
 
 #[derive(Default)]
 struct State {
-    /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who is
-    /// woken, never whether the server is asked.
+    /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who
+    /// is woken, never whether the server is asked.
     holder: Option<Weak<Hold>>,
     readers: BTreeMap<u64, Weak<Hold>>,
     queue: Fifo<Place>,

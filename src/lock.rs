@@ -278,9 +278,9 @@ impl<K: Kind> Lock<K> {
         Ok(ttl(&self.inspect(&line, "").await?))
     }
 
-    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A hold
-    /// of this client is lost at once ([`LostBy::Forced`]); another client's when it hears the message, as it does while
-    /// somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
+    /// hold of this client is lost at once ([`LostBy::Forced`]). Another client's is when it hears the message, as it
+    /// does while somebody waits there, or at its next renewal; until then only a fencing token protects what it does.
     ///
     /// # Errors
     /// [`QueryError`].
