@@ -260,8 +260,8 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
-    /// hold of this client is lost at once ([`LostBy::Forced`]); another client's when it hears the message, as it does
-    /// while somebody waits there, or at its next renewal, and until then only a fencing token protects what it does.
+    /// hold of this client is lost at once ([`LostBy::Forced`]). Another client's is when it hears the message, as it
+    /// does while somebody waits there, or at its next renewal; until then only a fencing token protects what it does.
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.

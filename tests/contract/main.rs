@@ -102,7 +102,7 @@ macro_rules! exclusive {
     ($kind:expr) => {
         mod exclusive {
             cases!($kind, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
-            cases!($kind, freed: a_deleted_lock_is_free_to_its_own_process, every_head_looks);
+            cases!($kind, freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked);
         }
     };
 }
@@ -132,11 +132,7 @@ macro_rules! owned {
                 force_unlock_frees_and_wakes,
                 force_unlock_if_asks_who,
             );
-            cases!(
-                $kind,
-                freed: force_unlock_ends_the_hold_of_its_own_client,
-                a_lost_bare_hold_is_said_to_a_new_handle,
-            );
+            cases!($kind, freed: force_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_new_handles);
         }
     };
 }
@@ -192,7 +188,6 @@ kinds! {
             the_outage_limit_ends_calls,
             prefixes_part_names,
             an_unlock_of_an_expired_hold_is_heard;
-        freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
     }
     mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
         verbs: a_mutex_is_not_entered_again;
@@ -245,7 +240,6 @@ kinds! {
             copies_of_an_admission;
     }
     write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
-        freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
     }
     fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
         fair:
@@ -290,7 +284,6 @@ kinds! {
             copies_of_a_release_and_a_settle,
             copies_of_a_hand_over,
             a_renewal_renews_only_its_own;
-        freed: a_hold_that_is_ended_elsewhere_is_lost_by_the_message;
         client:
             an_unlock_of_an_expired_hold_is_heard,
             shutdown_ends_waits,
