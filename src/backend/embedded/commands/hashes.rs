@@ -105,13 +105,13 @@ fn hvals(store: &mut Store, args: &[Vec<u8>]) -> Answer {
 fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([key, cursor], options) = head(args)?;
     let from = natural(cursor, Text::Borrowed("ERR invalid cursor"))?;
+    let Some(hash) = store.keys.read::<Hash>(key)? else {
+        return Ok(Value::List(vec![Value::bulk("0"), Value::EMPTY]));
+    };
     let count = match options {
         [] => 10,
         [option, count] if is(option, "COUNT") => natural(count, SYNTAX)?.max(1),
         _ => return Err(SYNTAX),
-    };
-    let Some(hash) = store.keys.read::<Hash>(key)? else {
-        return Ok(Value::List(vec![Value::bulk("0"), Value::EMPTY]));
     };
     let most = if hash.len() <= SMALL { SMALL } else { count };
     let mut entries = hash.iter_from(from as u64);
