@@ -80,7 +80,7 @@ impl Case<'_> {
 }
 
 /// No key is left of a lock but the counter of its tokens, for a minute what lockson keeps beside a queue that Java
-/// emptied, and receipts until they end.
+/// emptied, and receipts until they end; of a semaphore that Java deletes, which life it was in.
 pub async fn leaves_nothing(world: &World, name: &str) {
     let begin = Instant::now();
     loop {
@@ -100,8 +100,9 @@ async fn left_of(raw: &mut Raw, name: &str) -> Vec<(String, i64)> {
         let ttl = raw.pttl(&key).await;
         let ends = key.starts_with("lockson:fair_") && (1..=60_000).contains(&ttl);
         let ends = ends || key.starts_with("lockson:receipt:") && ttl > 0;
+        let stays = ["redisson_lock_token:", "lockson:semaphore_life:"].iter().any(|key_of| key.starts_with(key_of));
         // -2: it has gone since.
-        if !ends && ttl != -2 && !key.starts_with("redisson_lock_token:") {
+        if !ends && ttl != -2 && !stays {
             left.push((key, ttl));
         }
     }
