@@ -15,4 +15,5 @@ page!(performance, "PERFORMANCE.md");
 page!(pitfalls, "PITFALLS.md");
 page!(protocol, "PROTOCOL.md");
 page!(redisson, "REDISSON.md");
+page!(testing, "TESTING.md");
 page!(weaknesses, "WEAKNESSES.md");
