@@ -12,7 +12,7 @@ use tracing::Level;
 /// shows that nothing can be left out.
 const LEAST: &str =
     "~* &redisson_lock__channel:* +evalsha +eval +ping +subscribe +unsubscribe +publish +time +exists +hget \
-                     +hset +hdel +hexists +hgetall +hincrby +hkeys +pexpire +pttl +del";
+                     +hset +hdel +hexists +hincrby +hscan +pexpire +pttl +del +unlink";
 /// What a managed server may refuse: without it one warning.
 const TOLD: &str = "+info";
 
