@@ -9,20 +9,23 @@ use tokio::task::JoinHandle;
 use crate::child::{Child, Parent};
 use crate::heap;
 use crate::support::Server;
-use crate::table::Row;
+use crate::table::{time, Row};
 use lockson::Locks;
+use rustix::time::ClockId;
 
 /// Names that are used once; `LOCKSON_BENCH_NAMES` changes it.
 const NAMES: usize = 1_000_000;
 const WAITERS: usize = 100_000;
+/// Waiters that begin at once.
+const BEGUN: usize = 1_000;
 const CHANNELS: usize = 20_000;
 /// Tasks that use names at a time.
-const TASKS: usize = 200;
+const TASKS: usize = 50;
 /// What is used of each name, and is not to be there afterwards.
 const USES: [&str; 5] = ["locks", "expired bare holds", "semaphores", "expirable semaphores", "latches"];
 /// Longer than a subscription lingers, and than anything else that ends by itself.
 const SETTLED: Duration = Duration::from_secs(7);
-const LEASE: Duration = Duration::from_millis(100);
+const LEASE: Duration = Duration::from_secs(1);
 
 async fn use_once(locks: &Locks, what: &str, name: &str) {
     match what {
@@ -79,7 +82,7 @@ async fn left_of_names(server: &Server, what: &str, count: usize) -> Row {
         .beside(format!("{each:.2} bytes per name"))
 }
 
-/// Begins as many waiters, each by a future of its own.
+/// Begins as many waiters, each in a task of its own.
 fn spawn<F: Future<Output: Send> + Send + 'static>(count: usize, wait: impl Fn(usize) -> F) -> Vec<JoinHandle<()>> {
     (0..count).map(|number| tokio::spawn(wait(number).map(drop))).collect()
 }
@@ -97,10 +100,10 @@ async fn drop_all(mut waiters: Vec<JoinHandle<()>>, last_first: bool) -> Duratio
     began.elapsed()
 }
 
-/// Waiters of one client for one thing that is held, all there.
-async fn crowd(url: &str, what: &str) -> (Locks, Vec<JoinHandle<()>>) {
+/// Waiters of one client for one thing that is held, all there, and what share of a core they cost while they wait.
+async fn crowd(url: &str, what: &str) -> (Locks, Vec<JoinHandle<()>>, f64) {
     let locks = Locks::connect(url).await.expect("a client");
-    let waits: Box<dyn Fn(usize) -> BoxFuture<'static, ()>> = match what {
+    let waits: Box<dyn Fn(usize) -> BoxFuture<'static, ()> + Send + Sync> = match what {
         "lock" => {
             let lock = locks.lock("crowd:lock");
             Box::new(move |_| {
@@ -123,29 +126,36 @@ async fn crowd(url: &str, what: &str) -> (Locks, Vec<JoinHandle<()>>) {
             })
         }
     };
-    let waiters = spawn(WAITERS, waits);
-    if what == "fair lock" {
-        while locks.fair_lock("crowd:fair").queue_len().await.expect("an answer") < WAITERS as u64 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    let (mut waiters, fair) = (Vec::new(), locks.fair_lock("crowd:fair"));
+    while waiters.len() < WAITERS {
+        waiters.extend(spawn(BEGUN, &waits));
+        // Each of these asks for its own place.
+        while what == "fair lock" && fair.queue_len().await.expect("an answer") < waiters.len() as u64 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
     tokio::time::sleep(Duration::from_secs(3)).await;
-    (locks, waiters)
+    let (before, window) = (time(ClockId::ProcessCPUTime), Duration::from_secs(3));
+    tokio::time::sleep(window).await;
+    let busy = (time(ClockId::ProcessCPUTime) - before).as_secs_f64() / window.as_secs_f64();
+    (locks, waiters, busy)
 }
 
 async fn dropped(what: &str) -> Row {
-    let mut took = Vec::new();
+    let (mut took, mut busy) = (Vec::new(), 0.0);
     for last_first in [false, true] {
         // A server of its own: what leaves a queue there goes on when it is measured.
         let server = Server::start();
         let other = Locks::connect(&server.url()).await.expect("a client");
         let _held = other.lock("crowd:lock").guard().await.expect("held");
         let _fair = other.fair_lock("crowd:fair").guard().await.expect("held");
-        let (_locks, waiters) = crowd(&server.url(), what).await;
+        let (_locks, waiters, waiting) = crowd(&server.url(), what).await;
+        busy = waiting;
         took.push(drop_all(waiters, last_first).await);
     }
     let said = format!("{:.0} ms, {:.0} ms", took[0].as_secs_f64() * 1e3, took[1].as_secs_f64() * 1e3);
     Row::new(format!("{WAITERS} waiters for one {what} dropped at once: first first, last first"), said)
+        .beside(format!("while they wait: {:.0} % of a core", busy * 100.0))
 }
 
 /// Waiters on as many names: their channels come and go.
@@ -178,9 +188,11 @@ pub async fn run() -> Vec<Row> {
     let names = if text.is_empty() { NAMES } else { text.parse().expect("LOCKSON_BENCH_NAMES is a number") };
     let mut rows = Vec::new();
     for what in USES {
+        eprintln!("  {what} ..");
         rows.push(left_of_names(&Server::start(), what, names).await);
     }
     for what in ["lock", "fair lock", "semaphore"] {
+        eprintln!("  {what} ..");
         rows.push(dropped(what).await);
     }
     rows.push(channels().await);
