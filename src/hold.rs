@@ -28,6 +28,8 @@ pub(crate) struct Hold {
     pub(crate) kind: &'static Table,
     /// Whether its release was not answered.
     pub(crate) unanswered: AtomicBool,
+    /// Whether this client is about to end it by force: its own message may be heard before the answer.
+    pub(crate) forced: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
 }
@@ -55,6 +57,7 @@ impl Hold {
             slot: slot.clone(),
             kind,
             unanswered: AtomicBool::new(false),
+            forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
         })
     }

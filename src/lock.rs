@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::{Guard, Ticket};
-use crate::hold::Share;
+use crate::hold::{Hold, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
 use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
@@ -35,6 +36,22 @@ use crate::session::{Core, Session};
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
+
+/// Holds of this client that it is about to end by force: what is heard of them meanwhile is that.
+struct Forcing(Vec<Arc<Hold>>);
+
+impl Forcing {
+    fn new(holds: Vec<Arc<Hold>>) -> Self {
+        holds.iter().for_each(|hold| hold.forced.store(true, Ordering::Release));
+        Self(holds)
+    }
+}
+
+impl Drop for Forcing {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|hold| hold.forced.store(false, Ordering::Release));
+    }
+}
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,10 +309,11 @@ impl<K: Kind> Lock<K> {
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
         holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
+        let forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in holds.iter().filter(|hold| hold.is_watched()) {
+            for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
                 lose(self.core(), hold, LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.

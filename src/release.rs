@@ -303,6 +303,7 @@ impl Rest {
 
 /// The server does not have it any more.
 pub(crate) fn lose(core: &Core, hold: &Hold, why: LostBy) {
+    let why = if hold.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
     core.watchdog.forget(hold);
     hold.end(why);
     match why {
