@@ -21,7 +21,7 @@ use crate::kind::{Role, Table};
 use crate::lease::Lease;
 use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::{look, lose, settle_debt, sweep, Rest};
+use crate::release::{look, lose, settle_debt, settle_to, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::wait::{Contest, Tried, Turn};
@@ -167,7 +167,31 @@ impl Wish {
         hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
     }
 
-    async fn settle(self, gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
+    /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
+    /// what is found there would be taken for what this attempt did.
+    async fn clear(&self, gate: &mut OwnedMutexGuard<Debts>, patience: &Patience) -> Result<(), LockError> {
+        if gate.unanswered && !self.kind.anonymous {
+            let n = self.slot.count().to_string();
+            let settled = settle_to(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
+            settled.map_err(|fault| self.failed(fault))?;
+            settle_debt(&self.core, gate).await;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, fault: Fault) -> LockError {
+        match fault {
+            // The end of the client ends calls too.
+            Fault::Unreachable(_) if self.core.is_closing() => LockError::Closed,
+            Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
+            Fault::Refused(why) => LockError::Refused { name: self.name(), why },
+        }
+    }
+
+    async fn settle(self, mut gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
+        if let Err(error) = self.clear(&mut gate, &patience).await {
+            return (Err(error), Some(gate));
+        }
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
@@ -215,13 +239,7 @@ impl Wish {
             }
             Err(fault) => {
                 self.take_back(mark, Some(gate), doubt);
-                let error = match fault {
-                    // The end of the client ends calls too.
-                    Fault::Unreachable(_) if self.core.is_closing() => LockError::Closed,
-                    Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
-                    Fault::Refused(why) => LockError::Refused { name: self.name(), why },
-                };
-                (Err(error), None)
+                (Err(self.failed(fault)), None)
             }
         }
     }

@@ -85,6 +85,8 @@ pub(crate) struct Debts {
     pub(crate) release: Option<ServerTime>,
     /// Copies that would take the lock without a token: until they are looked after, a hold may be theirs.
     pub(crate) untold: Option<ServerTime>,
+    /// A give-back was not answered: the server may have more than this owner holds.
+    pub(crate) unanswered: bool,
 }
 
 #[derive(Default)]

@@ -108,7 +108,7 @@ impl Place {
     /// Its entry, if an acquire may be sent for it: nothing else is under way, held or owed.
     fn entry(&self) -> Option<Gate> {
         let gate = self.slot.gate.clone().try_lock_owned().ok()?;
-        (gate.release.is_none() && self.slot.count() == 0 && !self.is_gone()).then_some(gate)
+        (gate.release.is_none() && !gate.unanswered && self.slot.count() == 0 && !self.is_gone()).then_some(gate)
     }
 }
 

@@ -108,24 +108,29 @@ impl Leaving<'_> {
         self.core.watchdog.forget(&self.hold);
         // What is lost is not there to be handed over.
         let is_lost = self.hold.lost(self.core.now()).is_some();
-        let can_hand_over = self.kind.hand_over.is_some() && self.gate.acquire.is_none() && !is_lost;
+        let can_hand_over = self.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
         match self.slot.line.next(self.core.now(), can_hand_over) {
             Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
             Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
         }
     }
 
+    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or an
+    /// earlier give-back was not answered. Then only what is left counts, not what was there.
+    fn may_have_more(&self) -> bool {
+        self.gate.acquire.is_some() || self.gate.unanswered
+    }
+
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
         let keys = &self.slot.line.keys;
         let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left);
-        // A late copy of an acquire may have added one: then only what is left counts, not what was there.
-        let (script, args) = if self.gate.acquire.is_none() {
-            (lease, n) = (self.hold.lease_millis(), self.n.to_string());
-            (self.kind.release, vec![&*self.hold.mark, &lease, &n])
-        } else {
+        let (script, args) = if self.may_have_more() {
             left = (self.n - 1).to_string();
             (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.mark, &left))
+        } else {
+            (lease, n) = (self.hold.lease_millis(), self.n.to_string());
+            (self.kind.release, vec![&*self.hold.mark, &lease, &n])
         };
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
@@ -140,6 +145,7 @@ impl Leaving<'_> {
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
                     self.slot.line.stand_aside(self.core.now(), own, others);
                 }
+                self.gate.unanswered = false;
                 self.slot.leave(self.share);
                 self.look_after_copies();
                 Ok(())
@@ -153,6 +159,7 @@ impl Leaving<'_> {
         let place = heir.place.clone();
         let gate = place.slot.gate.clone().try_lock_owned().ok();
         let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
+        let gate = gate.filter(|gate| !gate.unanswered);
         let (Some(script), Some(mut heir_gate)) = (place.kind.hand_over, gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
             drop(heir);
@@ -297,8 +304,12 @@ impl Rest {
     async fn is_answered(&self, core: &Arc<Core>, mut gate: Gate) -> bool {
         let n = self.slot.count_of(&self.mark).to_string();
         let settled = settle_to(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
-        !matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly)))
+        !is_to_be_tried_again(&settled)
     }
+}
+
+fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
+    matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly)))
 }
 
 /// The server does not have it any more.
@@ -357,7 +368,7 @@ pub(crate) fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Op
     }
 }
 
-async fn settle_to(
+pub(crate) async fn settle_to(
     core: &Arc<Core>,
     kind: &'static Table,
     slot: &Arc<Slot>,
@@ -370,6 +381,9 @@ async fn settle_to(
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
     owe(core, slot, gate, settled.doubt);
+    if !n.is_empty() {
+        gate.unanswered = is_to_be_tried_again(&settled.result);
+    }
     settled.result
 }
 
