@@ -34,6 +34,60 @@ end
 local function lengthen(key, lease)
   if redis.call('PTTL', key) < lease then redis.call('PEXPIRE', key, lease) end
 end
+-- When the lease of the write hold ends, where that is not the TTL of the hash: a nested read hold of a longer lease
+-- keeps the hash. What stands there is no number, so that nobody, Java neither, takes it for a reader's count.
+local function write_end(lock)
+  local ends = redis.call('HGET', lock, 'write_end')
+  return ends and tonumber(string.sub(ends, 2))
+end
+local function set_write_end(lock, lease)
+  redis.call('HSET', lock, 'write_end', '@' .. (now + lease))
+end
+local function is_write_over(lock)
+  local ends = write_end(lock)
+  return ends and now > ends
+end
+-- What is left of the lease of the write hold.
+local function write_left(lock)
+  local left, ends = redis.call('PTTL', lock), write_end(lock)
+  return ends and math.min(left, ends - now + 1) or left
+end
+-- The TTL of the hash goes beyond the lease of the write hold, if it has one and was its lease until now.
+local function part_write(lock, left)
+  if left > 0 and not write_end(lock) then set_write_end(lock, left) end
+end
+-- The hash lives for a read hold's lease at least.
+local function keep_hash(lock, lease)
+  local left = redis.call('PTTL', lock)
+  if left >= lease then return end
+  redis.call('PEXPIRE', lock, lease)
+  if redis.call('HGET', lock, 'mode') == 'write' then part_write(lock, left) end
+end
+-- The lease of the write hold is this at least. First comes what no memory limit refuses: then the rest is let through.
+local function keep_write(lock, lease)
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
+  local ends = write_end(lock)
+  if ends and ends < now + lease then set_write_end(lock, lease) end
+end
+-- The field of the writer and its count. A write hold has only the read holds of its own owner beside it; `true` if
+-- there is more than one call may look at.
+local function writer_of(lock, owner)
+  if redis.call('HLEN', lock) > MOST_READERS then return true end
+  local fields = redis.call('HGETALL', lock)
+  for at = 1, #fields, 2 do
+    if (owner == '' or fields[at] == owner) and is_writer(fields[at]) then return fields[at], fields[at + 1] end
+  end
+end
+-- The mode, or an error. A write hold whose lease ended is taken out: what it nested reads on.
+local function mode_of(lock)
+  local mode = redis.pcall('HGET', lock, 'mode')
+  if mode ~= 'write' or not is_write_over(lock) then return mode end
+  local writer = writer_of(lock, '')
+  if writer == true then return mode end
+  redis.call('HDEL', lock, 'write_end', writer or 'write_end')
+  redis.call('HSET', lock, 'mode', 'read')
+  return 'read'
+end
 local function drop_holds(lock, owner, i, count)
   local keys = hold_keys(lock, owner, i, count)
   if #keys > 0 then redis.call('DEL', unpack(keys)) end
@@ -81,7 +135,7 @@ end
 -- A reader left: with the last one the hash goes, and that is announced. If it is not known whether there is another,
 -- whoever waits is to look.
 local function after_reader(lock, channel)
-  if redis.call('HGET', lock, 'mode') ~= 'read' then return -1 end
+  if mode_of(lock) ~= 'read' then return -1 end
   local readers = look_for_readers(lock)
   if readers == 'some' then return -1 end
   if readers == 'none' then redis.call('DEL', lock) end
@@ -114,7 +168,7 @@ local function writer_before(writers, field)
 end
 -- Whether a reader that holds nothing yet has to wait, and for how long at most.
 local function keeps_readers_out(lock, mode, writers, turn)
-  if mode ~= 'read' and redis.call('EXISTS', lock) == 1 then return true, redis.call('PTTL', lock) end
+  if mode ~= 'read' and redis.call('EXISTS', lock) == 1 then return true, write_left(lock) end
   if writers_wait(writers) and redis.call('EXISTS', turn) == 0 then return true, redis.call('PTTL', writers) end
   return false
 end
@@ -135,16 +189,21 @@ local function add_reader(lock, mode, owner, found, n, lease)
     redis.call('HINCRBY', lock, owner, '1')
   end
   if n > 0 then keep_hold(lock, owner, 1, lease) end
-  if redis.call('PTTL', lock) >= lease then return nil end
+  local left = redis.call('PTTL', lock)
+  if left >= lease then return nil end
   local set = redis.pcall('PEXPIRE', lock, lease)
-  if type(set) ~= 'table' then return nil end
+  if type(set) ~= 'table' then
+    if mode == 'write' then part_write(lock, left) end
+    return nil
+  end
   if count == n and n > 0 then redis.call('HINCRBY', lock, owner, '-1') end
   if n == 0 then drop_reader(lock, owner, 1) end
   if not mode then redis.call('DEL', lock) end
   return set.err
 end
--- The writer left: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
-local function after_writer(lock, channel, writers, turn)
+-- The writer leaves: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
+local function end_write(lock, owner, channel, writers, turn)
+  redis.call('HDEL', lock, owner, 'write_end')
   if look_for_readers(lock) == 'none' then redis.call('DEL', lock) else redis.call('HSET', lock, 'mode', 'read') end
   if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
   return announce_writer(channel)

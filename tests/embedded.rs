@@ -162,7 +162,8 @@ fn relative(reply: Reply, now: i64) -> Reply {
     let time = |ahead: i64| Reply::Text(format!("{FROM_NOW}{ahead}"));
     match reply {
         Reply::Int(value) => ahead(value).map_or(Reply::Int(value), time),
-        Reply::Text(text) => text.parse().ok().and_then(ahead).map_or(Reply::Text(text), time),
+        // The end of a write hold has an `@` of its own.
+        Reply::Text(text) => text.trim_start_matches('@').parse().ok().and_then(ahead).map_or(Reply::Text(text), time),
         Reply::List(items) => Reply::List(items.into_iter().map(|item| relative(item, now)).collect()),
         Reply::Nil => Reply::Nil,
     }

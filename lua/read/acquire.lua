@@ -12,7 +12,7 @@
 --   kind's lock.
 local lock, writers, turn = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease, n, own_write = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
-local mode = redis.pcall('HGET', lock, 'mode')
+local mode = mode_of(lock)
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 local found = count_of(lock, owner)
 if found == false then

@@ -7,7 +7,7 @@
 -- Returns {1, nonce, now, v1 .. vn}: 1 held, 0 not, and read/acquire.lua says why; {4, nonce, now, error} another type.
 -- Redisson: has none; there each reader that waits asks for itself.
 local lock, writers, turn = KEYS[1], KEYS[2], KEYS[3]
-local mode = redis.pcall('HGET', lock, 'mode')
+local mode = mode_of(lock)
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 local is_busy = keeps_readers_out(lock, mode, writers, turn)
 local reply = {1, nonce, now}

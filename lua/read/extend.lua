@@ -13,6 +13,6 @@ if lease > 0 then
   for _, key in ipairs(hold_keys(lock, owner, 1, found)) do redis.call('PEXPIRE', key, ARGV[4]) end
   -- The hash has to outlive the holds of others.
   local alone = redis.call('HLEN', lock) == 2
-  if alone or redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[4]) end
+  if alone then redis.call('PEXPIRE', lock, ARGV[4]) else keep_hash(lock, lease) end
 end
 return {1, nonce, now, redis.call('PTTL', lock)}

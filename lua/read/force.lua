@@ -8,7 +8,7 @@
 -- Redisson: RedissonReadLock.forceUnlockAsync. Differs: can be asked for one owner; takes the keys of the holds along.
 local lock, channel = KEYS[1], KEYS[2]
 local owner = ARGV[3]
-local mode = redis.pcall('HGET', lock, 'mode')
+local mode = mode_of(lock)
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'read' then return {0, nonce, now} end
 if owner ~= '' then

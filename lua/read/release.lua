@@ -28,7 +28,8 @@ if count == n and n == 1 then
   return {1, nonce, now, after_reader(lock, channel)}
 end
 -- First a write that no memory limit refuses: then the others are let through too.
-redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
+local left = redis.call('PTTL', lock)
+if left < lease then keep_hash(lock, lease) else redis.call('PEXPIRE', lock, left) end
 keep_hold(lock, owner, 1, lease)
 if count == n then
   redis.call('HINCRBY', lock, owner, '-1')

@@ -4,7 +4,9 @@
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
 -- Redisson: ReadLockTask.renew. Differs: as reentrant/renew.lua; a reader whose leases ended is not renewed.
-local reply, left = {1, nonce, now}, MOST_HOLDS - MOST_READERS
+local reply = {1, nonce, now}
+-- At most 100 holds, each of five elements: its field and key, the hash, its mode and write_end.
+local left = 5 * (100 - #KEYS)
 for i, lock in ipairs(KEYS) do
   local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])
   local found, renewed = redis.pcall('HGET', lock, owner), 0
@@ -15,7 +17,7 @@ for i, lock in ipairs(KEYS) do
     local others = hold_keys(lock, owner, 2, math.min(tonumber(found) or 0, left + 1))
     for _, key in ipairs(others) do lengthen(key, lease) end
     left = left - #others
-    lengthen(lock, lease)
+    keep_hash(lock, lease)
   end
   reply[i + 3] = renewed
 end

@@ -14,7 +14,7 @@
 --   before them.
 local lock, writers = KEYS[1], KEYS[2]
 local owner, lease, n, wait = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local mode = redis.pcall('HGET', lock, 'mode')
+local mode = mode_of(lock)
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 local found = redis.call('HGET', lock, owner)
 local count = tonumber(found or 0)
@@ -52,5 +52,6 @@ if redis.call('PTTL', lock) < lease then
     return {6, nonce, now, set.err}
   end
 end
+if found then keep_write(lock, lease) end
 redis.pcall('ZREM', writers, owner, place_of(owner))
 return {1, nonce, now}

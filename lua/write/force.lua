@@ -10,17 +10,10 @@
 -- Redisson: RedissonWriteLock.forceUnlockAsync. Differs: can be asked for one owner; nested read holds stay.
 local lock, channel, writers, turn = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner = ARGV[3]
-local mode = redis.pcall('HGET', lock, 'mode')
+local mode = mode_of(lock)
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
 if mode ~= 'write' then return {0, nonce, now} end
--- A write hold has only the read holds of its own owner beside it.
-if redis.call('HLEN', lock) > MOST_READERS then return {4, nonce, now, 'its hash has too many fields'} end
-local fields = redis.call('HGETALL', lock)
-for at = 1, #fields, 2 do
-  local field = fields[at]
-  if (owner == '' or field == owner) and is_writer(field) then
-    redis.call('HDEL', lock, field)
-    return {1, nonce, now, after_writer(lock, channel, writers, turn), field}
-  end
-end
-return {0, nonce, now}
+local writer = writer_of(lock, owner)
+if writer == true then return {4, nonce, now, 'its hash has too many fields'} end
+if not writer then return {0, nonce, now} end
+return {1, nonce, now, end_write(lock, writer, channel, writers, turn), writer}

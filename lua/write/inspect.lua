@@ -6,13 +6,8 @@
 local lock = KEYS[1]
 local mode = redis.pcall('HGET', lock, 'mode')
 if type(mode) == 'table' then return {4, nonce, now, mode.err} end
-if mode ~= 'write' then return {0, nonce, now} end
--- A write hold has only the read holds of its own owner beside it.
-if redis.call('HLEN', lock) > MOST_READERS then return {4, nonce, now, 'its hash has too many fields'} end
-local fields = redis.call('HGETALL', lock)
-for at = 1, #fields, 2 do
-  if is_writer(fields[at]) then
-    return {1, nonce, now, redis.call('PTTL', lock), fields[at], fields[at + 1]}
-  end
-end
-return {0, nonce, now}
+if mode ~= 'write' or is_write_over(lock) then return {0, nonce, now} end
+local writer, count = writer_of(lock, '')
+if writer == true then return {4, nonce, now, 'its hash has too many fields'} end
+if not writer then return {0, nonce, now} end
+return {1, nonce, now, write_left(lock), writer, count}

@@ -21,10 +21,9 @@ if found == false then
 end
 if count ~= n and count ~= n - 1 then return {5, nonce, now, found} end
 if count == n and n == 1 then
-  redis.call('HDEL', lock, owner)
-  return {1, nonce, now, after_writer(lock, channel, writers, turn)}
+  return {1, nonce, now, end_write(lock, owner, channel, writers, turn)}
 end
--- First a write that no memory limit refuses: then HINCRBY is let through too.
-redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
+-- It begins with a write that no memory limit refuses: then HINCRBY is let through too.
+keep_write(lock, lease)
 if count == n then redis.call('HINCRBY', lock, owner, '-1') end
 return {1, nonce, now, -1}

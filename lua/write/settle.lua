@@ -27,5 +27,4 @@ if n > 0 then
   redis.call('HSET', lock, owner, ARGV[4])
   return {1, nonce, now, -1}
 end
-redis.call('HDEL', lock, owner)
-return {1, nonce, now, after_writer(lock, channel, writers, turn)}
+return {1, nonce, now, end_write(lock, owner, channel, writers, turn)}

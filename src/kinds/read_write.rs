@@ -33,6 +33,7 @@ pub(super) static WRITE: Table = Table {
     acquire: script!("write/acquire" after "read_write", [Key, Writers]),
     release: script!("write/release" after "read_write", [Key, Channel, Writers, Turn]),
     hand_over: None,
+    renew: script!("write/renew" after "read_write", [Key]),
     settle: script!("write/settle" after "read_write", [Key, Channel, Writers, Turn]),
     extend: script!("write/extend" after "read_write", [Key]),
     inspect: script!("write/inspect" after "read_write", [Key]),

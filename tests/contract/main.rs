@@ -220,7 +220,8 @@ kinds! {
             transactions_read_what_they_write, another_kinds_lock_keeps_both_out;
         read_write_waits:
             both_sides_wait_in_one_task,
-            a_downgrade_wakes_readers_at_once,
+            a_downgrade_wakes_readers_at_once, a_write_hold_ends_before_a_longer_read_hold_in_it,
+            a_write_hold_lives_on_beside_a_longer_read_hold_in_it,
             a_writer_passes_a_stream_of_readers, writers_of_processes_take_turns,
             very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
             a_writer_that_gives_up_lets_readers_in;

@@ -71,6 +71,68 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
     assert!(case.is_free().await);
 }
 
+/// Its process died. Its read hold has a lease of its own, and keeps other writers out.
+pub async fn a_write_hold_ends_before_a_longer_read_hold_in_it(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let (mine, others) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
+    let (read, write) = (reader(&mine, "o"), mine.write().owned_by(&named("o")));
+    let in_transaction = (read.in_transaction("t1").unwrap(), write.in_transaction("t1").unwrap());
+    for (read, write) in [(read, write), in_transaction] {
+        let began = Instant::now();
+        assert!(write.acquire().lease(secs(1)).await.unwrap());
+        let nested = read.acquire().lease(secs(20)).guard().await.unwrap().unwrap();
+        assert!(!others.read().try_lock().await.unwrap());
+        assert!(others.write().remaining_ttl().await.unwrap().unwrap() <= ms(1001));
+        let second = others.read().guard().await.unwrap();
+        assert!(began.elapsed() >= secs(1) && began.elapsed() < case.bound(secs(2)), "{:?}", began.elapsed());
+        nested.verify().await.unwrap();
+        let is_readers_only = case.ask(&["HLEN", &case.name]).await == "3";
+        assert!(is_readers_only, "{}", case.ask(&["HGETALL", &case.name]).await);
+        assert!(write.unlock().await.is_err() && !others.write().is_locked().await.unwrap());
+        second.unlock().await.unwrap();
+        let rival = others.write().owned_by(&Owner::unique());
+        assert!(!rival.try_lock().await.unwrap());
+        nested.unlock().await.unwrap();
+        assert!(rival.try_lock().await.unwrap());
+        rival.unlock().await.unwrap();
+        assert!(case.is_free().await);
+    }
+}
+
+/// Whatever lengthens its lease: a renewal, a re-entry, the release of one, and what sets it exactly.
+pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
+    let a = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let (mine, others) = (a.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
+    let (read, write) = (reader(&mine, "o"), mine.write().owned_by(&named("o")));
+    let is_in = async || others.read().try_lock().await.unwrap();
+    let watched = write.guard().await.unwrap();
+    let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
+    tokio::time::sleep(ms(2500)).await;
+    watched.verify().await.unwrap();
+    assert!(!is_in().await, "it was renewed");
+    watched.unlock().await.unwrap();
+    assert!(is_in().await, "it was given back");
+    others.read().unlock().await.unwrap();
+    nested.unlock().await.unwrap();
+
+    let outer = write.acquire().lease(ms(400)).guard().await.unwrap().unwrap();
+    let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
+    let inner = write.acquire().lease(secs(30)).guard().await.unwrap().unwrap();
+    tokio::time::sleep(ms(500)).await;
+    assert!(!is_in().await, "it was entered once more");
+    inner.unlock().await.unwrap();
+    outer.extend(secs(30)).await.unwrap();
+    tokio::time::sleep(ms(500)).await;
+    assert!(!is_in().await, "it was extended");
+    outer.extend(ms(300)).await.unwrap();
+    tokio::time::sleep(ms(400)).await;
+    assert!(is_in().await, "it was extended to less");
+    nested.verify().await.unwrap();
+    others.read().unlock().await.unwrap();
+    nested.unlock().await.unwrap();
+    assert!(outer.unlock().await.is_err() && case.is_free().await);
+}
+
 /// 6.E.1, under streams of readers of two clients that never leave the lock free by themselves.
 pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
     let clients = [case.client().await, case.client().await];

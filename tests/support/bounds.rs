@@ -41,6 +41,15 @@ const PRELUDE: &str = "local n, time = tonumber(ARGV[1]), redis.call('TIME') loc
 const HASH: &str = "for i = 1, n do redis.call('HSET', 'x', 'c:' .. i, 1) end redis.call('PEXPIRE', 'x', 600000)";
 const WRITTEN: &str = "redis.call('HSET', 'x', 'mode', 'write', 'o:write', 1) \
     for i = 1, n do redis.call('HSET', 'x', 'c:' .. i, 1) end redis.call('PEXPIRE', 'x', 600000)";
+/// 100 locks, each written by one owner that reads in it, n times and for longer.
+const NESTED: &str = "for i = 1, 100 do local x = 'x' .. i local count = math.min(n, 300) \
+    redis.call('HSET', x, 'mode', 'write', 'o:write', 1, 'o', count) redis.call('PEXPIRE', x, 30000) \
+    for hold = 1, count do redis.call('SET', '{' .. x .. '}:o:rwlock_timeout:' .. hold, '1', 'PX', 30000) end end";
+const PARTED: &str = "for i = 1, 100 do local x = 'x' .. i \
+    redis.call('HSET', x, 'mode', 'write', 'o:write', 1, 'write_end', '@' .. now + 30000) \
+    redis.call('PEXPIRE', x, 60000) end";
+const WRITE_IS_OVER: &str = "redis.call('HSET', 'x', 'mode', 'write', 'o:write', 1, 'write_end', '@9') \
+    for i = 1, math.min(n, 97) do redis.call('HSET', 'x', 'c:' .. i, 1) end redis.call('PEXPIRE', 'x', 600000)";
 const LIVING: &str = "readers(1, true)";
 const DEAD: &str = "readers(1, false) writers()";
 const DEAD_AND_OWN: &str = "readers(1, false) reader('o', 1)";
@@ -83,6 +92,10 @@ fn hundred() -> Vec<String> {
     vec!["x".to_owned(); 100]
 }
 
+fn hundred_locks() -> Vec<String> {
+    (1..=100).map(|i| format!("x{i}")).collect()
+}
+
 fn read() -> Vec<String> {
     texts(&["x", "w", "turn"])
 }
@@ -123,7 +136,7 @@ fn locks() -> Vec<Bound> {
             "plain/renew",
             "100 holds",
             "for i = 1, 100 do redis.call('SET', 'x' .. i, 't', 'PX', 9000) end",
-            || (1..=100).map(|i| format!("x{i}")).collect(),
+            hundred_locks,
             |_| pairs(|_| "t".to_owned())
         ),
         bound!("fenced/fence", "a token", "redis.call('SET', 'token', n)", || texts(&["x", "token"]), |_| {
@@ -159,6 +172,9 @@ fn readers() -> Vec<Bound> {
         bound!("read/inspect", "n readers", LIVING, || texts(&["x"]), |_| texts(&["", "0"])),
         bound!("read/inspect", "n dead", DEAD, || texts(&["x"]), |_| texts(&["", "0"])),
         bound!("read/extend", "it holds n times", OWN_OFTEN, || texts(&["x"]), |_| texts(&["o", "60000"])),
+        bound!("read/renew", "100 that hold n times in a write hold", NESTED, hundred_locks, |_| pairs(
+            |_| "o".to_owned()
+        )),
         bound!("read/renew", "100 that hold n times", ALL_OFTEN, hundred, |_| pairs(|i| format!("h:{i}"))),
     ]
 }
@@ -167,6 +183,17 @@ fn writers() -> Vec<Bound> {
     let own = |_| texts(&["o:write", "60000", "0", "2000"]);
     vec![
         bound!("write/acquire", "n dead readers, n gone writers", DEAD, || texts(&["x", "w"]), own),
+        bound!(
+            "write/renew",
+            "100 with a longer read hold",
+            PARTED,
+            hundred_locks,
+            |_| pairs(|_| "o:write".to_owned())
+        ),
+        bound!("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, || texts(&["x", "w"]), own),
+        bound!("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, read, |_| pairs(|i| format!(
+            "h:{i}"
+        ))),
         bound!("write/acquire", "n readers", LIVING, || texts(&["x", "w"]), own),
         bound!("write/release", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "60000", "1"])),
         bound!("write/settle", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "0"])),
