@@ -289,9 +289,7 @@ impl Watchdog {
             Verdict::Refused => {
                 self.forget(hold);
                 // If it was over by the clock before, that is why.
-                if hold.lost(now).is_none() {
-                    hold.end(LostBy::Server);
-                }
+                hold.end(hold.lost(now).unwrap_or(LostBy::Server));
                 hold.of.ended(hold.id);
                 report_lost(hold);
             }
