@@ -172,7 +172,8 @@ impl Traffic {
             }
         }
         for task in tasks {
-            tokio::time::timeout(ms(60_000), task).await.expect("traffic that ends").unwrap();
+            let limit = ms(60_000) + ms(100) * u32::try_from(turns).unwrap();
+            tokio::time::timeout(limit, task).await.expect("traffic that ends").unwrap();
         }
         traffic
     }

@@ -272,10 +272,9 @@ fn share(buffer: &mut BytesMut, word: &str) -> Bytes {
 
 /// Drops a client's connection and makes a new one.
 fn replace(runtime: &Handle, client: &Client) {
-    let client = client.clone();
-    runtime.spawn(async move {
-        let _ = client.force_reconnection().await;
-    });
+    let _entered = runtime.enter();
+    // The first poll tells fred's task. Nobody waits for the rest: that task may be gone.
+    let _ = client.force_reconnection().now_or_never();
 }
 
 /// fred's connection task, which ends with this.
@@ -351,22 +350,24 @@ async fn beat(
     signals: UnboundedSender<Signal>,
     mut phase: watch::Receiver<Phase>,
 ) {
-    let mut beats = 0_u64;
-    loop {
-        tokio::select! {
-            _ = phase.wait_for(|phase| *phase != Phase::Open) => return,
-            () = tokio::time::sleep(command_timeout) => {}
+    let beating = async {
+        for beats in 1_u64.. {
+            tokio::time::sleep(command_timeout).await;
+            let token = format!("beat-{beats}");
+            let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
+            if alive {
+                let _ = signals.send(Signal::Whole);
+            } else {
+                // The reconnect signals a gap too; this one is for waiters that should poll until then.
+                let _ = signals.send(Signal::Gap);
+                let _ = client.force_reconnection().await;
+            }
         }
-        beats += 1;
-        let token = format!("beat-{beats}");
-        let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
-        if alive {
-            let _ = signals.send(Signal::Whole);
-        } else {
-            // The reconnect signals a gap too; this one is for waiters that should poll until then.
-            let _ = signals.send(Signal::Gap);
-            let _ = client.force_reconnection().await;
-        }
+    };
+    // At any point: where fred's task is gone, nothing of it is answered any more.
+    tokio::select! {
+        _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+        () = beating => {}
     }
 }
 
