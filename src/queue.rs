@@ -8,13 +8,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::attempt::{sleep_until, Wish};
+use crate::attempt::Wish;
 use crate::crowd::{Member, News};
 use crate::ear::{Ear, Tally};
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::release::leave_queue;
 use crate::script::{Fate, Status};
+use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.

@@ -115,8 +115,8 @@ impl Leaving<'_> {
         }
     }
 
-    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or an
-    /// earlier give-back was not answered. Then only what is left counts, not what was there.
+    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or
+    /// an earlier give-back was not answered. Then only what is left counts, not what was there.
     fn may_have_more(&self) -> bool {
         self.gate.acquire.is_some() || self.gate.unanswered
     }

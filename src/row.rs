@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::attempt::sleep_until;
 use crate::ear::Ear;
 use crate::error::SyncError;
 use crate::fifo::Fifo;
+use crate::wait::sleep_until;
 use crate::wait::Turn;
 use crate::watchdog::Claim;
 

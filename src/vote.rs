@@ -9,7 +9,6 @@ use futures::future::select_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::attempt::sleep_until;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -17,6 +16,7 @@ use crate::group::{Group, Member};
 use crate::guard::Ticket;
 use crate::life::Trust;
 use crate::majority::{Rules, Voter};
+use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.

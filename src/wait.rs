@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// What an attempt came to.
 pub(crate) enum Tried<P> {
     Won(P),
@@ -49,5 +51,13 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
             Tried::Busy(_) if contest.listen() => pause = Some(Duration::ZERO),
             Tried::Busy(left) => pause = Some(contest.pause(left)),
         }
+    }
+}
+
+/// Sleeps until then; without a deadline, for ever.
+pub(crate) async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
