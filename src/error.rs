@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::keys::NameError;
 use crate::owner::Owner;
 use crate::script::Fault;
-use crate::session::{Core, LeaseRange, Unready};
+use crate::session::{in_runtime, Core, LeaseRange, Unready};
 
 /// Why the server did not do what it was asked. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -308,6 +308,7 @@ impl UnlockError {
         name: String,
         unlock: impl Future<Output = Result<(), Self>>,
     ) -> Result<(), Self> {
+        in_runtime()?;
         tokio::time::timeout(limit, unlock).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
     }
 
@@ -556,6 +557,7 @@ impl SyncError {
         name: String,
         release: impl Future<Output = Result<(), Self>>,
     ) -> Result<(), Self> {
+        in_runtime()?;
         tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
     }
 }

@@ -162,6 +162,10 @@ impl Ticket {
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
+        if let Some(why) = self.hold.lost(self.core.now()) {
+            return Err(Lost { why }.into());
+        }
+        in_runtime().map_err(QueryError::from)?;
         let extended = async { self.extend_behind(self.slot.gate.clone().lock_owned().await, lease).await };
         let extended = tokio::time::timeout(self.core.look_limit(), extended).await;
         extended.unwrap_or_else(|_| Err(QueryError::late(&self.slot.line.keys.name).into()))

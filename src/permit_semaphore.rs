@@ -245,6 +245,7 @@ impl PermitSemaphore {
             }
             self.held(&answer)
         };
+        core.ready()?;
         let set = tokio::time::timeout(core.look_limit(), set).await;
         set.unwrap_or_else(|_| Err(SyncError::late(&self.name)))
     }
@@ -437,13 +438,13 @@ impl PermitGuard {
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
         let lease = self.core().check_lease(lease)?;
+        self.core().ready()?;
         let set = tokio::time::timeout(self.core().look_limit(), self.set_lease(lease)).await;
         set.unwrap_or_else(|_| Err(SyncError::late(&self.grant.ledger().keys.name)))
     }
 
     async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.grant.ledger());
-        core.ready()?;
         let mut doubt = self.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
         if self.leased.lost(core.now()).is_some() {

@@ -146,6 +146,7 @@ impl Ledger {
         script: &'static Script,
         args: Vec<String>,
     ) -> Result<Answer, SyncError> {
+        core.ready()?;
         let (ledger, to) = (self.clone(), core.clone());
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
         let work = core.janitor.carry(|abandoned| async move {

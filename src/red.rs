@@ -205,10 +205,10 @@ impl<K: Votes> RedLock<K> {
         let mut leaves = Vec::new();
         sealed::Sealed::leaves(self, &mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        in_runtime()?;
         let Some(majority) = locks.iter().filter_map(Lock::elected).max_by_key(|majority| majority.id) else {
             return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
         };
-        in_runtime()?;
         let votes = majority.tickets().len();
         UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
     }

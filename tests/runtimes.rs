@@ -64,6 +64,8 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
         assert_eq!(outside(red.try_lock()), Err(LockError::NoRuntime));
         assert_eq!(outside(red.is_held()), Err(QueryError::NoRuntime));
         assert_eq!(outside(red.unlock()), Err(UnlockError::NoRuntime));
+        assert_eq!(outside(red.unlock_within(secs(1))), Err(UnlockError::NoRuntime));
+        assert_eq!(outside(lock.unlock_within(secs(1))), Err(UnlockError::NoRuntime));
         let (semaphore, permits, latch) = (locks.semaphore(&name), locks.permit_semaphore(&name), locks.latch(&name));
         assert_eq!(outside(semaphore.try_set_permits(1)), Err(SyncError::NoRuntime));
         assert_eq!(outside(semaphore.try_acquire(1)), Err(SyncError::NoRuntime));
