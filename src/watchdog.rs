@@ -18,7 +18,7 @@ use crate::lease::{Leased, State};
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
-const HEAVIEST: usize = 400;
+const HEAVIEST: usize = 500;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
