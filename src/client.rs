@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::fred::Target;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::backend::{Backend, Signal};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::error::{in_runtime, ConnectError};
 use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
@@ -23,7 +24,6 @@ use crate::lifecycle::{shutdown, start};
 use crate::lock::Lock;
 use crate::names::Names;
 use crate::permit_semaphore::PermitSemaphore;
-use crate::preflight::preflight;
 use crate::semaphore::Semaphore;
 use crate::session::{Core, Session};
 
@@ -227,26 +227,28 @@ impl Locks {
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.session.core
     }
 
-    /// Connects, and looks the server over before it is used.
-    pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
-        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = target.connect(settings.command_timeout).await?;
-        let (session, names) = start(settings, backend, signals, Clock::System);
-        preflight(&session.core).await?;
-        Ok(Self { session, names })
+    /// Over a backend that is connected.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Self {
+        let (session, names) = start(settings, backend, signals, clock);
+        Self { session, names }
     }
 
     #[cfg(feature = "embedded")]
     pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
         let (backend, signals) = server.backend(settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let (session, names) = start(settings, backend, signals, clock);
-        session.core.wire.server.learn(server.now_ms(), clock.now());
-        Self { session, names }
+        let locks = Self::start(settings, backend, signals, clock);
+        locks.core().wire.server.learn(server.now_ms(), clock.now());
+        locks
     }
 }
 

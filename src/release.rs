@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::ServerTime;
-use crate::error::{LostBy, Refused, UnlockError};
+use crate::error::{LostBy, UnlockError};
+use crate::fault::Refused;
 use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Share, Slot};
 use crate::janitor::say;

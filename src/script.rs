@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
 use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
-pub(crate) use crate::error::Fault;
-use crate::error::Refused;
+pub(crate) use crate::fault::Fault;
+use crate::fault::Refused;
 use crate::janitor::say;
 
 /// The first pause between two copies, and the longest.

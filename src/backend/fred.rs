@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::{Backend, Call, Item, Outcome, Refusal, Signal};
-use crate::error::{ConnectError, Refused};
+use crate::fault::{ConnectError, Refused};
 use crate::janitor::say;
 use crate::url::{Address, Endpoint};
 
@@ -428,7 +428,7 @@ mod tls {
     use rustls::pki_types::CertificateDer;
     use rustls::{ClientConfig, RootCertStore};
 
-    use crate::error::ConnectError;
+    use crate::fault::ConnectError;
 
     /// With ring by name: fred's own way panics where two providers are in one build.
     pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {
