@@ -15,7 +15,7 @@ use crate::hold::{Debts, Hold, Share, Slot};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::line::{Next, Place};
-use crate::script::{Answer, Fate, Fault, Patience, Status};
+use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
@@ -328,7 +328,7 @@ pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
         let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.mark, "0"]).await;
-        if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
+        if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
             lose(&core, &hold, LostBy::Server);
         }
     }

@@ -17,7 +17,7 @@ use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
 use crate::notify::{Channels, Pump};
 use crate::owner::Owner;
-use crate::script::{Fate, Patience, Settled, Status, Wire};
+use crate::script::{Patience, Settled, Status, Wire};
 use crate::watchdog::{Claim, Watchdog};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
@@ -286,7 +286,7 @@ impl Renew for Renewal {
             let args: Vec<&str> =
                 holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
             // One copy: the watchdog itself tries again.
-            let Fate::Answered(answer) = wire.copy(script, &keys, &args).await.fate else {
+            let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
                 return vec![Verdict::Unknown; holds.len()];
             };
             (0..holds.len())
