@@ -336,13 +336,10 @@ impl Wire {
         Err(Fate::Doubtful(why.to_owned()))
     }
 
-    /// Between a half and the whole of a pause, so that clients drift apart.
+    /// Between a half and the whole of a pause, so that clients drift apart. By chance that a simulation can replay.
     pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        let mut bits = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let share = u32::try_from((bits >> 33) % 512).unwrap_or_default();
-        pause * (512 + share) / 1024
+        let seed = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
+        pause * fastrand::Rng::with_seed(seed).u32(512..1024) / 1024
     }
 }
 
