@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use crate::backend::fred::Target;
-use crate::backend::Script;
+use crate::backend::{Backend, Script, Signal};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
@@ -119,15 +121,6 @@ impl Locks {
     /// Begins a client with settings of its own.
     pub fn builder() -> Builder {
         Builder::default()
-    }
-
-    /// A client of a new server inside this process: no server needed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    #[cfg(feature = "embedded")]
-    pub fn embedded() -> Self {
-        crate::EmbeddedServer::new().connect()
     }
 
     /// The reentrant lock of this name (Redisson's `getLock`).
@@ -249,7 +242,7 @@ impl Locks {
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.session.core
     }
 
@@ -257,42 +250,19 @@ impl Locks {
     pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let (backend, signals) = target.connect(settings.command_timeout).await?;
-        let session = Session::start(settings, backend, signals, Clock::System);
-        preflight(&session.core).await?;
-        Ok(Self { session })
+        let locks = Self::start(settings, backend, signals, Clock::System);
+        preflight(locks.core()).await?;
+        Ok(locks)
     }
 
-    #[cfg(feature = "embedded")]
-    pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
-        let (backend, signals) = server.backend(settings.command_timeout);
-        let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let session = Session::start(settings, backend, signals, clock);
-        session.core.wire.server.learn(server.now_ms(), clock.now());
-        Self { session }
-    }
-}
-
-#[cfg(feature = "embedded")]
-impl crate::EmbeddedServer {
-    /// A client of this server with the default settings. Several clients of one server exclude each other as processes
-    /// do.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub fn connect(&self) -> Locks {
-        Locks::in_process(self, Settings::default())
-    }
-
-    /// A client of this server with the settings of a builder; its user, password and database are not used.
-    ///
-    /// # Errors
-    /// [`ConnectError::Setting`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
-        builder.check()?;
-        Ok(Locks::in_process(self, builder.settings))
+    /// Over a backend that is connected.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Self {
+        Self { session: Session::start(settings, backend, signals, clock) }
     }
 }
 

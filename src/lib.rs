@@ -18,6 +18,8 @@ mod clock;
 mod config;
 mod crowd;
 mod ear;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod error;
 mod fifo;
 mod group;
@@ -59,11 +61,11 @@ mod watchdog;
 
 pub use acquire::Request;
 pub use any::RLock;
-#[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use client::{Health, Leftover, Locks};
 pub use config::{Builder, ConnectError};
+#[cfg(feature = "embedded")]
+pub use embedded::{EmbeddedServer, Faults};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError};
 pub use guard::Guard;
 pub use keys::NameError;
