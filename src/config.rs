@@ -3,18 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::client::Locks;
 use crate::error::Refused;
 use crate::keys::Keys;
-use crate::url::Endpoint;
 
 /// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 /// One attempt, or a question, gives up after so many command timeouts: long before the outage limit, as nobody who
 /// only looks wants to stand still for that long.
 pub(crate) const LOOK_TIMEOUTS: u32 = 3;
-/// The oldest server that the tests run on.
-pub(crate) const LOWEST_VERSION: (u32, u32) = (7, 0);
 
 /// Why a client could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +98,7 @@ impl Default for Settings {
 /// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
 ///
 /// ```no_run
+/// # #[cfg(feature = "redis")]
 /// # async fn f() -> Result<(), lockson::ConnectError> {
 /// use std::time::Duration;
 /// let locks = lockson::Locks::builder()
@@ -241,24 +238,6 @@ impl Builder {
         self
     }
 
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
-    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
-    /// managed server won't answer is one warning.
-    ///
-    /// # Errors
-    /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
-        let mut endpoint = Endpoint::parse(url)?;
-        endpoint.username = self.username.clone().or(endpoint.username);
-        endpoint.password = self.password.clone().or(endpoint.password);
-        endpoint.database = self.database.unwrap_or(endpoint.database);
-        self.check()?;
-        Locks::over(crate::backend::fred::Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
-    }
-
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
         let settings = &self.settings;
         let at_least = |setting, value: Duration, least: Duration| {
@@ -295,6 +274,7 @@ impl Builder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Locks;
 
     /// The setting that is refused, if any.
     fn refused(change: impl FnOnce(Builder) -> Builder) -> Option<&'static str> {

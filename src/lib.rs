@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+// A build for the embedded server alone, or for none, has parts that only a real one needs.
+#![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
@@ -16,6 +18,8 @@ mod backoff;
 mod client;
 mod clock;
 mod config;
+#[cfg(feature = "redis")]
+mod connect;
 mod crowd;
 mod ear;
 #[cfg(feature = "embedded")]
@@ -54,6 +58,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+#[cfg(feature = "redis")]
 mod url;
 mod vote;
 mod wait;

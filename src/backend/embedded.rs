@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::futures::future::BoxFuture;
-use lockson_embedded::{sha1_hex, CallError, Connection, Server, Value};
+use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
 use super::{Backend, Call, Item, Outcome, Refusal, Signal};
@@ -36,8 +36,7 @@ impl Backend for Client {
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
         args.extend(owned(call.args));
         let script = call.script;
-        let sha = script.sha.get_or_init(|| sha1_hex(script.text));
-        let (sha, text) = (sha.as_str().into(), script.text.into());
+        let (sha, text) = (script.sha().into(), script.text.into());
         let answer = self.0.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
         Box::pin(async move { outcome(answer.await) })
     }

@@ -21,8 +21,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::{Backend, Call, Item, Outcome, Refusal, Signal};
-use crate::client::Locks;
-use crate::config::{Builder, ConnectError};
+use crate::config::ConnectError;
 use crate::error::Refused;
 use crate::janitor::say;
 use crate::url::{Address, Endpoint};
@@ -36,34 +35,21 @@ const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
-impl Builder {
-    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
-    ///
-    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. This is the only place where a type of fred is seen.
-    ///
-    /// # Errors
-    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Builder::connect)'s.
-    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
-        self.check()?;
-        match config.server {
-            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => {}
-            _ => return Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
-        }
-        Locks::over(Target { config }, self.settings).await
-    }
-}
-
 /// A server to connect to.
 pub(crate) struct Target {
     config: Config,
 }
 
 impl Target {
+    /// One centralized server or a socket.
+    #[cfg(feature = "fred")]
+    pub(crate) fn configured(config: Config) -> Result<Self, ConnectError> {
+        match config.server {
+            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Self { config }),
+            _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+        }
+    }
+
     pub(crate) fn of(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Self, ConnectError> {
         let server = match endpoint.address {
             Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
@@ -187,10 +173,7 @@ impl Backend for Fred {
         let (keys, args) = words(&call);
         async move {
             let result: FredResult<Value> = match call.in_full {
-                false => {
-                    let sha = script.sha.get_or_init(|| fred::util::sha1_hash(script.text));
-                    client.evalsha(Str::from_static(sha), keys, args).await
-                }
+                false => client.evalsha(Str::from_static(script.sha()), keys, args).await,
                 // It also loads it. It is rare, so it takes no room in every call.
                 true => client.eval(script.text, keys, args).boxed().await,
             };

@@ -2,8 +2,8 @@
 //! it is cut off from the server, and then stops before the server may give the lock to another.
 //!
 //! ```sh
-//! cargo run --example leader --features embedded               # on a server inside this process, stopped once
-//! cargo run --example leader -- --url redis://127.0.0.1:6379   # on a real one: nobody is cut off
+//! cargo run -p services --bin leader                                   # on a server inside this process, stopped once
+//! cargo run -p services --bin leader -- --url redis://127.0.0.1:6379   # on a real one: nobody is cut off
 //! ```
 
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{LockError, Locks, Lost};
+use lockson::{EmbeddedServer, LockError, Locks, Lost};
 use tokio::sync::{watch, Notify};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -149,18 +149,14 @@ async fn elections(server: &Server, office: &mut watch::Receiver<Office>, resign
 /// What the candidates connect to.
 enum Server {
     Real(String),
-    #[cfg(feature = "embedded")]
-    Embedded(lockson::EmbeddedServer),
+    Embedded(EmbeddedServer),
 }
 
 impl Server {
     fn new(url: Option<String>) -> Result<Self> {
         match url {
             Some(url) => Ok(Self::Real(url)),
-            #[cfg(feature = "embedded")]
-            None => Ok(Self::Embedded(lockson::EmbeddedServer::new())),
-            #[cfg(not(feature = "embedded"))]
-            None => Err("name a server by --url redis://host:port, or build with --features embedded".into()),
+            None => Ok(Self::Embedded(EmbeddedServer::new())),
         }
     }
 
@@ -168,7 +164,6 @@ impl Server {
         let settings = Locks::builder().watchdog_lease(LEASE).command_timeout(LEASE / 5);
         Ok(match self {
             Self::Real(url) => settings.connect(url).await?,
-            #[cfg(feature = "embedded")]
             Self::Embedded(server) => server.connect_with(settings)?,
         })
     }
@@ -177,7 +172,6 @@ impl Server {
     fn stop(&self) -> bool {
         match self {
             Self::Real(_) => false,
-            #[cfg(feature = "embedded")]
             Self::Embedded(server) => {
                 server.stop();
                 true
@@ -186,7 +180,6 @@ impl Server {
     }
 
     fn start(&self) {
-        #[cfg(feature = "embedded")]
         if let Self::Embedded(server) = self {
             server.start();
         }

@@ -2,7 +2,7 @@
 //! panic, a client that goes away. It starts on a free port, sends itself such requests, and ends.
 //!
 //! ```sh
-//! cargo run --example http --features embedded
+//! cargo run -p services --bin http
 //! ```
 
 use std::error::Error;

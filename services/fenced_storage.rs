@@ -3,14 +3,14 @@
 //! it, by the token of the hold: `WHERE token <= ?`.
 //!
 //! ```sh
-//! cargo run --example fenced_storage --features embedded               # on a server inside this process
-//! cargo run --example fenced_storage -- --url redis://127.0.0.1:6379   # on a real one
+//! cargo run -p services --bin fenced_storage                                   # on a server inside this process
+//! cargo run -p services --bin fenced_storage -- --url redis://127.0.0.1:6379   # on a real one
 //! ```
 
 use std::error::Error;
 use std::time::Duration;
 
-use lockson::{Locks, RunError};
+use lockson::{EmbeddedServer, Locks, RunError};
 use rusqlite::{params, Connection};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -98,11 +98,6 @@ async fn clients(url: Option<&str>) -> Result<[Locks; 2]> {
     if let Some(url) = url {
         return Ok([Locks::connect(url).await?, Locks::connect(url).await?]);
     }
-    #[cfg(feature = "embedded")]
-    {
-        let server = lockson::EmbeddedServer::new();
-        Ok([server.connect(), server.connect()])
-    }
-    #[cfg(not(feature = "embedded"))]
-    Err("name a server by --url redis://host:port, or build with --features embedded".into())
+    let server = EmbeddedServer::new();
+    Ok([server.connect(), server.connect()])
 }

@@ -1,8 +1,8 @@
 //! Batch jobs share one machine, in the order in which they were submitted: a fair lock is their queue.
 //!
 //! ```sh
-//! cargo run --example batch_jobs --features embedded                                     # clients in one process
-//! cargo run --example batch_jobs --features embedded -- --url redis://127.0.0.1:6379     # each job is a process
+//! cargo run -p services --bin batch_jobs                                   # clients in one process
+//! cargo run -p services --bin batch_jobs -- --url redis://127.0.0.1:6379   # each job is a process
 //! ```
 
 use std::error::Error;

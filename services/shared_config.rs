@@ -4,8 +4,8 @@
 //! the hold, and the highest counts: a writer that was paused beyond its lease leaves one that nobody reads too.
 //!
 //! ```sh
-//! cargo run --example shared_config --features embedded               # on a server inside this process
-//! cargo run --example shared_config -- --url redis://127.0.0.1:6379   # on a real one
+//! cargo run -p services --bin shared_config                                   # on a server inside this process
+//! cargo run -p services --bin shared_config -- --url redis://127.0.0.1:6379   # on a real one
 //! ```
 
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use lockson::{FencedGuard, Locks, ReadWriteLock};
+use lockson::{EmbeddedServer, FencedGuard, Locks, ReadWriteLock};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -123,13 +123,8 @@ async fn clients(url: Option<&str>) -> Result<[Locks; 3]> {
     if let Some(url) = url {
         return Ok([Locks::connect(url).await?, Locks::connect(url).await?, Locks::connect(url).await?]);
     }
-    #[cfg(feature = "embedded")]
-    {
-        let server = lockson::EmbeddedServer::new();
-        Ok([server.connect(), server.connect(), server.connect()])
-    }
-    #[cfg(not(feature = "embedded"))]
-    Err("name a server by --url redis://host:port, or build with --features embedded".into())
+    let server = EmbeddedServer::new();
+    Ok([server.connect(), server.connect(), server.connect()])
 }
 
 /// Reads until the last version: how often. Readers are inside together, and never with a writer that holds the lock.

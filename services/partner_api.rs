@@ -2,8 +2,8 @@
 //! permits of a process that dies come back.
 //!
 //! ```sh
-//! cargo run --example partner_api --features embedded
-//! cargo run --example partner_api --features embedded -- --url redis://127.0.0.1:6379
+//! cargo run -p services --bin partner_api
+//! cargo run -p services --bin partner_api -- --url redis://127.0.0.1:6379
 //! ```
 
 use std::error::Error;
