@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+// A build for the embedded server alone, or for none, has parts that only a real one needs.
+#![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
@@ -17,9 +19,12 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+#[cfg(feature = "redis")]
 mod connect;
 mod crowd;
 mod ear;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod error;
 mod fault;
 mod fifo;
@@ -57,6 +62,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+#[cfg(feature = "redis")]
 mod url;
 mod vote;
 mod wait;
@@ -64,11 +70,11 @@ mod watchdog;
 
 pub use acquire::Request;
 pub use any::RLock;
-#[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use builder::Builder;
 pub use client::{Health, Leftover, Locks};
+#[cfg(feature = "embedded")]
+pub use embedded::{EmbeddedServer, Faults};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncError, UnlockError};
 pub use fault::{ConnectError, Refused};
 pub use guard::Guard;
