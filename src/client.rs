@@ -18,7 +18,7 @@ use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
-use crate::latch::{Gate, Latch};
+use crate::latch::{Latch, LocalLatch};
 use crate::lease::State;
 use crate::lock::Lock;
 use crate::permit_semaphore::{PermitSemaphore, LEASED};
@@ -178,21 +178,24 @@ impl Locks {
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| Pool::of(&self.core().semaphores, keys.of_semaphore(), &COUNTED));
+        let core = self.core();
+        let pool = self.keys(name).map(|keys| Pool::of(&core.semaphores, core, keys.of_semaphore(), &COUNTED));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| Pool::of(&self.core().permit_semaphores, keys.of_semaphore(), &LEASED));
+        let core = self.core();
+        let pool = self.keys(name).map(|keys| Pool::of(&core.permit_semaphores, core, keys.of_semaphore(), &LEASED));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let gate = self.keys(name).map(|keys| Gate::of(&self.core().latches, keys.of_latch()));
-        Latch::new(self.session.clone(), name, gate)
+        let core = self.core();
+        let latch = self.keys(name).map(|keys| LocalLatch::of(&core.latches, core, keys.of_latch()));
+        Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {

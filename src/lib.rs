@@ -52,6 +52,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+mod take;
 mod url;
 mod vote;
 mod wait;
@@ -79,10 +80,11 @@ pub use lease::State;
 pub use lock::{Acquire, Holder, Lock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
-pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};
+pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
-pub use semaphore::{Semaphore, SemaphoreGuard, Take};
+pub use semaphore::{Semaphore, SemaphoreGuard};
+pub use take::Take;
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -16,7 +16,7 @@ use crate::error::LostBy;
 use crate::hold::Forgotten;
 use crate::janitor::{contain, say, Janitor, Owed};
 use crate::keys::Keys;
-use crate::latch::Gate;
+use crate::latch::LocalLatch;
 use crate::lease::{Lease, Leased};
 use crate::life::Life;
 use crate::line::Line;
@@ -66,7 +66,7 @@ pub(crate) struct Core {
     pub(crate) lines: Arc<Registry<Line>>,
     pub(crate) semaphores: Arc<Registry<Pool>>,
     pub(crate) permit_semaphores: Arc<Registry<Pool>>,
-    pub(crate) latches: Arc<Registry<Gate>>,
+    pub(crate) latches: Arc<Registry<LocalLatch>>,
     forgotten: Arc<Forgotten>,
     pub(crate) life: Life,
     pub(crate) elections: Elections,
@@ -370,7 +370,7 @@ impl Core {
         let slots = self.lines.all().into_iter().flat_map(|line| line.slots());
         let held = slots.filter(|slot| slot.count() > 0).map(|slot| slot.line.keys.name.to_string());
         let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all());
-        let taken = pools.filter(|pool| pool.has_shares()).map(|pool| pool.ledger.name());
+        let taken = pools.filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
         let names = held.chain(taken).collect();
         let core = self.clone();
         self.janitor.finish(async move { drop(core.close_all(limit).await) });
@@ -407,7 +407,7 @@ impl Core {
         let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all()).map(|pool| {
             let left = &left;
             async move {
-                if !tokio::time::timeout(limit, pool.shutdown(self)).await.unwrap_or(false) {
+                if !tokio::time::timeout(limit, pool.shutdown()).await.unwrap_or(false) {
                     left.lock().unwrap_or_else(PoisonError::into_inner).push(pool.ledger.name());
                 }
             }

@@ -45,11 +45,11 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<State>();
     value::<lockson::Semaphore>();
     value::<lockson::SemaphoreGuard>();
-    value::<lockson::Take<'static>>();
+    value::<lockson::Take<'static, lockson::Semaphore>>();
     value::<lockson::PermitSemaphore>();
     value::<lockson::PermitGuard>();
     value::<lockson::PermitId>();
-    value::<lockson::TakeLeased<'static>>();
+    value::<lockson::Take<'static, lockson::PermitSemaphore>>();
     value::<lockson::Latch>();
     value::<lockson::Waited>();
     #[cfg(feature = "embedded")]
