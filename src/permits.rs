@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::backend::Script;
@@ -159,7 +160,7 @@ impl Grant {
             None => Taken::Counted { count: wanted.count, life: life.clone() },
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        pool.taken().insert(number, taken.clone());
+        pool.taken.lock().insert(number, taken.clone());
         Self { pool: pool.clone(), number, taken }
     }
 
@@ -250,13 +251,9 @@ impl Pool {
         &self.ledger.core
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<u64, Taken>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A grant is nobody's to give back any more. `None`: it was not.
     fn forget(&self, number: u64) -> Option<Taken> {
-        let mut all = self.taken();
+        let mut all = self.taken.lock();
         let taken = all.remove(&number)?;
         shrink(&mut all);
         drop(all);
@@ -413,13 +410,13 @@ impl Pool {
     }
 
     pub(crate) fn has_taken(&self) -> bool {
-        !self.taken().is_empty()
+        !self.taken.lock().is_empty()
     }
 
     /// Ends every wait; what guards have is theirs no more.
     pub(crate) fn close(&self, why: LostBy) {
         self.row.close();
-        let all = std::mem::take(&mut *self.taken());
+        let all = std::mem::take(&mut *self.taken.lock());
         for leased in all.values().filter_map(Taken::leased) {
             leased.end(why);
         }
@@ -428,7 +425,7 @@ impl Pool {
     /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
     pub(crate) async fn shutdown(&self) -> bool {
         self.row.close();
-        let numbers: Vec<u64> = self.taken().keys().copied().collect();
+        let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
         let given = all.map(|taken| async move { self.give_back(&taken, self.core().patience()).await.0 });
         join_all(given).await.iter().all(Result::is_ok)

@@ -1,8 +1,10 @@
-//! Calls that are done once. Permits and latches have no owner on the server by which the copies of a call could be told
-//! from another call, so a receipt there says what a call did. Rule 22 of docs/PROTOCOL.md.
+//! Calls that are done once. Permits and latches have no owner on the server by which the copies of a call could be
+//! told from another call, so a receipt there says what a call did. Rule 22 of docs/PROTOCOL.md.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::backend::Script;
 use crate::clock::millis;
@@ -33,8 +35,8 @@ pub(crate) fn is_done(answer: &Answer) -> bool {
     answer.status == Status::Done
 }
 
-/// A receipt's key, for one call at a time.
-struct Lane {
+/// A receipt, for one call at a time.
+struct Receipt {
     key: String,
     /// The number of its last call.
     call: String,
@@ -44,8 +46,8 @@ struct Lane {
 pub(crate) struct Ledger {
     pub(crate) core: Arc<Core>,
     pub(crate) keys: Arc<Keys>,
-    /// Lanes whose last call can have no copy on its way.
-    free: Mutex<Vec<Lane>>,
+    /// Receipts whose last call can have no copy on its way.
+    free: Mutex<Vec<Receipt>>,
 }
 
 /// A call that is done at most once.
@@ -67,17 +69,13 @@ impl Ledger {
         self.keys.name.to_string()
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
+    /// A receipt for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
     /// this name says nothing to a later one.
-    fn lane(&self) -> Lane {
+    fn receipt(&self) -> Receipt {
         let call = self.core.next_number().to_string();
-        let free = self.free().pop();
-        let key = free.map_or_else(|| self.keys.receipt(&self.core.client_id, &call), |lane| lane.key);
-        Lane { key, call }
+        let free = self.free.lock().pop();
+        let key = free.map_or_else(|| self.keys.receipt(&self.core.client_id, &call), |last| last.key);
+        Receipt { key, call }
     }
 
     /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
@@ -92,21 +90,21 @@ impl Ledger {
         call: Call,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
-        let (core, lane) = (&self.core, self.lane());
+        let (core, receipt) = (&self.core, self.receipt());
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
         let limit = core.settings.outage_limit;
         let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
         let patience = patience.until(core.now().after(limit));
-        let settled = self.send_once(call.script, &lane, &life, &call.args, &patience).await;
+        let settled = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
         let was_done = settled.result.as_ref().is_ok_and(is_done);
         match (settled.doubt, call.cancel) {
-            (None, _) => self.free().push(lane),
+            (None, _) => self.free.lock().push(receipt),
             (Some(_), Some((script, args))) if !was_done => {
                 let (ledger, owing) = (self.clone(), core.owed.note(&self.keys.name));
                 let patience = core.patience().until(core.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(script, &lane, &life, &args, &patience).await;
+                    let undone = ledger.send_once(script, &receipt, &life, &args, &patience).await;
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
@@ -127,14 +125,15 @@ impl Ledger {
     async fn send_once(
         &self,
         script: &'static Script,
-        lane: &Lane,
+        receipt: &Receipt,
         life: &str,
         args: &[String],
         patience: &Patience,
     ) -> Settled {
         let mut keys = self.keys.of(script.keys);
-        keys.push(&lane.key);
-        let args: Vec<&str> = [lane.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+        keys.push(&receipt.key);
+        let args: Vec<&str> =
+            [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
         self.core.wire.settle(script, &keys, &args, patience).await
     }
 

@@ -10,8 +10,8 @@ use crate::script::Patience;
 use crate::wait::{contend, deadline, wait, Contest, Tried, Turn};
 
 /// A request for permits under construction, of a [`Semaphore`](crate::Semaphore) or a
-/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits that
-/// were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
+/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
+/// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
 ///
 /// # Errors
 /// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`SyncError::Unreachable`] at the wait limit when the server was
