@@ -28,7 +28,7 @@ static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 /// How a wait for a latch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Waited {
+pub enum WaitOutcome {
     /// The count is zero, or there was no latch to wait for.
     Opened,
     /// The latch was deleted before its count was zero.
@@ -40,7 +40,7 @@ pub enum Waited {
 /// One latch in this process: those who wait for it, with what they know of earlier latches of its name.
 pub(crate) struct LocalLatch {
     ledger: Arc<Ledger>,
-    row: Row<Arc<Known>, Waited>,
+    row: Row<Arc<Known>, WaitOutcome>,
     _listed: Listed<LocalLatch>,
 }
 
@@ -131,7 +131,7 @@ impl Latch {
         self.change(COUNT_DOWN, Vec::new()).await
     }
 
-    /// Ends the latch, and every wait for it by [`Waited::Deleted`]. `false`: there is none.
+    /// Ends the latch, and every wait for it by [`WaitOutcome::Deleted`]. `false`: there is none.
     ///
     /// Java's waiters go on as if it had been opened. (Redisson's own `delete()` leaves them asleep.)
     ///
@@ -170,7 +170,7 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn wait(&self) -> Result<Waited, SyncError> {
+    pub async fn wait(&self) -> Result<WaitOutcome, SyncError> {
         self.wait_within(None).await
     }
 
@@ -182,11 +182,11 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn wait_for(&self, limit: Duration) -> Result<Waited, SyncError> {
+    pub async fn wait_for(&self, limit: Duration) -> Result<WaitOutcome, SyncError> {
         self.wait_within(Some(limit)).await
     }
 
-    async fn wait_within(&self, limit: Option<Duration>) -> Result<Waited, SyncError> {
+    async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
         let (core, latch) = (&self.session.core, self.local.clone()?);
         core.ready()?;
         let once = limit.is_some_and(|limit| limit.is_zero());
@@ -195,10 +195,10 @@ impl Latch {
         let mut waiter = Waiter { latch, seat: None, ear, patience: core.patience() };
         match contend(&mut waiter, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
-            Some(Tried::Busy(_)) => Ok(Waited::TimedOut),
+            Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
             // A latch that is not open and no server are told apart by whether the server answers.
             None if once || waiter.ear.is_unheard() => Err(SyncError::late(&self.name)),
-            None => Ok(Waited::TimedOut),
+            None => Ok(WaitOutcome::TimedOut),
         }
     }
 }
@@ -207,25 +207,25 @@ impl Latch {
 struct Waiter {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Seat<Arc<Known>, Waited>>>,
+    seat: Option<Arc<Seat<Arc<Known>, WaitOutcome>>>,
     ear: Ear,
     patience: Patience,
 }
 
 /// What a look, and what was heard, says to who knew of `before`.
-fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<Waited> {
+fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<WaitOutcome> {
     // It may have ended and been set again between two looks.
     if !ended.is_empty() && ended != before.ended {
-        return Some(if ended.ends_with("deleted") { Waited::Deleted } else { Waited::Opened });
+        return Some(if ended.ends_with("deleted") { WaitOutcome::Deleted } else { WaitOutcome::Opened });
     }
-    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(Waited::Opened)
+    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(WaitOutcome::Opened)
 }
 
 impl Contest for Waiter {
-    type Prize = Waited;
+    type Prize = WaitOutcome;
     type Error = SyncError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Waited>, SyncError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
         let Some(seat) = &mut self.seat else { return Ok(Turn::Try) };
         let (known, ear) = (seat.wish.clone(), &self.ear);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
@@ -243,7 +243,7 @@ impl Contest for Waiter {
         }
     }
 
-    async fn attempt(&mut self) -> Result<Tried<Waited>, SyncError> {
+    async fn attempt(&mut self) -> Result<Tried<WaitOutcome>, SyncError> {
         self.ear.asks();
         // Who comes later may wait for a later latch.
         let all = if self.seat.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
@@ -252,7 +252,7 @@ impl Contest for Waiter {
         let (count, ended) = looked?;
         let Some(seat) = &self.seat else {
             if count <= 0 {
-                return Ok(Tried::Won(Waited::Opened));
+                return Ok(Tried::Won(WaitOutcome::Opened));
             }
             self.seat = Some(self.latch.row.join(Arc::new(Known::new(ended))));
             return Ok(Tried::Busy(None));

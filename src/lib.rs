@@ -75,7 +75,7 @@ pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
-pub use latch::{Latch, Waited};
+pub use latch::{Latch, WaitOutcome};
 pub use lease::State;
 pub use lock::{Acquire, Holder, Lock};
 pub use multi::{AcquireAll, MultiLock};
@@ -83,7 +83,7 @@ pub use owner::{InvalidOwner, Owner};
 pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
-pub use semaphore::{Semaphore, SemaphoreGuard};
+pub use semaphore::{Semaphore, SemaphorePermit};
 pub use take::Take;
 
 /// The lock of [`Locks::lock`].

@@ -420,7 +420,7 @@ impl PermitGuard {
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
-    pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
+    pub async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let lease = self.core().check_lease(lease)?;
         self.core().ready()?;
         self.grant.ledger().in_time(self.change_lease(lease)).await

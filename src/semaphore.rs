@@ -154,9 +154,9 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn guard(&self, permits: u32) -> Result<SemaphoreGuard, SyncError> {
+    pub async fn guard(&self, permits: u32) -> Result<SemaphorePermit, SyncError> {
         let grant = take(&self.pool.clone()?, wanted(permits)?).await?;
-        Ok(SemaphoreGuard { grant, _session: self.session.clone() })
+        Ok(SemaphorePermit { grant, _session: self.session.clone() })
     }
 
     /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
@@ -198,9 +198,9 @@ impl Take<'_, Semaphore> {
     ///
     /// # Cancel safety
     /// As [`Semaphore::guard`]'s.
-    pub async fn guard(self) -> Result<Option<SemaphoreGuard>, SyncError> {
+    pub async fn guard(self) -> Result<Option<SemaphorePermit>, SyncError> {
         let session = self.semaphore.session.clone();
-        Ok(self.grant().await?.map(|grant| SemaphoreGuard { grant, _session: session }))
+        Ok(self.grant().await?.map(|grant| SemaphorePermit { grant, _session: session }))
     }
 
     async fn grant(self) -> Result<Option<Grant>, SyncError> {
@@ -224,13 +224,13 @@ impl<'a> IntoFuture for Take<'a, Semaphore> {
 /// is silent for longer than the outage limit then, they may be lost, as those of a killed process are.
 #[must_use = "the permits are given back when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct SemaphoreGuard {
+pub struct SemaphorePermit {
     grant: Grant,
     /// Keeps the client open.
     _session: Arc<Session>,
 }
 
-impl SemaphoreGuard {
+impl SemaphorePermit {
     /// How many permits.
     pub fn count(&self) -> u32 {
         self.grant.count()
@@ -261,8 +261,8 @@ impl SemaphoreGuard {
     }
 }
 
-impl fmt::Debug for SemaphoreGuard {
+impl fmt::Debug for SemaphorePermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphoreGuard").field("count", &self.count()).finish_non_exhaustive()
+        f.debug_struct("SemaphorePermit").field("count", &self.count()).finish_non_exhaustive()
     }
 }
