@@ -1,5 +1,5 @@
-//! What is shared under one name for as long as anybody has it. Whatever goes strikes itself out, so that nothing is
-//! left of names that nobody uses.
+//! Things that are shared by name: one for each name, as long as anybody has it. As the last one goes it strikes itself
+//! out, so that nothing is left of names that nobody uses.
 
 use std::collections::HashMap;
 use std::hash::Hash;
