@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::fred::Target;
-use crate::backend::Script;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::backend::{Backend, Signal};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
-use crate::error::Refused;
+use crate::config::Settings;
 use crate::keys::{Keys, NameError};
 use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
@@ -18,17 +18,14 @@ use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
-use crate::latch::{Latch, LocalLatch};
-use crate::lease::State;
+use crate::latch::Latch;
+use crate::lease::{margin, Leased, State};
+use crate::lifecycle::{shutdown, start};
 use crate::lock::Lock;
-use crate::permit_semaphore::{PermitSemaphore, LEASED};
-use crate::permits::Pool;
-use crate::script::{Answer, Fault, Patience, Status};
-use crate::semaphore::{Semaphore, COUNTED};
-use crate::session::{in_runtime, Core, Session};
-
-static PREFLIGHT: Script =
-    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
+use crate::names::Names;
+use crate::permit_semaphore::PermitSemaphore;
+use crate::semaphore::Semaphore;
+use crate::session::{Core, Session};
 
 /// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
 ///
@@ -62,6 +59,7 @@ static PREFLIGHT: Script =
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
+    names: Arc<Names>,
 }
 
 impl fmt::Debug for Locks {
@@ -102,25 +100,6 @@ pub struct Leftover {
 }
 
 impl Locks {
-    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
-    ///
-    /// # Errors
-    /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        Self::builder().connect(url).await
-    }
-
-    /// Begins a client with settings of its own.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// A client of a new server inside this process: no server needed.
     ///
     /// # Panics
@@ -154,7 +133,7 @@ impl Locks {
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.core().line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -171,35 +150,32 @@ impl Locks {
 
     /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.core().line(keys.of_plain()));
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
     }
 
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let core = self.core();
-        let pool = self.keys(name).map(|keys| Pool::of(&core.semaphores, core, keys.of_semaphore(), &COUNTED));
+        let pool = self.keys(name).map(|keys| self.names.semaphore(self.core(), keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let core = self.core();
-        let pool = self.keys(name).map(|keys| Pool::of(&core.permit_semaphores, core, keys.of_semaphore(), &LEASED));
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.core(), keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let core = self.core();
-        let latch = self.keys(name).map(|keys| LocalLatch::of(&core.latches, core, keys.of_latch()));
+        let latch = self.keys(name).map(|keys| self.names.latch(self.core(), keys));
         Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.core().line(keys));
+        let line = self.keys(name).map(|keys| self.names.line(keys));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -218,10 +194,9 @@ impl Locks {
         let core = self.core();
         let now = core.now();
         let holds = core.watchdog.holds();
-        let left = |hold: &Arc<crate::lease::Leased>| hold.valid_until().since(now);
-        let renewed_ago = |hold: &Arc<crate::lease::Leased>| {
-            hold.renewable(now).map(|lease| (lease - crate::lease::margin(lease)).saturating_sub(left(hold)))
-        };
+        let left = |hold: &Arc<Leased>| hold.valid_until().since(now);
+        let renewed_ago =
+            |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
         Health {
             reachable: !core.is_dead() && !core.wire.is_silent(),
             holds: holds.len(),
@@ -244,7 +219,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = self.core().shutdown(limit).await;
+        let names = shutdown(self.core(), &self.names, limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -252,26 +227,28 @@ impl Locks {
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.session.core
     }
 
-    /// Connects, and looks the server over before it is used.
-    pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
-        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = target.connect(settings.command_timeout).await?;
-        let session = Session::start(settings, backend, signals, Clock::System);
-        preflight(&session.core).await?;
-        Ok(Self { session })
+    /// Over a backend that is connected.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Self {
+        let (session, names) = start(settings, backend, signals, clock);
+        Self { session, names }
     }
 
     #[cfg(feature = "embedded")]
     pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
         let (backend, signals) = server.backend(settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let session = Session::start(settings, backend, signals, clock);
-        session.core.wire.server.learn(server.now_ms(), clock.now());
-        Self { session }
+        let locks = Self::start(settings, backend, signals, clock);
+        locks.core().wire.server.learn(server.now_ms(), clock.now());
+        locks
     }
 }
 
@@ -285,104 +262,19 @@ impl crate::EmbeddedServer {
     pub fn connect(&self) -> Locks {
         Locks::in_process(self, Settings::default())
     }
-
-    /// A client of this server with the settings of a builder; its user, password and database are not used.
-    ///
-    /// # Errors
-    /// [`ConnectError::Setting`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
-        builder.check()?;
-        Ok(Locks::in_process(self, builder.settings))
-    }
-}
-
-async fn preflight(core: &Core) -> Result<(), ConnectError> {
-    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
-    let channel = format!("redisson_lock__channel:{{{scratch}}}");
-    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
-    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
-    let answer = settled.result.map_err(|fault| match fault {
-        Fault::Unreachable(why) => ConnectError::Unreachable(why),
-        // The scripts' TIME comes before anything that could name what is missing.
-        Fault::Refused(Refused::NoPermission(text)) => {
-            let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
-            Refused::NoPermission(format!("{text} ({hint})")).into()
-        }
-        Fault::Refused(why) => ConnectError::Refused(why),
-    })?;
-    if answer.status != Status::Done {
-        return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
-    }
-    inspect(core, &answer)
-}
-
-fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
-    let section = |at: usize| answer.text(at).unwrap_or_default();
-    let entry = |at: usize, key: &str| {
-        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
-    };
-    let missing = section(0);
-    if !missing.is_empty() {
-        let needed = format!(
-            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
-            core.settings.key_prefix
-        );
-        return Err(Refused::NoPermission(needed).into());
-    }
-    let mut unknown = Vec::new();
-    match entry(1, "redis_version") {
-        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
-        Some(_) => {}
-        None => unknown.push("its version"),
-    }
-    if let Some(run) = entry(1, "run_id") {
-        core.life.met(run);
-    }
-    match entry(2, "role") {
-        Some("slave") => return Err(Refused::ReadOnly.into()),
-        Some(_) => {}
-        None => unknown.push("its role"),
-    }
-    match entry(3, "maxmemory_policy") {
-        Some("noeviction") => {}
-        Some(policy) if core.settings.allow_eviction => {
-            tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
-        }
-        Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
-        None => unknown.push("its maxmemory-policy"),
-    }
-    if !unknown.is_empty() {
-        tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
-    }
-    Ok(())
-}
-
-fn is_too_old(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
-    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    found < LOWEST_VERSION
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn versions() {
-        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
-        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
-    }
-
     /// What the client has of names, after each was used once.
     #[cfg(feature = "embedded")]
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();
-        let (core, secs) = (locks.core().clone(), Duration::from_secs);
-        let known = || [core.lines.len(), core.semaphores.len(), core.permit_semaphores.len(), core.latches.len()];
+        let (names, secs) = (locks.names.clone(), Duration::from_secs);
+        let known = || [names.lines.len(), names.semaphores.len(), names.permit_semaphores.len(), names.latches.len()];
         let kept = locks.lock("kept");
         for number in 0..300 {
             let name = format!("name:{number}");

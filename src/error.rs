@@ -3,31 +3,11 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
+use crate::fault::{Fault, Refused};
 use crate::keys::NameError;
 use crate::owner::Owner;
-use crate::script::Fault;
-use crate::session::{in_runtime, Core, LeaseRange, Unready};
-
-/// Why the server did not do what it was asked. Nothing was written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// The user of this connection lacks a right; the server's text names it. docs/GUARANTEES.md lists what locks need.
-    #[error("a right is missing (ACL), grant it to this user: {0}")]
-    NoPermission(String),
-    /// The server wants a password, or another one.
-    #[error("the server refused the credentials, set others by the URL or the builder: {0}")]
-    NotAuthenticated(String),
-    /// The server is a replica: connect to its primary.
-    #[error("the server is a read-only replica: connect to its primary")]
-    ReadOnly,
-    /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
-    #[error("the server is out of memory: free some or raise `maxmemory`; releasing still works")]
-    OutOfMemory,
-    /// Any other refusal, in the server's words.
-    #[error("the server answered: {0}")]
-    Other(String),
-}
 
 /// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -373,16 +353,6 @@ impl QueryError {
     pub(crate) fn late(name: &str) -> Self {
         Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
     }
-
-    pub(crate) fn of(core: &Core, name: &str, fault: Fault) -> Self {
-        let name = name.to_owned();
-        match fault {
-            // The end of the client ends calls too.
-            Fault::Unreachable(_) if core.is_closing() => Self::Closed,
-            Fault::Unreachable(detail) => Self::Unreachable { name, detail },
-            Fault::Refused(why) => Self::Refused { name, why },
-        }
-    }
 }
 
 /// Why a hold could not be verified or its lease not be changed.
@@ -519,6 +489,24 @@ pub enum SyncError {
     NoRuntime,
 }
 
+/// A lease that is too short or too long.
+pub(crate) struct LeaseRange {
+    pub(crate) lease: Duration,
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
+
+/// Why a verb can't begin.
+pub(crate) enum Unready {
+    Closed,
+    NoRuntime,
+}
+
+/// tokio's timers panic outside of a runtime.
+pub(crate) fn in_runtime() -> Result<(), Unready> {
+    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
+}
+
 macro_rules! from_lease_range {
     ($($error:ident)*) => {$(
         impl From<LeaseRange> for $error {
@@ -545,6 +533,24 @@ macro_rules! from_unready {
 }
 
 from_unready!(LockError UnlockError QueryError SyncError);
+
+macro_rules! of_fault {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Of a call that was not answered. `closed`: by a client that was being closed, which ends calls too.
+            pub(crate) fn of_fault(name: &str, fault: Fault, closed: bool) -> Self {
+                let name = name.to_owned();
+                match fault {
+                    Fault::Unreachable(_) if closed => Self::Closed,
+                    Fault::Unreachable(detail) => Self::Unreachable { name, detail },
+                    Fault::Refused(why) => Self::Refused { name, why },
+                }
+            }
+        }
+    )*};
+}
+
+of_fault!(LockError UnlockError QueryError SyncError);
 
 impl SyncError {
     pub(crate) fn late(name: &str) -> Self {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, ready, FutureExt};
 
-use crate::error::{HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
+use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::hold::{Hold, Share, Slot};
 use crate::janitor::say;
@@ -20,7 +20,7 @@ use crate::lease::{Lease, Renewal, State};
 use crate::owner::Owner;
 use crate::release::{lose, not_held, owe, release, settle_debt, Gate};
 use crate::script::{Answer, Patience, Status};
-use crate::session::{in_runtime, Core, Session};
+use crate::session::{Core, Session};
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
@@ -193,7 +193,7 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of(core, &slot.line.keys.name, fault))?;
+        let answer = result.map_err(|fault| QueryError::of_fault(&slot.line.keys.name, fault, core.is_closing()))?;
         if answer.status != Status::Done {
             self.refused();
         }

@@ -3,16 +3,17 @@
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::{millis, Clock, Moment};
 use crate::error::{Lost, LostBy};
 use crate::keys::Key;
-use crate::watchdog::Renew;
 
 /// What is known of a hold at this instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +129,26 @@ pub(crate) trait Leasable: Send + Sync {
     fn ended(&self, id: u64);
 }
 
+/// What a renewal came to, for one hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Renewed {
+        sent: Moment,
+    },
+    /// The server does not have it.
+    Refused,
+    Unknown,
+}
+
+/// How holds of one lane are renewed.
+pub(crate) trait Renew: Send + Sync + 'static {
+    /// Holds with equal lanes share a batch.
+    fn lane(&self) -> usize;
+
+    /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
+}
+
 /// What a lease is a part of.
 pub(crate) trait Follower: Send + Sync {
     /// The lease was renewed.
@@ -196,13 +217,9 @@ impl Leased {
         })
     }
 
-    fn validity(&self) -> MutexGuard<'_, Validity> {
-        self.validity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile.
     pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         validity.longest = validity.longest.max(lease.duration());
         if let Some(renewal) = Renewal::of(lease, sent) {
             validity.renewals.push(renewal);
@@ -217,7 +234,7 @@ impl Leased {
 
     /// One of its leases was given back, or is to be renewed in another way from here on.
     pub(crate) fn replace(&self, old: Option<Renewal>, new: Option<Renewal>) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         if let Some(at) = validity.renewals.iter().position(|renewal| Some(*renewal) == old) {
             validity.renewals.swap_remove(at);
         }
@@ -226,7 +243,7 @@ impl Leased {
 
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         if judge(&mut validity, now) == State::Lost {
             return;
         }
@@ -241,13 +258,13 @@ impl Leased {
 
     /// Tells this one what becomes of it.
     pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.followers.lock();
         followers.retain(|other| other.strong_count() > 0);
         followers.push(follower);
     }
 
     fn followers(&self) -> Vec<Arc<dyn Follower>> {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let followers = self.followers.lock();
         followers.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -258,7 +275,7 @@ impl Leased {
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
     pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
         validity.longest = validity.longest.max(lease);
         validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
@@ -268,7 +285,7 @@ impl Leased {
 
     /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         let Some(Change { lease, .. }) = validity.change.take() else { return };
         if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != State::Lost) {
             validity.until = sent.after(lease - margin(lease));
@@ -281,7 +298,7 @@ impl Leased {
 
     /// A renewal failed. `true`: that is new.
     pub(crate) fn doubted(&self) -> bool {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         let new = !validity.uncertain && validity.lost.is_none();
         validity.uncertain = true;
         drop(validity);
@@ -291,7 +308,7 @@ impl Leased {
 
     /// It is over.
     pub(crate) fn end(&self, why: LostBy) {
-        self.validity().lost.get_or_insert(why);
+        self.validity.lock().lost.get_or_insert(why);
         self.changed.notify_waiters();
         for follower in self.followers() {
             follower.ended();
@@ -300,57 +317,57 @@ impl Leased {
 
     /// Why it is lost, to be told: once, and not of one that was given back.
     pub(crate) fn tell(&self) -> Option<LostBy> {
-        let why = self.validity().lost.filter(|why| *why != LostBy::Released);
+        let why = self.validity.lock().lost.filter(|why| *why != LostBy::Released);
         why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
     pub(crate) fn state(&self, now: Moment) -> State {
-        judge(&mut self.validity(), now)
+        judge(&mut self.validity.lock(), now)
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn lost(&self, now: Moment) -> Option<LostBy> {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         judge(&mut validity, now);
         validity.lost
     }
 
     /// The lease that an inner release refreshes to, in milliseconds.
     pub(crate) fn lease_millis(&self) -> String {
-        millis(self.validity().lease).to_string()
+        millis(self.validity.lock().lease).to_string()
     }
 
     /// So long the server may have it after the last call for it.
     pub(crate) fn longest(&self) -> Duration {
-        self.validity().longest
+        self.validity.lock().longest
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
-        self.validity().until
+        self.validity.lock().until
     }
 
     /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
-        let validity = self.validity();
+        let validity = self.validity.lock();
         let wanted = validity.renewals.iter().filter(|renewal| renewal.end.is_none_or(|end| now < end));
         wanted.map(|renewal| renewal.lease).max()
     }
 
     pub(crate) fn is_bare(&self) -> bool {
-        self.validity().bare > 0
+        self.validity.lock().bare > 0
     }
 
     pub(crate) fn set_bare(&self, bare: usize) {
-        self.validity().bare = u32::try_from(bare).unwrap_or(u32::MAX);
+        self.validity.lock().bare = u32::try_from(bare).unwrap_or(u32::MAX);
     }
 
     /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.
     pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
-        std::mem::replace(&mut self.validity().due, due)
+        std::mem::replace(&mut self.validity.lock().due, due)
     }
 
     pub(crate) fn due(&self) -> Option<Moment> {
-        self.validity().due
+        self.validity.lock().due
     }
 
     /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
@@ -360,11 +377,11 @@ impl Leased {
 
     /// `true` when no renewal of it was under way.
     pub(crate) fn begin_renewal(&self) -> bool {
-        !std::mem::replace(&mut self.validity().renewing, true)
+        !std::mem::replace(&mut self.validity.lock().renewing, true)
     }
 
     pub(crate) fn end_renewal(&self) {
-        self.validity().renewing = false;
+        self.validity.lock().renewing = false;
     }
 
     /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer

@@ -12,7 +12,7 @@ use futures::future::{join_all, BoxFuture, FutureExt, OptionFuture};
 
 use crate::acquire::{Request, Told};
 use crate::any::{sealed, RLock};
-use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
+use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
@@ -21,7 +21,6 @@ use crate::kinds::fenced::{FencedGuards, Fencing};
 use crate::leaf::Leaf;
 use crate::lease::Lease;
 use crate::owner::Owner;
-use crate::session::in_runtime;
 use crate::wait::before;
 
 /// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.

@@ -14,7 +14,7 @@ use crate::ear::Ear;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::release::leave_queue;
-use crate::script::{Fate, Status};
+use crate::script::Status;
 use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 
@@ -48,7 +48,7 @@ impl Queuer {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
             let copy = self.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
-            if let Fate::Answered(answer) = copy.fate {
+            if let Ok(answer) = copy.answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
                     line.crowd.missing(owner);

@@ -8,13 +8,14 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::ServerTime;
-use crate::error::{LostBy, Refused, UnlockError};
+use crate::error::{LostBy, UnlockError};
+use crate::fault::Refused;
 use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Share, Slot};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::line::{Next, Place};
-use crate::script::{Answer, Fate, Fault, Patience, Status};
+use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
 use crate::watchdog::report_lost;
 
@@ -244,17 +245,12 @@ impl Leaving<'_> {
 
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
-        let name = self.slot.line.keys.name.to_string();
         self.hold.unanswered.store(true, Ordering::Release);
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
         let (core, closed) = (self.core.clone(), self.core.is_dead());
         self.core.janitor.finish(sweep(core, self.hold.rest(self.slot), Some(self.gate), doubt));
-        match fault {
-            Fault::Unreachable(_) if closed => UnlockError::Closed,
-            Fault::Unreachable(detail) => UnlockError::Unreachable { name, detail },
-            Fault::Refused(why) => UnlockError::Refused { name, why },
-        }
+        UnlockError::of_fault(&self.slot.line.keys.name, fault, closed)
     }
 }
 
@@ -332,7 +328,7 @@ pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
         let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.mark, "0"]).await;
-        if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
+        if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
             lose(&core, &hold, LostBy::Server);
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
+pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
@@ -20,10 +21,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::{Backend, Call, Item, Outcome, Refusal, Signal};
-use crate::client::Locks;
-use crate::config::{Builder, ConnectError};
-use crate::error::Refused;
+use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use crate::fault::{ConnectError, Refused};
 use crate::janitor::say;
 use crate::url::{Address, Endpoint};
 
@@ -36,34 +35,20 @@ const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
-impl Builder {
-    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
-    ///
-    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. This is the only place where a type of fred is seen.
-    ///
-    /// # Errors
-    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Builder::connect)'s.
-    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
-        self.check()?;
-        match config.server {
-            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => {}
-            _ => return Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
-        }
-        Locks::over(Target { config }, self.settings).await
-    }
-}
-
 /// A server to connect to.
 pub(crate) struct Target {
     config: Config,
 }
 
 impl Target {
+    /// By a configuration of the user's own.
+    pub(crate) fn configured(config: Config) -> Result<Self, ConnectError> {
+        match config.server {
+            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Self { config }),
+            _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+        }
+    }
+
     pub(crate) fn of(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Self, ConnectError> {
         let server = match endpoint.address {
             Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
@@ -381,9 +366,9 @@ fn echoes(value: &Value, token: &str) -> bool {
 
 fn outcome(result: FredResult<Value>) -> Outcome {
     match result {
-        Ok(Value::Array(values)) => Outcome::Executed(values.into_iter().map(item).collect()),
-        Ok(value) => Outcome::Executed(vec![item(value)]),
-        Err(error) => failed(&error),
+        Ok(Value::Array(values)) => Ok(values.into_iter().map(item).collect()),
+        Ok(value) => Ok(vec![item(value)]),
+        Err(error) => Err(failed(&error)),
     }
 }
 
@@ -398,35 +383,30 @@ fn item(value: Value) -> Item {
 }
 
 /// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
-fn failed(error: &Error) -> Outcome {
+fn failed(error: &Error) -> Fate {
     let text = error.details();
     match error.kind() {
-        ErrorKind::Backpressure | ErrorKind::Canceled => Outcome::NotExecuted(Refusal::NotReady(text.to_owned())),
+        ErrorKind::Backpressure | ErrorKind::Canceled => Fate::NotSent(text.to_owned()),
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
-            Outcome::Unknown(error.to_string())
+            Fate::Doubtful(error.to_string())
         }
-        ErrorKind::Cluster | ErrorKind::Routing => Outcome::NotExecuted(Refusal::Other(text.to_owned())),
+        ErrorKind::Cluster | ErrorKind::Routing => Fate::refused(text),
         _ => {
-            if let Some(refusal) = Refusal::of_reply(text) {
-                return Outcome::NotExecuted(refusal);
+            if let Some(fate) = Fate::of_error(text) {
+                return fate;
             }
             match text {
-                "Client is not initialized." | "Failed to send command to router." => {
-                    Outcome::NotExecuted(Refusal::NotReady(text.to_owned()))
-                }
-                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => {
-                    Outcome::NotExecuted(Refusal::Other(text.to_owned()))
-                }
-                _ => Outcome::Unknown(error.to_string()),
+                "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
+                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::refused(text),
+                _ => Fate::Doubtful(error.to_string()),
             }
         }
     }
 }
 
 fn connect_error(error: &Error) -> ConnectError {
-    match Refusal::of_reply(error.details()) {
-        Some(Refusal::NoPermission(text)) => Refused::NoPermission(text).into(),
-        Some(Refusal::NotAuthenticated(text)) => Refused::NotAuthenticated(text).into(),
+    match Fate::of_error(error.details()) {
+        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
@@ -443,7 +423,7 @@ mod tls {
     use rustls::pki_types::CertificateDer;
     use rustls::{ClientConfig, RootCertStore};
 
-    use crate::config::ConnectError;
+    use crate::fault::ConnectError;
 
     /// With ring by name: fred's own way panics where two providers are in one build.
     pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {
