@@ -13,7 +13,7 @@ use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
-use crate::ear::{Ear, Tally};
+use crate::ear::Ear;
 use crate::error::{LockError, LostBy};
 use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Slot};
@@ -323,8 +323,7 @@ impl Wish {
 pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
-    ear: Ear,
-    pub(crate) tally: Tally,
+    pub(crate) ear: Ear,
     /// Whether readers may be letting it go first.
     goes_first: bool,
     /// Whether the last look found that the owner holds the lock in the other role.
@@ -335,8 +334,8 @@ impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let line = &wish.slot.line;
         let place = line.join(wish.slot.clone(), wish.kind, wish.lease);
-        let ear = Ear::new(line.keys.channel.clone());
-        Self { wish, place, ear, tally: Tally::default(), goes_first: false, saw_sibling: false }
+        let ear = Ear::new(&wish.core, line.keys.channel.clone());
+        Self { wish, place, ear, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -359,8 +358,8 @@ impl Contender {
         let Some(aside) = line.aside() else { return };
         let core = self.wish.core.clone();
         let limit = aside.until.since(core.now());
-        if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
-            self.ear.drain(&core);
+        if self.wish.backoff.is_none() && self.ear.subscribe(limit).await {
+            self.ear.drain();
         }
         while let Some(aside) = line.aside() {
             let left = aside.until.since(core.now());
@@ -427,11 +426,10 @@ impl Contest for Contender {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.asks();
-        self.ear.drain(&self.wish.core);
+        self.ear.asks();
         let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
         let tried = self.wish.attempt(Some(&self.place)).await;
-        self.tally.heard();
+        self.ear.answered();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
             Ok(Tried::Busy(_)) => self.goes_first,
@@ -441,13 +439,13 @@ impl Contest for Contender {
     }
 
     fn listen(&mut self) -> bool {
-        self.wish.backoff.is_none() && self.ear.listen(&self.wish.core)
+        self.wish.backoff.is_none() && self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let Wish { core, slot, backoff, .. } = &self.wish;
         let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
-            Some(backoff) => backoff.pause(self.tally.attempts, |pause| core.wire.jittered(pause)),
+            Some(backoff) => backoff.pause(self.ear.attempts(), |pause| core.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
             None => self.cap(),
         };

@@ -62,6 +62,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+mod take;
 #[cfg(feature = "redis")]
 mod url;
 mod vote;
@@ -86,15 +87,16 @@ pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
-pub use latch::{Latch, Waited};
+pub use latch::{Latch, WaitOutcome};
 pub use lease::State;
 pub use lock::{Acquire, Holder, Lock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
-pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};
+pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
-pub use semaphore::{Semaphore, SemaphoreGuard, Take};
+pub use semaphore::{Semaphore, SemaphorePermit};
+pub use take::Take;
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

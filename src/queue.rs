@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::attempt::Wish;
 use crate::crowd::{Member, News};
-use crate::ear::{Ear, Tally};
+use crate::ear::Ear;
 use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::release::leave_queue;
@@ -25,8 +25,7 @@ const CAP: Duration = Duration::from_secs(1);
 pub(crate) struct Queuer {
     wish: Wish,
     member: Arc<Member>,
-    ear: Ear,
-    pub(crate) tally: Tally,
+    pub(crate) ear: Ear,
     /// The server took it out of the queue as it got the lock.
     won: bool,
 }
@@ -36,8 +35,8 @@ impl Queuer {
         let wish = Wish { queues: true, ..wish };
         let line = &wish.slot.line;
         let member = line.crowd.join(wish.slot.clone(), wish.kind);
-        let ear = Ear::new(format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, member, ear, tally: Tally::default(), won: false }
+        let ear = Ear::new(&wish.core, format!("{}:{}", line.keys.channel, wish.slot.field).into());
+        Self { wish, member, ear, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
@@ -95,11 +94,10 @@ impl Contest for Queuer {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.asks();
-        self.ear.drain(&self.wish.core);
+        self.ear.asks();
         self.wish.slot.line.crowd.asks();
         let tried = self.wish.attempt(None).await;
-        self.tally.heard();
+        self.ear.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
             Ok(Tried::Busy(_)) => self.refresh().await,
@@ -109,7 +107,7 @@ impl Contest for Queuer {
     }
 
     fn listen(&mut self) -> bool {
-        self.ear.listen(&self.wish.core)
+        self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -124,7 +122,7 @@ impl Drop for Queuer {
     fn drop(&mut self) {
         let slot = self.wish.slot.clone();
         slot.line.crowd.leave(&self.member);
-        if self.tally.attempts > 0 && !self.won {
+        if self.ear.attempts() > 0 && !self.won {
             let core = self.wish.core.clone();
             core.janitor.finish(leave_queue(core.clone(), self.wish.kind, slot));
         }
