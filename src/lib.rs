@@ -52,6 +52,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+mod ticket;
 mod url;
 mod vote;
 mod wait;

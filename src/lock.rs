@@ -19,7 +19,7 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
-use crate::guard::{Guard, Ticket};
+use crate::guard::Guard;
 use crate::hold::{Hold, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
@@ -33,6 +33,7 @@ use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::{lose, release};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+use crate::ticket::Ticket;
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
