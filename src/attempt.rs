@@ -6,25 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::OptionFuture;
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
+use crate::doubt::{look, settle_debt, settle_to, sweep, Rest};
 use crate::ear::{Ear, Tally};
 use crate::error::{LockError, LostBy};
-use crate::hold::{Debts, Hold, Slot};
+use crate::hold::{Debts, Gate, Hold, Place, Slot, Ticket, Wanted};
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
-use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::{look, lose, settle_debt, settle_to, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
-use crate::ticket::Ticket;
 use crate::wait::{Contest, Tried, Turn};
+use crate::waiters::Mail;
 use crate::watchdog::report_lost;
 
 /// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
@@ -32,7 +30,7 @@ const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
 const WRITER_CAP: Duration = Duration::from_secs(1);
 
 /// What an attempt came to, and the entry until somebody has taken it over.
-type Attempted = (Result<Tried<Ticket>, LockError>, Option<OwnedMutexGuard<Debts>>);
+type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -53,6 +51,10 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { slot: self.slot.clone(), kind: self.kind, lease: self.lease }
+    }
+
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
@@ -79,9 +81,9 @@ impl Wish {
 
     /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
     /// meanwhile.
-    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (OwnedMutexGuard<Debts>, bool)> {
+    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (Gate, bool)> {
         let mut gate = self.gate().await;
-        if let Some(ticket) = place.and_then(Place::take_ticket) {
+        if let Some(ticket) = place.and_then(Place::take_prize) {
             return Ok(ticket);
         }
         settle_debt(&self.core, &mut gate).await;
@@ -91,7 +93,7 @@ impl Wish {
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
-    async fn gate(&self) -> OwnedMutexGuard<Debts> {
+    async fn gate(&self) -> Gate {
         if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
             drop(sibling.gate.lock().await);
         }
@@ -124,7 +126,7 @@ impl Wish {
     }
 
     /// What can be refused without asking the server.
-    fn check(&self, gate: OwnedMutexGuard<Debts>, is_upgrade: bool) -> Result<OwnedMutexGuard<Debts>, LockError> {
+    fn check(&self, gate: Gate, is_upgrade: bool) -> Result<Gate, LockError> {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
@@ -152,7 +154,7 @@ impl Wish {
     }
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
-    fn end(&self, hold: &Hold, why: LostBy, gate: OwnedMutexGuard<Debts>, doubt: Option<i64>) -> LockError {
+    fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
         self.core.watchdog.forget(hold);
         self.slot.drop_hold(hold.id, why);
         report_lost(hold);
@@ -169,7 +171,7 @@ impl Wish {
 
     /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
     /// what is found there would be taken for what this attempt did.
-    async fn clear(&self, gate: &mut OwnedMutexGuard<Debts>, patience: &Patience) -> Result<(), LockError> {
+    async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
             let n = self.slot.count().to_string();
             let settled = settle_to(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
@@ -188,7 +190,7 @@ impl Wish {
         }
     }
 
-    async fn settle(self, mut gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
+    async fn settle(self, mut gate: Gate, waits: bool, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
@@ -220,7 +222,7 @@ impl Wish {
         self.read(&mark, gate, settled)
     }
 
-    fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
+    fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
         let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
@@ -266,7 +268,7 @@ impl Wish {
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                self.slot.line.busy_elsewhere();
+                self.slot.line.turns.busy_elsewhere();
                 if let Some(score) = answer.int(1).filter(|_| self.queues) {
                     self.slot.line.crowd.rank(&self.slot.field, (answer.time, score), answer.int(2) == Some(1));
                 }
@@ -304,7 +306,7 @@ impl Wish {
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
             };
             if !beside && hold.since <= sent && hold.is_watched() {
-                lose(&self.core, &hold, LostBy::Server);
+                hold.lose(&self.core, LostBy::Server);
             }
         }
     }
@@ -317,7 +319,7 @@ impl Wish {
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.
-    fn take_back(&self, mark: &Arc<str>, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
+    fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
         let (kind, slot, lease) = (self.kind, self.slot.clone(), self.lease.duration());
         let rest = Rest { kind, slot, mark: mark.clone(), lease };
         self.core.janitor.finish(sweep(self.core.clone(), rest, gate, doubt));
@@ -339,7 +341,7 @@ pub(crate) struct Contender {
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let line = &wish.slot.line;
-        let place = line.join(wish.slot.clone(), wish.kind, wish.lease);
+        let place = line.turns.join(wish.wanted());
         let ear = Ear::new(line.keys.channel.clone());
         Self { wish, place, ear, tally: Tally::default(), goes_first: false, saw_sibling: false }
     }
@@ -361,17 +363,17 @@ impl Contender {
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.wish.slot.line.clone();
-        let Some(aside) = line.aside() else { return };
+        let Some(aside) = line.turns.aside() else { return };
         let core = self.wish.core.clone();
         let limit = aside.until.since(core.now());
         if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
             self.ear.drain(&core);
         }
-        while let Some(aside) = line.aside() {
+        while let Some(aside) = line.turns.aside() {
             let left = aside.until.since(core.now());
             tokio::select! {
-                () = self.ear.wakes() => line.heard_aside(core.now()),
-                () = tokio::time::sleep(left) => line.end_aside(),
+                () = self.ear.wakes() => line.turns.heard_aside(core.now()),
+                () = tokio::time::sleep(left) => line.turns.end_aside(),
             }
         }
     }
@@ -387,9 +389,9 @@ impl Contest for Contender {
         let slot = self.wish.slot.clone();
         loop {
             match self.place.take_mail() {
-                Mail::Granted(ticket) => return Ok(Turn::Won(ticket)),
+                Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
                 Mail::Lapsed => {
-                    self.place = slot.line.join(slot.clone(), self.wish.kind, self.wish.lease);
+                    self.place = slot.line.turns.join(self.wish.wanted());
                     continue;
                 }
                 Mail::Closed => return Err(LockError::Closed),
@@ -409,7 +411,7 @@ impl Contest for Contender {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }
-            let is_head = slot.line.is_head(&self.place);
+            let is_head = slot.line.turns.is_head(&self.place);
             let listens = is_head && pause != Some(Duration::ZERO);
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
@@ -422,7 +424,7 @@ impl Contest for Contender {
                     return Ok(Turn::Try);
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    if slot.line.is_head(&self.place) {
+                    if slot.line.turns.is_head(&self.place) {
                         return Ok(Turn::Try);
                     }
                     deadline = Instant::now() + self.cap();
@@ -463,7 +465,7 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.wish.slot.line.leave(&self.place);
+        self.wish.slot.line.turns.leave(&self.place);
         if self.goes_first {
             // Readers need not let it any more.
             let Wish { core, kind, slot, .. } = self.wish.clone();

@@ -1,25 +1,125 @@
-//! Holds: how many times one owner has a lock. Rules 2, 3 and 5 of docs/PROTOCOL.md.
+//! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::clock::{Moment, ServerTime};
+use crate::crowd::Crowd;
 use crate::error::LostBy;
-use crate::keys::Key;
-use crate::kind::Table;
+use crate::janitor::say;
+use crate::keys::{Key, Keys};
+use crate::kind::{Role, Table};
 use crate::lease::{Leasable, Lease, Leased, Renewal};
-use crate::line::Line;
-use crate::release::Rest;
-use crate::watchdog::Renew;
+use crate::registry::{Listed, Registry};
+use crate::session::Core;
+use crate::turns::{InRole, Turns};
+use crate::waiters::Waiter;
+use crate::watchdog::{report_lost, Renew};
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
 
-/// One life of an entry, from count 0 up and back to 0.
+/// How one owner wants a lock, while it waits.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) kind: &'static Table,
+    pub(crate) lease: Lease,
+}
+
+impl InRole for Wanted {
+    fn role(&self) -> Role {
+        self.kind.role
+    }
+}
+
+/// A waiter in the process's line.
+pub(crate) type Place = Waiter<Wanted, Ticket>;
+
+/// One lock in this process: its owners, and their turns.
+pub(crate) struct Line {
+    pub(crate) keys: Keys,
+    /// The entry of each owner.
+    pub(crate) entries: Registry<Slot>,
+    pub(crate) turns: Turns<Hold, Wanted, Ticket>,
+    /// The highest fencing token that this client has seen.
+    token: AtomicU64,
+    /// Those who wait in the server's queue.
+    pub(crate) crowd: Crowd<Wanted>,
+    /// One of this process at a time asks for the votes of a red lock.
+    pub(crate) candidates: Arc<Semaphore>,
+    forgotten: Arc<Forgotten>,
+    _listed: Listed<Line>,
+}
+
+impl Line {
+    pub(crate) fn new(keys: Keys, registry: &Arc<Registry<Self>>, forgotten: &Arc<Forgotten>) -> Self {
+        let listed = Listed::new(registry, &keys.channel);
+        Self {
+            keys,
+            entries: Registry::default(),
+            turns: Turns::new(report_lapsed),
+            token: AtomicU64::new(0),
+            crowd: Crowd::default(),
+            candidates: Arc::new(Semaphore::new(1)),
+            forgotten: forgotten.clone(),
+            _listed: listed,
+        }
+    }
+
+    /// The entry of one owner.
+    pub(crate) fn slot(self: &Arc<Self>, field: &Arc<str>) -> Arc<Slot> {
+        self.entries.of(field, || Slot::new(self.clone(), field.clone()))
+    }
+
+    /// Entries that are held or in use.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.entries.all()
+    }
+
+    /// The holds of this process.
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        self.turns.holds()
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn saw_token(&self, token: u64) {
+        self.token.fetch_max(token, Ordering::Relaxed);
+    }
+
+    /// Ends every wait.
+    pub(crate) fn close(&self) {
+        self.turns.close();
+        drop(self.crowd.close());
+    }
+}
+
+fn report_lapsed(wanted: &Wanted) {
+    let name = &*wanted.slot.line.keys.name;
+    say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
+}
+
+/// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
+pub(crate) struct Ticket {
+    pub(crate) core: Arc<Core>,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) hold: Arc<Hold>,
+    /// How its lease is renewed, if it is.
+    pub(crate) renewal: Mutex<Option<Renewal>>,
+    /// Whether its owner held the lock before.
+    pub(crate) inner: bool,
+    /// Whether it is still to be given back, or kept.
+    pub(crate) armed: AtomicBool,
+}
+
+/// Ownership of a lock by one owner: from the first acquisition until the count is zero.
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
     /// Whose it is.
@@ -62,11 +162,6 @@ impl Hold {
         })
     }
 
-    /// What there may be of it on the server.
-    pub(crate) fn rest(&self, slot: &Arc<Slot>) -> Rest {
-        Rest { kind: self.kind, slot: slot.clone(), mark: self.leased.mark.clone(), lease: self.leased.longest() }
-    }
-
     pub(crate) fn token(&self) -> u64 {
         self.token.load(Ordering::Acquire)
     }
@@ -74,7 +169,29 @@ impl Hold {
     pub(crate) fn set_token(&self, token: u64) {
         self.token.store(token, Ordering::Release);
     }
+
+    /// The server does not have it any more.
+    pub(crate) fn lose(&self, core: &Core, why: LostBy) {
+        let why = if self.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
+        core.watchdog.forget(self);
+        self.end(why);
+        match why {
+            // Who ends a hold by force says so.
+            LostBy::Forced => drop(self.tell()),
+            _ => report_lost(self),
+        }
+        self.of.ended(self.id);
+    }
 }
+
+impl InRole for Hold {
+    fn role(&self) -> Role {
+        self.kind.role
+    }
+}
+
+/// An entry to itself, with what it owes.
+pub(crate) type Gate = OwnedMutexGuard<Debts>;
 
 /// What an entry owes to earlier calls: copies without an answer, which may run until these moments.
 #[derive(Debug, Default)]
@@ -146,7 +263,7 @@ impl Leasable for Slot {
 
     fn ended(&self, id: u64) {
         let Some(hold) = self.hold().filter(|hold| hold.id == id) else { return };
-        self.line.ended(&hold);
+        self.line.turns.ended(&hold, id);
         if hold.is_bare() {
             self.line.forgotten.add(&hold);
         }
@@ -249,7 +366,7 @@ impl Slot {
         let hold = Hold::new(self, mark, kind, renewal, sent, lease);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.line.took(&hold);
+        self.line.turns.took(&hold, hold.id, hold.since);
         self.held.notify_waiters();
         hold
     }
@@ -330,6 +447,6 @@ impl Slot {
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
         hold.end(why);
-        hold.slot.line.ended(hold);
+        hold.slot.line.turns.ended(hold, hold.id);
     }
 }

@@ -20,20 +20,18 @@ use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::Guard;
-use crate::hold::{Hold, Share};
+use crate::hold::{Hold, Line, Share, Ticket};
 use crate::janitor::say;
 use crate::keys::NameError;
 use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
 use crate::kinds::fenced::Fenced;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
-use crate::line::Line;
 use crate::majority::{Majority, Voter};
 use crate::owner::{field, InvalidOwner, Owner};
-use crate::release::{lose, release};
+use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
-use crate::ticket::Ticket;
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
@@ -315,7 +313,7 @@ impl<K: Kind> Lock<K> {
         let ended = answer.status == Status::Done;
         if ended {
             for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
-                lose(self.core(), hold, LostBy::Forced);
+                hold.lose(self.core(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();

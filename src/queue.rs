@@ -9,14 +9,16 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::attempt::Wish;
-use crate::crowd::{Member, News};
+use crate::crowd::Member;
+use crate::doubt::settle_to;
 use crate::ear::{Ear, Tally};
 use crate::error::LockError;
-use crate::release::leave_queue;
+use crate::hold::{Slot, Ticket, Wanted};
+use crate::kind::Table;
 use crate::script::{Fate, Status};
-use crate::ticket::Ticket;
-use crate::wait::sleep_until;
-use crate::wait::{Contest, Tried, Turn};
+use crate::session::Core;
+use crate::wait::{sleep_until, Contest, Tried, Turn};
+use crate::waiters::Mail;
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
 const CAP: Duration = Duration::from_secs(1);
@@ -24,7 +26,7 @@ const CAP: Duration = Duration::from_secs(1);
 /// A waiter in the server's queue.
 pub(crate) struct Queuer {
     wish: Wish,
-    member: Arc<Member>,
+    member: Arc<Member<Wanted>>,
     ear: Ear,
     pub(crate) tally: Tally,
     /// The server took it out of the queue as it got the lock.
@@ -35,7 +37,7 @@ impl Queuer {
     pub(crate) fn new(wish: Wish) -> Self {
         let wish = Wish { queues: true, ..wish };
         let line = &wish.slot.line;
-        let member = line.crowd.join(wish.slot.clone(), wish.kind);
+        let member = line.crowd.join(&wish.slot.field, wish.wanted());
         let ear = Ear::new(format!("{}:{}", line.keys.channel, wish.slot.field).into());
         Self { wish, member, ear, tally: Tally::default(), won: false }
     }
@@ -67,10 +69,12 @@ impl Contest for Queuer {
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
         let (began, slot) = (Instant::now(), self.wish.slot.clone());
         loop {
-            match self.member.take_news() {
-                News::Closed => return Err(LockError::Closed),
-                News::Ask => return Ok(Turn::Try),
-                News::Nothing => {}
+            match self.member.take_mail() {
+                Mail::Won(never) => match never {},
+                Mail::Closed => return Err(LockError::Closed),
+                // Its owner's place on the server is gone.
+                Mail::Try => return Ok(Turn::Try),
+                Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
             let mut held = pin!(slot.held.notified());
@@ -123,10 +127,19 @@ impl Contest for Queuer {
 impl Drop for Queuer {
     fn drop(&mut self) {
         let slot = self.wish.slot.clone();
-        slot.line.crowd.leave(&self.member);
+        slot.line.crowd.leave(&slot.field, &self.member);
         if self.tally.attempts > 0 && !self.won {
             let core = self.wish.core.clone();
             core.janitor.finish(leave_queue(core.clone(), self.wish.kind, slot));
         }
+    }
+}
+
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
+pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc<Slot>) {
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let _permit = slot.line.crowd.leaving.acquire().await;
+    if !slot.line.crowd.has(&slot.field) {
+        let _ = settle_to(&core, kind, &slot, &mut gate, [&slot.field, ""], &core.patience()).await;
     }
 }

@@ -13,13 +13,12 @@ use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::LostBy;
-use crate::hold::Forgotten;
+use crate::hold::{Forgotten, Line};
 use crate::janitor::{contain, say, Janitor, Owed};
 use crate::keys::Keys;
 use crate::latch::Gate;
 use crate::lease::{Lease, Leased};
 use crate::life::Life;
-use crate::line::Line;
 use crate::majority::Elections;
 use crate::notify::Channels;
 use crate::owner::Owner;
@@ -399,7 +398,10 @@ impl Core {
             }
         });
         let leaves = waiters.iter().map(|waiter| {
-            tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
+            tokio::time::timeout(
+                limit,
+                crate::queue::leave_queue(self.clone(), waiter.wish.kind, waiter.wish.slot.clone()),
+            )
         });
         for latch in self.latches.all() {
             latch.close();

@@ -1,35 +1,19 @@
-//! An acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
+//! What becomes of an acquisition that the server confirmed: its hold, its lease, who answers for it. How it is given back
+//! stands in release.rs.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::{ready, FutureExt};
-
-use crate::error::{HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
-use crate::hold::{Hold, Share, Slot};
-use crate::janitor::say;
+use crate::doubt::{owe, settle_debt};
+use crate::error::{HoldError, LockError, Lost, LostBy, QueryError};
+use crate::hold::{Gate, Place, Slot, Ticket};
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal};
 use crate::owner::Owner;
-use crate::release::{lose, not_held, owe, release, settle_debt, Gate};
-use crate::script::{Answer, Patience, Status};
+use crate::script::{Answer, Status};
 use crate::session::{in_runtime, Core};
-
-/// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
-pub(crate) struct Ticket {
-    pub(crate) core: Arc<Core>,
-    pub(crate) slot: Arc<Slot>,
-    pub(crate) hold: Arc<Hold>,
-    /// How its lease is renewed, if it is.
-    renewal: Mutex<Option<Renewal>>,
-    /// Whether its owner held the lock before.
-    pub(crate) inner: bool,
-    /// Whether it is still to be given back, or kept.
-    armed: AtomicBool,
-}
+use crate::waiters::Mail;
 
 impl Ticket {
     /// The server confirmed it.
@@ -52,6 +36,14 @@ impl Ticket {
         Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: AtomicBool::new(true) }
     }
 
+    /// Gives the lock to a waiter, which has to take it.
+    pub(crate) fn hand_to(self, place: &Arc<Place>) {
+        let core = self.core.clone();
+        place.post(Mail::Won(self));
+        let claim: Weak<Place> = Arc::downgrade(place);
+        core.hand_out(claim);
+    }
+
     /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
     /// lease.
     pub(crate) fn if_worth(self) -> Result<Self, LockError> {
@@ -65,7 +57,7 @@ impl Ticket {
 
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
-        lose(&self.core, &self.hold, LostBy::Server);
+        self.hold.lose(&self.core, LostBy::Server);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -78,55 +70,8 @@ impl Ticket {
         self.core.owner_of(&self.slot.field)
     }
 
-    fn renewal(&self) -> MutexGuard<'_, Option<Renewal>> {
+    pub(crate) fn renewal(&self) -> MutexGuard<'_, Option<Renewal>> {
         self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
-    /// way back already, only that is waited for.
-    pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-        self.release_within(self.core.patience())
-    }
-
-    fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-        let is_first = self.armed.swap(false, Ordering::AcqRel);
-        if is_first {
-            self.slot.leaving(self.hold.id);
-        }
-        let mut gate = self.slot.gate.clone().lock_owned().boxed();
-        // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
-        // its own hold again and again, and nobody else would get it.
-        let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
-        let gate = match first {
-            Poll::Ready(gate) => ready(gate).left_future(),
-            Poll::Pending => gate.right_future(),
-        };
-        let share = Share::Guard { hold: self.hold.id, renewal: *self.renewal() };
-        let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
-        async move {
-            let given = if is_first {
-                release(core.clone(), slot, share, gate, patience).await
-            } else {
-                drop(gate.await);
-                Err(not_held(&core, &slot))
-            };
-            given.map_err(|error| error.of_lost(hold.lost(core.now())))
-        }
-    }
-
-    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
-    pub(crate) fn give_up(&self) -> bool {
-        let is_armed = self.armed.load(Ordering::Acquire);
-        if is_armed {
-            // Not answered, it is tried again until it is.
-            let work = self.release_within(self.core.brief());
-            self.core.janitor.finish(async move {
-                if let Err(error) = work.await {
-                    say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
-                }
-            });
-        }
-        is_armed
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
@@ -197,11 +142,5 @@ impl Ticket {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.give_up();
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::error::QueryError;
 use crate::guard::Guard;
+use crate::hold::Line;
 use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
 use crate::keys::NameError;
 use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
 use crate::kinds::reentrant::REENTRANT;
-use crate::line::Line;
 use crate::lock::{Holder, Lock};
 use crate::session::Session;
 
