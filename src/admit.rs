@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
 use crate::doubt::{sweep, Rest};
-use crate::hold::{Gate, Line, Place, Ticket};
+use crate::hold::{Gate, Line, Place};
 use crate::lease::margin;
 use crate::script::{Answer, Copy, Fate, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 
 /// Readers in one script.
 const BATCH: usize = 100;

@@ -12,10 +12,10 @@ use futures::future::join_all;
 
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::group::{first_lost, Group, Taken};
-use crate::hold::Ticket;
 use crate::lease::State;
 use crate::owner::Owner;
 use crate::session::{in_runtime, Session};
+use crate::ticket::Ticket;
 
 /// A lock that is held, until this is dropped.
 ///

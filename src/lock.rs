@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
 use crate::guard::Guard;
-use crate::hold::{Hold, Line, Share, Ticket};
+use crate::hold::{Hold, Line, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
 use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
@@ -32,6 +32,7 @@ use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+use crate::ticket::Ticket;
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;

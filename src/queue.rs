@@ -13,10 +13,11 @@ use crate::crowd::Member;
 use crate::doubt::settle_to;
 use crate::ear::{Ear, Tally};
 use crate::error::LockError;
-use crate::hold::{Slot, Ticket, Wanted};
+use crate::hold::{Slot, Wanted};
 use crate::kind::Table;
 use crate::script::{Fate, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::wait::{sleep_until, Contest, Tried, Turn};
 use crate::waiters::Mail;
 

@@ -9,11 +9,12 @@ use futures::future::{ready, FutureExt};
 
 use crate::doubt::{owe, settle_args, settle_to, sweep, Rest};
 use crate::error::{LostBy, UnlockError};
-use crate::hold::{Gate, Hold, Place, Share, Slot, Ticket};
+use crate::hold::{Gate, Hold, Place, Share, Slot};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::turns::Next;
 use crate::watchdog::report_lost;
 

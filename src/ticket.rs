@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::doubt::{owe, settle_debt};
 use crate::error::{HoldError, LockError, Lost, LostBy, QueryError};
-use crate::hold::{Gate, Place, Slot, Ticket};
+pub(crate) use crate::hold::Ticket;
+use crate::hold::{Gate, Place, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal};
 use crate::owner::Owner;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
 use crate::guard::Guard;
-use crate::hold::Ticket;
 use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token, Writers};
 use crate::kind::{fenced_script, script, Fenceable, Fences, Fresh, Guards, Kind, Owned, Sealed, Table};
 use crate::kinds::fair::{Fair, NonReentrantFair, Queued, FAIR, NON_REENTRANT_FAIR};
@@ -20,6 +19,7 @@ use crate::kinds::spin::{Spin, SPIN};
 use crate::lock::Lock;
 use crate::multi::MultiLock;
 use crate::reply::Reply;
+use crate::ticket::Ticket;
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
 /// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it
