@@ -11,7 +11,6 @@ use crate::clock::Clock;
 use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
 use crate::error::Refused;
 use crate::keys::{Keys, NameError};
-use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -26,6 +25,7 @@ use crate::permits::Pool;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::semaphore::{Semaphore, COUNTED};
 use crate::session::{in_runtime, Core, Session};
+use crate::traits::Kind;
 
 static PREFLIGHT: Script =
     Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);

@@ -232,6 +232,21 @@ pub struct Guard {
     name: Option<Arc<str>>,
 }
 
+/// A guard of a hold that a lock of the kind has just taken.
+pub struct Fresh(pub(crate) Guard);
+
+/// What holds are guarded by: a guard, or one that knows tokens.
+pub trait Guards: Sized + Send + Sync + 'static {
+    /// Nobody else makes a [`Fresh`] one.
+    fn of(fresh: Fresh) -> Self;
+}
+
+impl Guards for Guard {
+    fn of(fresh: Fresh) -> Self {
+        fresh.0
+    }
+}
+
 impl Guard {
     pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
         Self { first: Group::one(ticket, session), rest: Taken::default(), name: None }

@@ -52,6 +52,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+mod traits;
 mod url;
 mod vote;
 mod wait;
@@ -67,7 +68,6 @@ pub use config::{Builder, ConnectError};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError};
 pub use guard::Guard;
 pub use keys::NameError;
-pub use kind::{Fenceable, Kind, Owned, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
 pub use kinds::plain::Plain;
@@ -83,6 +83,7 @@ pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemapho
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
 pub use semaphore::{Semaphore, SemaphoreGuard, Take};
+pub use traits::{Fenceable, Kind, Owned, Votes};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -15,7 +15,7 @@ use crate::error::{LockError, QueryError, UnlockError};
 use crate::group::{Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
-use crate::kind::{Role, Votes};
+use crate::kind::Role;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
@@ -23,6 +23,7 @@ use crate::lock::Lock;
 use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
 use crate::session::in_runtime;
+use crate::traits::Votes;
 use crate::vote::Candidate;
 use crate::wait::{wait, Tried};
 
