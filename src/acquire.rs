@@ -14,12 +14,12 @@ use crate::attempt::{Contender, Wish};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::LockError;
-use crate::guard::Ticket;
 use crate::kind::Table;
 use crate::lease::Lease;
 use crate::line::Line;
 use crate::queue::Queuer;
 use crate::session::{Core, LeaseRange};
+use crate::ticket::Ticket;
 use crate::wait::{wait, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
-use crate::guard::Ticket;
 use crate::lease::margin;
 use crate::line::{Line, Place};
 use crate::release::{sweep, Gate, Rest};
 use crate::script::{Answer, Copy, Fate, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 
 /// Readers in one script.
 const BATCH: usize = 100;

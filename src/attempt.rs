@@ -15,7 +15,6 @@ use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
 use crate::ear::{Ear, Tally};
 use crate::error::{LockError, LostBy};
-use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Slot};
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
@@ -24,6 +23,7 @@ use crate::owner::Owner;
 use crate::release::{look, lose, settle_debt, settle_to, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::wait::{Contest, Tried, Turn};
 use crate::watchdog::report_lost;
 

@@ -9,11 +9,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Clock;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
-use crate::guard::Ticket;
 use crate::hold::Hold;
 use crate::lease::{Lease, State};
 use crate::majority::{Majority, Rules, Standing, Voter};
 use crate::session::Session;
+use crate::ticket::Ticket;
 
 /// One hold, or a vote, and the client that it keeps open.
 pub(crate) struct Member {

@@ -53,6 +53,7 @@ mod script;
 mod semaphore;
 mod session;
 mod traits;
+mod ticket;
 mod url;
 mod vote;
 mod wait;

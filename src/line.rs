@@ -12,7 +12,6 @@ use crate::aside::{Aside, Others};
 use crate::clock::Moment;
 use crate::crowd::Crowd;
 use crate::fifo::Fifo;
-use crate::guard::Ticket;
 use crate::hold::{Forgotten, Hold, Slot};
 use crate::janitor::say;
 use crate::keys::Keys;
@@ -20,6 +19,7 @@ use crate::kind::{Role, Table};
 use crate::lease::Lease;
 use crate::registry::{Listed, Registry};
 use crate::release::Gate;
+use crate::ticket::Ticket;
 use crate::watchdog::Claim;
 
 /// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it

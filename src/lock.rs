@@ -19,7 +19,7 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
-use crate::guard::{Fresh, Guard, Guards, Ticket};
+use crate::guard::{Fresh, Guard, Guards};
 use crate::hold::{Hold, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
@@ -32,6 +32,7 @@ use crate::owner::{field, InvalidOwner, Owner};
 use crate::release::{lose, release};
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+use crate::ticket::Ticket;
 use crate::traits::{Kind, Owned, Votes};
 
 /// Owners that a log line names.

@@ -15,12 +15,12 @@ use crate::attempt::Wish;
 use crate::clock::Moment;
 use crate::error::{LockError, LostBy, UnlockError};
 use crate::group::enough;
-use crate::guard::Ticket;
 use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
 use crate::release::not_held;
 use crate::session::Session;
+use crate::ticket::Ticket;
 use crate::wait::Tried;
 
 /// What a majority has to be of.

@@ -2,8 +2,8 @@
 
 use crate::backend::Script;
 use crate::error::{Lost, LostBy, QueryError, RunError};
-use crate::guard::Ticket;
 use crate::script::{Answer, Fault, Status};
+use crate::ticket::Ticket;
 
 impl Ticket {
     /// Runs a script that looks for this owner's field first: its answer, if it ran.

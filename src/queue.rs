@@ -12,9 +12,9 @@ use crate::attempt::Wish;
 use crate::crowd::{Member, News};
 use crate::ear::{Ear, Tally};
 use crate::error::LockError;
-use crate::guard::Ticket;
 use crate::release::leave_queue;
 use crate::script::{Fate, Status};
+use crate::ticket::Ticket;
 use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 

@@ -9,13 +9,13 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::ServerTime;
 use crate::error::{LostBy, Refused, UnlockError};
-use crate::guard::Ticket;
 use crate::hold::{Debts, Hold, Share, Slot};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::line::{Next, Place};
 use crate::script::{Answer, Fate, Fault, Patience, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::watchdog::report_lost;
 
 pub(crate) type Gate = OwnedMutexGuard<Debts>;

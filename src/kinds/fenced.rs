@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::guard::{Fresh, Guard, Guards, Ticket};
+use crate::guard::{Fresh, Guard, Guards};
 use crate::keys::Key::Lock as Key;
 use crate::kind::{script, Table};
 use crate::kinds::reentrant::Reentrant;
 use crate::lock::Lock;
 use crate::multi::MultiLock;
 use crate::reply::Reply;
+use crate::ticket::Ticket;
 use crate::traits::{Fenceable, Kind, Owned, Sealed};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
