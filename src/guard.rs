@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{in_runtime, HoldError, Lost, LostBy, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::lease::State;
 use crate::owner::Owner;
-use crate::session::{in_runtime, Session};
+use crate::session::Session;
 use crate::ticket::Ticket;
 
 /// A lock that is held, until this is dropped.

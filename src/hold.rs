@@ -11,10 +11,9 @@ use crate::clock::{Moment, ServerTime};
 use crate::error::LostBy;
 use crate::keys::Key;
 use crate::kind::Table;
-use crate::lease::{Leasable, Lease, Leased, Renewal};
+use crate::lease::{Leasable, Lease, Leased, Renew, Renewal};
 use crate::line::Line;
 use crate::release::Rest;
-use crate::watchdog::Renew;
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;

@@ -13,6 +13,7 @@ mod aside;
 mod attempt;
 mod backend;
 mod backoff;
+mod builder;
 mod client;
 mod clock;
 mod config;
@@ -42,6 +43,7 @@ mod once;
 mod owner;
 mod permit_semaphore;
 mod permits;
+mod preflight;
 mod queue;
 mod receipt;
 mod red;
@@ -64,9 +66,11 @@ pub use any::RLock;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
+pub use builder::Builder;
 pub use client::{Health, Leftover, Locks};
-pub use config::{Builder, ConnectError};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError};
+pub use error::{
+    ConnectError, HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError,
+};
 pub use guard::Guard;
 pub use keys::NameError;
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};

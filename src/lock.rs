@@ -344,7 +344,7 @@ impl<K: Kind> Lock<K> {
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
         let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = settled.result.map_err(|fault| QueryError::of(core, &self.name, fault))?;
+        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, core.is_closing()))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {

@@ -12,7 +12,7 @@ use futures::future::{join_all, BoxFuture, FutureExt, OptionFuture};
 
 use crate::acquire::{before, Request, Told};
 use crate::any::{sealed, RLock};
-use crate::error::{HoldError, LockError, LostBy, QueryError, UnlockError};
+use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::guard::{Fresh, Guard, Guards};
 use crate::keys::NameError;
@@ -20,7 +20,6 @@ use crate::kind::Role;
 use crate::leaf::Leaf;
 use crate::lease::Lease;
 use crate::owner::Owner;
-use crate::session::in_runtime;
 
 /// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{ready, FutureExt};
 
-use crate::error::{HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
+use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError, UnlockError};
 use crate::hold::{Hold, Share, Slot};
 use crate::janitor::say;
 use crate::kind::Table;
@@ -16,7 +16,7 @@ use crate::lease::{Lease, Renewal};
 use crate::owner::Owner;
 use crate::release::{lose, not_held, owe, release, settle_debt, Gate};
 use crate::script::{Answer, Patience, Status};
-use crate::session::{in_runtime, Core};
+use crate::session::Core;
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
 pub(crate) struct Ticket {
@@ -189,7 +189,7 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of(core, &slot.line.keys.name, fault))?;
+        let answer = result.map_err(|fault| QueryError::of_fault(&slot.line.keys.name, fault, core.is_closing()))?;
         if answer.status != Status::Done {
             self.refused();
         }
