@@ -13,12 +13,12 @@ use tracing::Instrument;
 use crate::attempt::{Contender, Wish};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::error::LockError;
+use crate::error::{LeaseRange, LockError};
 use crate::hold::Line;
 use crate::kind::Table;
 use crate::lease::Lease;
 use crate::queue::Queuer;
-use crate::session::{Core, LeaseRange};
+use crate::session::Core;
 use crate::ticket::Ticket;
 use crate::wait::{wait, Tried};
 

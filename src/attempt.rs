@@ -183,12 +183,7 @@ impl Wish {
     }
 
     fn failed(&self, fault: Fault) -> LockError {
-        match fault {
-            // The end of the client ends calls too.
-            Fault::Unreachable(_) if self.core.is_closing() => LockError::Closed,
-            Fault::Unreachable(detail) => LockError::Unreachable { name: self.name(), detail },
-            Fault::Refused(why) => LockError::Refused { name: self.name(), why },
-        }
+        LockError::of_fault(&self.slot.line.keys.name, fault, self.core.is_closing())
     }
 
     async fn settle(self, mut gate: Gate, waits: bool, patience: Patience) -> Attempted {

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::fred::Target;
-use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::config::{Builder, ConnectError, Settings, LOWEST_VERSION};
-use crate::error::Refused;
+use crate::config::Settings;
+use crate::error::{in_runtime, ConnectError};
 use crate::keys::{Keys, NameError};
-use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -23,12 +21,10 @@ use crate::lease::State;
 use crate::lock::Lock;
 use crate::permit_semaphore::{PermitSemaphore, LEASED};
 use crate::permits::Pool;
-use crate::script::{Answer, Fault, Patience, Status};
+use crate::preflight::preflight;
 use crate::semaphore::{Semaphore, COUNTED};
-use crate::session::{in_runtime, Core, Session};
-
-static PREFLIGHT: Script =
-    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
+use crate::session::{Core, Session};
+use crate::traits::Kind;
 
 /// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
 ///
@@ -102,25 +98,6 @@ pub struct Leftover {
 }
 
 impl Locks {
-    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
-    ///
-    /// # Errors
-    /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        Self::builder().connect(url).await
-    }
-
-    /// Begins a client with settings of its own.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// A client of a new server inside this process: no server needed.
     ///
     /// # Panics
@@ -282,96 +259,11 @@ impl crate::EmbeddedServer {
     pub fn connect(&self) -> Locks {
         Locks::in_process(self, Settings::default())
     }
-
-    /// A client of this server with the settings of a builder; its user, password and database are not used.
-    ///
-    /// # Errors
-    /// [`ConnectError::Setting`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
-        builder.check()?;
-        Ok(Locks::in_process(self, builder.settings))
-    }
-}
-
-async fn preflight(core: &Core) -> Result<(), ConnectError> {
-    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
-    let channel = format!("redisson_lock__channel:{{{scratch}}}");
-    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
-    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
-    let answer = settled.result.map_err(|fault| match fault {
-        Fault::Unreachable(why) => ConnectError::Unreachable(why),
-        // The scripts' TIME comes before anything that could name what is missing.
-        Fault::Refused(Refused::NoPermission(text)) => {
-            let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
-            Refused::NoPermission(format!("{text} ({hint})")).into()
-        }
-        Fault::Refused(why) => ConnectError::Refused(why),
-    })?;
-    if answer.status != Status::Done {
-        return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
-    }
-    inspect(core, &answer)
-}
-
-fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
-    let section = |at: usize| answer.text(at).unwrap_or_default();
-    let entry = |at: usize, key: &str| {
-        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
-    };
-    let missing = section(0);
-    if !missing.is_empty() {
-        let needed = format!(
-            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
-            core.settings.key_prefix
-        );
-        return Err(Refused::NoPermission(needed).into());
-    }
-    let mut unknown = Vec::new();
-    match entry(1, "redis_version") {
-        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
-        Some(_) => {}
-        None => unknown.push("its version"),
-    }
-    if let Some(run) = entry(1, "run_id") {
-        core.life.met(run);
-    }
-    match entry(2, "role") {
-        Some("slave") => return Err(Refused::ReadOnly.into()),
-        Some(_) => {}
-        None => unknown.push("its role"),
-    }
-    match entry(3, "maxmemory_policy") {
-        Some("noeviction") => {}
-        Some(policy) if core.settings.allow_eviction => {
-            tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
-        }
-        Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
-        None => unknown.push("its maxmemory-policy"),
-    }
-    if !unknown.is_empty() {
-        tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
-    }
-    Ok(())
-}
-
-fn is_too_old(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
-    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    found < LOWEST_VERSION
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions() {
-        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
-        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
-    }
 
     /// What the client has of names, after each was used once.
     #[cfg(feature = "embedded")]

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use crate::keys::NameError;
 use crate::owner::Owner;
-use crate::script::Fault;
-use crate::session::{in_runtime, Core, LeaseRange, Unready};
 
 /// Why the server did not do what it was asked. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,55 @@ pub enum Refused {
     /// Any other refusal, in the server's words.
     #[error("the server answered: {0}")]
     Other(String),
+}
+
+/// Why a client could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL can't be read. (The URL itself is not shown: it may hold a password.)
+    #[error("the URL can't be used: {0}")]
+    Url(String),
+    /// The scheme is none of those that lockson knows.
+    #[error("the URL's scheme is not one of redis, rediss, redis+unix, valkey, valkeys, valkey+unix")]
+    Scheme,
+    /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
+    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
+    NoRuntime,
+    /// Sentinel and Cluster are not supported yet.
+    #[error("{0} is not supported yet: name one primary by redis:// or rediss://")]
+    NotYet(String),
+    /// `rediss://` and `valkeys://` need the cargo feature `tls`.
+    #[error("rediss:// and valkeys:// need the cargo feature `tls` of lockson")]
+    NeedsTls,
+    /// A certificate or key is not readable as PEM, or no root certificate was found.
+    #[error("TLS, look at the certificate, the name in the URL and `Builder::ca_pem`: {0}")]
+    Tls(String),
+    /// A setting of the builder is out of its range.
+    #[error("{setting} {problem}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// No connection, or no answer.
+    #[error("the server can't be reached, look at the address and whether it runs: {0}")]
+    Unreachable(String),
+    /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The server is older than what lockson is tested on.
+    #[error("the server says version {found}; lockson needs Redis 7.0 or Valkey 7.2 at least")]
+    TooOld {
+        /// What it says.
+        found: String,
+    },
+    /// The server may drop locks to make room.
+    #[error(
+        "the server's maxmemory-policy is {0}, which may drop locks: set it to noeviction, or call `allow_eviction`"
+    )]
+    Evicts(String),
 }
 
 /// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
@@ -373,16 +422,6 @@ impl QueryError {
     pub(crate) fn late(name: &str) -> Self {
         Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
     }
-
-    pub(crate) fn of(core: &Core, name: &str, fault: Fault) -> Self {
-        let name = name.to_owned();
-        match fault {
-            // The end of the client ends calls too.
-            Fault::Unreachable(_) if core.is_closing() => Self::Closed,
-            Fault::Unreachable(detail) => Self::Unreachable { name, detail },
-            Fault::Refused(why) => Self::Refused { name, why },
-        }
-    }
 }
 
 /// Why a hold could not be verified or its lease not be changed.
@@ -519,6 +558,24 @@ pub enum SyncError {
     NoRuntime,
 }
 
+/// A lease that is too short or too long.
+pub(crate) struct LeaseRange {
+    pub(crate) lease: Duration,
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
+
+/// Why a verb can't begin.
+pub(crate) enum Unready {
+    Closed,
+    NoRuntime,
+}
+
+/// tokio's timers panic outside of a runtime.
+pub(crate) fn in_runtime() -> Result<(), Unready> {
+    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
+}
+
 macro_rules! from_lease_range {
     ($($error:ident)*) => {$(
         impl From<LeaseRange> for $error {
@@ -545,6 +602,31 @@ macro_rules! from_unready {
 }
 
 from_unready!(LockError UnlockError QueryError SyncError);
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Unreachable(String),
+    Refused(Refused),
+}
+
+macro_rules! of_fault {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Of a call that was not answered. `closed`: by a client that was being closed, which ends calls too.
+            pub(crate) fn of_fault(name: &str, fault: Fault, closed: bool) -> Self {
+                let name = name.to_owned();
+                match fault {
+                    Fault::Unreachable(_) if closed => Self::Closed,
+                    Fault::Unreachable(detail) => Self::Unreachable { name, detail },
+                    Fault::Refused(why) => Self::Refused { name, why },
+                }
+            }
+        }
+    )*};
+}
+
+of_fault!(LockError UnlockError QueryError SyncError);
 
 impl SyncError {
     pub(crate) fn late(name: &str) -> Self {

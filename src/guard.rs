@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{in_runtime, HoldError, Lost, LostBy, UnlockError};
 use crate::group::{first_lost, Group, Taken};
 use crate::lease::State;
 use crate::owner::Owner;
-use crate::session::{in_runtime, Session};
+use crate::session::Session;
 use crate::ticket::Ticket;
 
 /// A lock that is held, until this is dropped.
@@ -37,6 +37,21 @@ pub struct Guard {
     first: Group,
     /// What a multi-lock or a red lock is called.
     name: Option<Arc<str>>,
+}
+
+/// A guard of a hold that a lock of the kind has just taken.
+pub struct Fresh(pub(crate) Guard);
+
+/// What holds are guarded by: a guard, or one that knows tokens.
+pub trait Guards: Sized + Send + Sync + 'static {
+    /// Nobody else makes a [`Fresh`] one.
+    fn of(fresh: Fresh) -> Self;
+}
+
+impl Guards for Guard {
+    fn of(fresh: Fresh) -> Self {
+        fresh.0
+    }
 }
 
 impl Guard {

@@ -13,12 +13,12 @@ use crate::error::LostBy;
 use crate::janitor::say;
 use crate::keys::{Key, Keys};
 use crate::kind::{Role, Table};
-use crate::lease::{Leasable, Lease, Leased, Renewal};
+use crate::lease::{Leasable, Lease, Leased, Renew, Renewal};
 use crate::registry::{Listed, Registry};
 use crate::session::Core;
 use crate::turns::{InRole, Turns};
 use crate::waiters::Waiter;
-use crate::watchdog::{report_lost, Renew};
+use crate::watchdog::report_lost;
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;

@@ -10,7 +10,7 @@ use crate::acquire::Request;
 use crate::any::RLock;
 use crate::backend::Script;
 use crate::clock::millis;
-use crate::error::{LockError, QueryError, UnlockError};
+use crate::error::{LockError, UnlockError};
 use crate::group::Group;
 use crate::hold::{Line, Share};
 use crate::kind::Role;
@@ -108,7 +108,7 @@ impl Leaf {
         let work = core.janitor.carry(|abandoned| async move {
             of.wire.settle(&SERVER_ID, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
-        let answer = work.await.result.map_err(|fault| LockError::from_query(QueryError::of(core, &name, fault)))?;
+        let answer = work.await.result.map_err(|fault| LockError::of_fault(&name, fault, core.is_closing()))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
 use crate::clock::{millis, Clock, Moment};
 use crate::error::{Lost, LostBy};
 use crate::keys::Key;
-use crate::watchdog::Renew;
 
 /// What is known of a hold at this instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +126,26 @@ pub(crate) trait Leasable: Send + Sync {
 
     /// The lease with this id is over.
     fn ended(&self, id: u64);
+}
+
+/// What a renewal came to, for one hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Renewed {
+        sent: Moment,
+    },
+    /// The server does not have it.
+    Refused,
+    Unknown,
+}
+
+/// How holds of one lane are renewed.
+pub(crate) trait Renew: Send + Sync + 'static {
+    /// Holds with equal lanes share a batch.
+    fn lane(&self) -> usize;
+
+    /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
 }
 
 /// What a lease is a part of.

@@ -13,6 +13,7 @@ mod aside;
 mod attempt;
 mod backend;
 mod backoff;
+mod builder;
 mod client;
 mod clock;
 mod config;
@@ -41,6 +42,7 @@ mod once;
 mod owner;
 mod permit_semaphore;
 mod permits;
+mod preflight;
 mod queue;
 mod receipt;
 mod red;
@@ -52,6 +54,7 @@ mod script;
 mod semaphore;
 mod session;
 mod ticket;
+mod traits;
 mod turns;
 mod url;
 mod vote;
@@ -64,12 +67,13 @@ pub use any::RLock;
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
+pub use builder::Builder;
 pub use client::{Health, Leftover, Locks};
-pub use config::{Builder, ConnectError};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError};
+pub use error::{
+    ConnectError, HoldError, LockError, Lost, LostBy, QueryError, Refused, RunError, SyncError, UnlockError,
+};
 pub use guard::Guard;
 pub use keys::NameError;
-pub use kind::{Fenceable, Kind, Owned, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
 pub use kinds::plain::Plain;
@@ -85,6 +89,7 @@ pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemapho
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
 pub use semaphore::{Semaphore, SemaphoreGuard, Take};
+pub use traits::{Fenceable, Kind, Owned, Votes};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -19,12 +19,11 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
-use crate::guard::Guard;
+use crate::guard::{Fresh, Guard, Guards};
 use crate::hold::{Hold, Line, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
-use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
-use crate::kinds::fenced::Fenced;
+use crate::kind::Role;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::majority::{Majority, Voter};
@@ -33,6 +32,7 @@ use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 use crate::ticket::Ticket;
+use crate::traits::{Kind, Owned, Votes};
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
@@ -108,7 +108,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same handle as one of another kind.
-    fn as_kind<L: Kind>(&self) -> Lock<L> {
+    pub(crate) fn as_kind<L: Kind>(&self) -> Lock<L> {
         Lock {
             session: self.session.clone(),
             name: self.name.clone(),
@@ -343,7 +343,7 @@ impl<K: Kind> Lock<K> {
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
         let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = settled.result.map_err(|fault| QueryError::of(core, &self.name, fault))?;
+        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, core.is_closing()))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
@@ -496,20 +496,6 @@ fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
 /// Where to go on, in the answer of an inspecting script that did not look at all: behind the pairs.
 fn next_place(answer: &Answer) -> Option<&str> {
     answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len().is_multiple_of(2))
-}
-
-impl<K: Fenceable> Lock<K> {
-    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`](crate::FencedGuard).
-    ///
-    /// ```
-    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
-    /// println!("whatever was written with less than {} is older", guard.token());
-    /// # Ok(()) }
-    /// ```
-    pub fn fenced(&self) -> Lock<Fenced<K>> {
-        self.as_kind()
-    }
 }
 
 impl<K: Votes> Lock<K> {

@@ -31,7 +31,7 @@ impl Ticket {
         let answer = match (settled.result, settled.doubt) {
             (Ok(answer), _) => answer,
             (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(QueryError::of(core, &name, fault).into()),
+            (Err(fault), _) => return Err(QueryError::of_fault(&name, fault, core.is_closing()).into()),
         };
         match &answer.status {
             Status::Done => Ok(answer),

@@ -179,12 +179,7 @@ impl Ledger {
     /// Done, busy or not held; anything else is an error.
     pub(crate) fn read(&self, core: &Core, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
         let name = self.name();
-        let answer = result.map_err(|fault| match fault {
-            // The shutdown ends calls too.
-            Fault::Unreachable(_) if core.is_closing() => SyncError::Closed,
-            Fault::Unreachable(detail) => SyncError::Unreachable { name: name.clone(), detail },
-            Fault::Refused(why) => SyncError::Refused { name: name.clone(), why },
-        })?;
+        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, core.is_closing()))?;
         match answer.status {
             Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
             Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),

@@ -11,18 +11,18 @@ use futures::future::{join_all, BoxFuture, FutureExt};
 
 use crate::acquire::{before, Request, Told};
 use crate::any::{sealed, RLock};
-use crate::error::{LockError, QueryError, UnlockError};
+use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::group::{Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
-use crate::kind::{Role, Votes};
+use crate::kind::Role;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::Lock;
 use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
-use crate::session::in_runtime;
+use crate::traits::Votes;
 use crate::vote::Candidate;
 use crate::wait::{wait, Tried};
 

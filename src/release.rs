@@ -234,17 +234,12 @@ impl Leaving<'_> {
 
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
-        let name = self.slot.line.keys.name.to_string();
         self.hold.unanswered.store(true, Ordering::Release);
         self.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
         let (core, closed) = (self.core.clone(), self.core.is_dead());
         self.core.janitor.finish(sweep(core, Rest::of(&self.hold), Some(self.gate), doubt));
-        match fault {
-            Fault::Unreachable(_) if closed => UnlockError::Closed,
-            Fault::Unreachable(detail) => UnlockError::Unreachable { name, detail },
-            Fault::Refused(why) => UnlockError::Refused { name, why },
-        }
+        UnlockError::of_fault(&self.slot.line.keys.name, fault, closed)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
 use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
+pub(crate) use crate::error::Fault;
 use crate::error::Refused;
 use crate::janitor::say;
 
@@ -74,13 +75,6 @@ impl Answer {
             Item::Int(_) | Item::Nil => None,
         }
     }
-}
-
-/// Why a call has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Unreachable(String),
-    Refused(Refused),
 }
 
 /// A call that was given all the copies that its patience allowed.

@@ -5,19 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::{join_all, BoxFuture, Future, FutureExt};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
-use crate::error::LostBy;
+use crate::error::{in_runtime, LeaseRange, LostBy, Unready};
 use crate::hold::{Forgotten, Line};
 use crate::janitor::{contain, say, Janitor, Owed};
 use crate::keys::Keys;
 use crate::latch::Gate;
-use crate::lease::{Lease, Leased};
+use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
 use crate::majority::Elections;
 use crate::notify::Channels;
@@ -25,7 +24,7 @@ use crate::owner::Owner;
 use crate::permits::Pool;
 use crate::registry::Registry;
 use crate::script::{Fate, Patience, Settled, Status, Wire};
-use crate::watchdog::{Claim, Renew, Verdict, Watchdog};
+use crate::watchdog::{Claim, Watchdog};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -35,24 +34,6 @@ const LAST_RETRY: Duration = Duration::from_secs(2);
 
 /// Who is given what it waited for has to be polled within so many command timeouts.
 const CLAIMED_WITHIN: u32 = 3;
-
-/// A lease that is too short or too long.
-pub(crate) struct LeaseRange {
-    pub(crate) lease: Duration,
-    pub(crate) min: Duration,
-    pub(crate) max: Duration,
-}
-
-/// Why a verb can't begin.
-pub(crate) enum Unready {
-    Closed,
-    NoRuntime,
-}
-
-/// tokio's timers panic outside of a runtime.
-pub(crate) fn in_runtime() -> Result<(), Unready> {
-    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
-}
 
 /// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
 pub(crate) struct Core {

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::doubt::{owe, settle_debt};
-use crate::error::{HoldError, LockError, Lost, LostBy, QueryError};
+use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
 pub(crate) use crate::hold::Ticket;
 use crate::hold::{Gate, Place, Slot};
 use crate::kind::Table;
 use crate::lease::{Lease, Renewal};
 use crate::owner::Owner;
 use crate::script::{Answer, Status};
-use crate::session::{in_runtime, Core};
+use crate::session::Core;
 use crate::waiters::Mail;
 
 impl Ticket {
@@ -135,7 +135,7 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of(core, &slot.line.keys.name, fault))?;
+        let answer = result.map_err(|fault| QueryError::of_fault(&slot.line.keys.name, fault, core.is_closing()))?;
         if answer.status != Status::Done {
             self.refused();
         }

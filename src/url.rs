@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::ConnectError;
+use crate::error::ConnectError;
 
 /// Where a server is, and as whom to talk to it.
 #[derive(Clone, PartialEq, Eq)]

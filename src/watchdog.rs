@@ -14,37 +14,17 @@ use tokio::sync::Notify;
 use crate::clock::{Clock, Moment};
 use crate::error::LostBy;
 use crate::janitor::{contain, say};
-use crate::lease::{Leased, State};
+use crate::lease::{Leased, State, Verdict};
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
-const HEAVIEST: usize = 400;
+const HEAVIEST: usize = 500;
 /// A bare hold of this age is reported once: its task may have ended (rule 8).
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
-
-/// What a renewal came to, for one hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Renewed {
-        sent: Moment,
-    },
-    /// The server does not have it.
-    Refused,
-    Unknown,
-}
-
-/// How holds of one lane are renewed.
-pub(crate) trait Renew: Send + Sync + 'static {
-    /// Holds with equal lanes share a batch.
-    fn lane(&self) -> usize;
-
-    /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
-    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
-}
 
 /// What was given to a waiter: its future has to be polled before it has it.
 pub(crate) trait Claim: Send + Sync {
@@ -353,7 +333,7 @@ mod tests {
 
     use super::*;
     use crate::keys::Key;
-    use crate::lease::{Leasable, Lease};
+    use crate::lease::{Leasable, Lease, Renew};
 
     const LEASE: Duration = Duration::from_secs(30);
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
+pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
@@ -21,9 +22,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::{Backend, Call, Item, Outcome, Refusal, Signal};
-use crate::client::Locks;
-use crate::config::{Builder, ConnectError};
-use crate::error::Refused;
+use crate::error::{ConnectError, Refused};
 use crate::janitor::say;
 use crate::url::{Address, Endpoint};
 
@@ -36,34 +35,20 @@ const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
-impl Builder {
-    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
-    ///
-    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. This is the only place where a type of fred is seen.
-    ///
-    /// # Errors
-    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Builder::connect)'s.
-    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
-        self.check()?;
-        match config.server {
-            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => {}
-            _ => return Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
-        }
-        Locks::over(Target { config }, self.settings).await
-    }
-}
-
 /// A server to connect to.
 pub(crate) struct Target {
     config: Config,
 }
 
 impl Target {
+    /// By a configuration of the user's own.
+    pub(crate) fn configured(config: Config) -> Result<Self, ConnectError> {
+        match config.server {
+            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Self { config }),
+            _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+        }
+    }
+
     pub(crate) fn of(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Self, ConnectError> {
         let server = match endpoint.address {
             Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
@@ -443,7 +428,7 @@ mod tls {
     use rustls::pki_types::CertificateDer;
     use rustls::{ClientConfig, RootCertStore};
 
-    use crate::config::ConnectError;
+    use crate::error::ConnectError;
 
     /// With ring by name: fred's own way panics where two providers are in one build.
     pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::error::QueryError;
 use crate::guard::Guard;
 use crate::hold::Line;
-use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
+use crate::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
 use crate::keys::NameError;
-use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
+use crate::kind::{script, Role, Table};
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::{Holder, Lock};
 use crate::session::Session;
+use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
 
 static READ: Table = Table {
     name: "read",
@@ -27,7 +28,7 @@ static READ: Table = Table {
     ..REENTRANT
 };
 
-pub(super) static WRITE: Table = Table {
+static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
     acquire: script!("write/acquire" after "read_write", [Key, Writers]),
@@ -39,6 +40,13 @@ pub(super) static WRITE: Table = Table {
     inspect: script!("write/inspect" after "read_write", [Key]),
     force: script!("write/force" after "read_write", [Key, Channel, Writers, Turn]),
     ..REENTRANT
+};
+
+static FENCED_WRITE: Table = Table {
+    name: "fenced_write",
+    fenced: true,
+    acquire: script!("fenced/fence" over "write/acquire" after "read_write", [Key, Writers, Token]),
+    ..WRITE
 };
 
 /// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
@@ -71,6 +79,12 @@ impl Kind for Write {
 }
 
 impl Owned for Write {}
+
+impl Fences for Write {
+    const FENCED: &'static Table = &FENCED_WRITE;
+}
+
+impl Fenceable for Write {}
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
 ///

@@ -1,0 +1,88 @@
+//! What is asked of a server before the first lock: whether locks are safe on it, and whether this user may make them.
+
+use crate::backend::Script;
+use crate::config::LOWEST_VERSION;
+use crate::error::{ConnectError, Fault, Refused};
+use crate::script::{Answer, Patience, Status};
+use crate::session::Core;
+
+static PREFLIGHT: Script =
+    Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
+
+pub(crate) async fn preflight(core: &Core) -> Result<(), ConnectError> {
+    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
+    let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
+    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let answer = settled.result.map_err(|fault| match fault {
+        Fault::Unreachable(why) => ConnectError::Unreachable(why),
+        // The scripts' TIME comes before anything that could name what is missing.
+        Fault::Refused(Refused::NoPermission(text)) => {
+            let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
+            Refused::NoPermission(format!("{text} ({hint})")).into()
+        }
+        Fault::Refused(why) => ConnectError::Refused(why),
+    })?;
+    if answer.status != Status::Done {
+        return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
+    }
+    inspect(core, &answer)
+}
+
+fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
+    let section = |at: usize| answer.text(at).unwrap_or_default();
+    let entry = |at: usize, key: &str| {
+        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    };
+    let missing = section(0);
+    if !missing.is_empty() {
+        let needed = format!(
+            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
+            core.settings.key_prefix
+        );
+        return Err(Refused::NoPermission(needed).into());
+    }
+    let mut unknown = Vec::new();
+    match entry(1, "redis_version") {
+        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
+        Some(_) => {}
+        None => unknown.push("its version"),
+    }
+    if let Some(run) = entry(1, "run_id") {
+        core.life.met(run);
+    }
+    match entry(2, "role") {
+        Some("slave") => return Err(Refused::ReadOnly.into()),
+        Some(_) => {}
+        None => unknown.push("its role"),
+    }
+    match entry(3, "maxmemory_policy") {
+        Some("noeviction") => {}
+        Some(policy) if core.settings.allow_eviction => {
+            tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
+        }
+        Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
+        None => unknown.push("its maxmemory-policy"),
+    }
+    if !unknown.is_empty() {
+        tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
+    }
+    Ok(())
+}
+
+fn is_too_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    found < LOWEST_VERSION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
+        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
+    }
+}
