@@ -138,7 +138,6 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         sibling: want.sibling.map(|field| want.line.slot(field)),
         lease,
         backoff: want.backoff.cloned(),
-        queues: false,
         vote: None,
         patience: core.patience(),
     };
@@ -147,8 +146,8 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let (outcome, tally) = if want.kind.refresh.is_some() {
-            let mut queuer = Queuer::new(wish);
+        let (outcome, tally) = if let Some(queue) = want.kind.queue {
+            let mut queuer = Queuer::new(wish, queue);
             (before(deadline, wait(&mut queuer)).await, queuer.tally)
         } else {
             let mut contender = Contender::new(wish);

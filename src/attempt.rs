@@ -26,12 +26,25 @@ use crate::wait::{Contest, Tried, Turn};
 use crate::waiters::Mail;
 use crate::watchdog::report_lost;
 
-/// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
-const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
-const WRITER_CAP: Duration = Duration::from_secs(1);
-
 /// What an attempt came to, and the entry until somebody has taken it over.
 type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
+
+/// Who waits for a lock, as its attempts know it.
+pub(crate) trait Waits: Send + Sync + 'static {
+    /// The lock, if it was handed over meanwhile.
+    fn take(&self) -> Option<Ticket>;
+
+    /// The server says that others have it, or come first.
+    fn is_busy(&self, answer: &Answer);
+}
+
+impl Waits for Place {
+    fn take(&self) -> Option<Ticket> {
+        self.take_prize()
+    }
+
+    fn is_busy(&self, _: &Answer) {}
+}
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -44,8 +57,6 @@ pub(crate) struct Wish {
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
-    /// Whether it takes a place in the server's queue, where its kind has one.
-    pub(crate) queues: bool,
     /// What it asks with in place of the kind's acquire script, where several servers vote.
     pub(crate) vote: Option<&'static Script>,
     pub(crate) patience: Patience,
@@ -57,9 +68,10 @@ impl Wish {
     }
 
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
-    pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
+    pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
-        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(place)).await else {
+        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(waiter.as_deref())).await
+        else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
@@ -70,10 +82,10 @@ impl Wish {
             Err(begun) => begun,
         };
         let gate = self.check(gate, is_upgrade)?;
-        let (wish, waits) = (self.clone(), place.is_some());
+        let wish = self.clone();
         let work = self.core.janitor.carry(move |abandoned| {
             let patience = wish.patience.clone().unless(abandoned);
-            async move { wish.settle(gate, waits, patience).await }
+            async move { wish.ask(gate, waiter, patience).await }
         });
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
         let (tried, _gate) = work.await;
@@ -82,9 +94,9 @@ impl Wish {
 
     /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
     /// meanwhile.
-    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (Gate, bool)> {
+    async fn begin(&self, waiter: Option<&dyn Waits>) -> Result<Ticket, (Gate, bool)> {
         let mut gate = self.gate().await;
-        if let Some(ticket) = place.and_then(Place::take_prize) {
+        if let Some(ticket) = waiter.and_then(Waits::take) {
             return Ok(ticket);
         }
         settle_debt(&self.core, &mut gate).await;
@@ -186,23 +198,16 @@ impl Wish {
         LockError::of_fault(&self.slot.line.keys.name, fault, self.core.is_closing())
     }
 
-    async fn settle(self, mut gate: Gate, waits: bool, patience: Patience) -> Attempted {
+    async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
+        let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
-        let (goes_first, fence);
-        match (self.kind.role, &self.sibling) {
-            (Role::Read, Some(writer)) => args.push(&writer.field),
-            (Role::Write, _) => {
-                goes_first = millis(WRITER_GOES_FIRST * u32::from(waits)).to_string();
-                args.push(&goes_first);
-            }
-            _ if self.kind.refresh.is_some() => args.push(if self.queues { "1" } else { "0" }),
-            _ => {}
-        }
+        args.extend(asks.as_deref());
+        let fence;
         if self.kind.fenced {
             fence = self.slot.fence(&gate);
             args.extend([&*self.slot.field, &fence[0], &fence[1]]);
@@ -214,6 +219,11 @@ impl Wish {
             let doubt = settled.doubt;
             settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
             settled.doubt = settled.doubt.max(doubt);
+        }
+        if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
+            if answer.status == Status::Busy {
+                waiter.is_busy(answer);
+            }
         }
         self.read(&mark, gate, settled)
     }
@@ -265,9 +275,6 @@ impl Wish {
             }
             Status::Busy => {
                 self.slot.line.turns.busy_elsewhere();
-                if let Some(score) = answer.int(1).filter(|_| self.queues) {
-                    self.slot.line.crowd.rank(&self.slot.field, (answer.time, score), answer.int(2) == Some(1));
-                }
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }
@@ -353,7 +360,8 @@ impl Contender {
     fn cap(&self) -> Duration {
         let Wish { core, kind, .. } = &self.wish;
         let cap = core.settings.wait_cap;
-        core.wire.jittered(if kind.role == Role::Write { cap.min(WRITER_CAP) } else { cap })
+        // Who goes first says so in time.
+        core.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
@@ -432,8 +440,8 @@ impl Contest for Contender {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.tally.asks();
         self.ear.drain(&self.wish.core);
-        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
-        let tried = self.wish.attempt(Some(&self.place)).await;
+        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.goes_first.is_some());
+        let tried = self.wish.attempt(Some(self.place.clone())).await;
         self.tally.heard();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
@@ -467,7 +475,7 @@ impl Drop for Contender {
             let Wish { core, kind, slot, .. } = self.wish.clone();
             core.janitor.clone().finish(async move {
                 let gate = slot.gate.clone().lock_owned().await;
-                let (mark, lease) = (slot.field.clone(), WRITER_GOES_FIRST);
+                let (mark, lease) = (slot.field.clone(), kind.goes_first.unwrap_or_default());
                 sweep(core, Rest { kind, slot, mark, lease }, Some(gate), None).await;
             });
         }

@@ -97,7 +97,7 @@ pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
 /// What a settling script is told: the count, and where waiters queue on the server whether this owner still does.
 pub(crate) fn settle_args<'a>(kind: &Table, slot: &Slot, mark: &'a str, n: &'a str) -> Vec<&'a str> {
     let mut args = vec![mark, n];
-    if kind.refresh.is_some() {
+    if kind.queue.is_some() {
         args.push(if slot.line.crowd.has(&slot.field) { "1" } else { "0" });
     }
     args
@@ -137,8 +137,6 @@ pub(crate) async fn settle_to(
     let settled = core.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
     owe(core, slot, gate, settled.doubt);
-    if !n.is_empty() {
-        gate.unanswered = is_to_be_tried_again(&settled.result);
-    }
+    gate.unanswered = is_to_be_tried_again(&settled.result);
     settled.result
 }

@@ -510,7 +510,6 @@ impl<K: Votes> Lock<K> {
             sibling: None,
             lease: request.leases(core)?,
             backoff: None,
-            queues: false,
             vote: Some(K::VOTE),
             patience: core.patience(),
         };

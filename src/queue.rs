@@ -8,14 +8,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::attempt::Wish;
+use crate::attempt::{Waits, Wish};
 use crate::crowd::Member;
-use crate::doubt::settle_to;
+use crate::doubt::owe;
 use crate::ear::{Ear, Tally};
 use crate::error::LockError;
 use crate::hold::{Slot, Wanted};
-use crate::kind::Table;
-use crate::script::{Fate, Status};
+use crate::kind;
+use crate::script::{Answer, Fate, Status};
 use crate::session::Core;
 use crate::ticket::Ticket;
 use crate::wait::{sleep_until, Contest, Tried, Turn};
@@ -27,6 +27,7 @@ const CAP: Duration = Duration::from_secs(1);
 /// A waiter in the server's queue.
 pub(crate) struct Queuer {
     wish: Wish,
+    queue: kind::Queue,
     member: Arc<Member<Wanted>>,
     ear: Ear,
     pub(crate) tally: Tally,
@@ -35,18 +36,16 @@ pub(crate) struct Queuer {
 }
 
 impl Queuer {
-    pub(crate) fn new(wish: Wish) -> Self {
-        let wish = Wish { queues: true, ..wish };
+    pub(crate) fn new(wish: Wish, queue: kind::Queue) -> Self {
         let line = &wish.slot.line;
         let member = line.crowd.join(&wish.slot.field, wish.wanted());
         let ear = Ear::new(format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, member, ear, tally: Tally::default(), won: false }
+        Self { wish, queue, member, ear, tally: Tally::default(), won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
     async fn refresh(&self) {
-        let Some(script) = self.wish.kind.refresh else { return };
-        let line = &self.wish.slot.line;
+        let (script, line) = (self.queue.refresh, &self.wish.slot.line);
         let batches = line.crowd.due(&self.member);
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
@@ -60,6 +59,20 @@ impl Queuer {
             }
         });
         join_all(calls).await;
+    }
+}
+
+impl Waits for Member<Wanted> {
+    fn take(&self) -> Option<Ticket> {
+        None
+    }
+
+    /// What it says of a waiter's place: its score, and whether it came just now.
+    fn is_busy(&self, answer: &Answer) {
+        let slot = &self.wish.slot;
+        if let Some(score) = answer.int(1) {
+            slot.line.crowd.rank(&slot.field, (answer.time, score), answer.int(2) == Some(1));
+        }
     }
 }
 
@@ -103,7 +116,7 @@ impl Contest for Queuer {
         self.tally.asks();
         self.ear.drain(&self.wish.core);
         self.wish.slot.line.crowd.asks();
-        let tried = self.wish.attempt(None).await;
+        let tried = self.wish.attempt(Some(self.member.clone())).await;
         self.tally.heard();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
@@ -127,20 +140,30 @@ impl Contest for Queuer {
 
 impl Drop for Queuer {
     fn drop(&mut self) {
-        let slot = self.wish.slot.clone();
+        let slot = &self.wish.slot;
         slot.line.crowd.leave(&slot.field, &self.member);
         if self.tally.attempts > 0 && !self.won {
-            let core = self.wish.core.clone();
-            core.janitor.finish(leave_queue(core.clone(), self.wish.kind, slot));
+            let core = &self.wish.core;
+            core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));
         }
     }
 }
 
+/// The client is closed: they leave the queue. (They are told, and are gone from the crowd.)
+pub(crate) async fn leave_queue(core: Arc<Core>, waiter: &Wanted) {
+    if let Some(queue) = waiter.kind.queue {
+        leave(core, queue, waiter.slot.clone()).await;
+    }
+}
+
 /// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
-pub(crate) async fn leave_queue(core: Arc<Core>, kind: &'static Table, slot: Arc<Slot>) {
+async fn leave(core: Arc<Core>, queue: kind::Queue, slot: Arc<Slot>) {
     let mut gate = slot.gate.clone().lock_owned().await;
     let _permit = slot.line.crowd.leaving.acquire().await;
     if !slot.line.crowd.has(&slot.field) {
-        let _ = settle_to(&core, kind, &slot, &mut gate, [&slot.field, ""], &core.patience()).await;
+        let keys = slot.line.keys.of(queue.leave.keys);
+        let settled = core.wire.settle(queue.leave, &keys, &[&slot.field], &core.patience()).await;
+        // A copy of this may come late, too.
+        owe(&core, &slot, &mut gate, settled.doubt);
     }
 }

@@ -127,10 +127,9 @@ impl Leaving<'_> {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
-                    // Where waiters queue on the server, only the next one hears, on a channel of its own.
                     // Other libraries than this one hear nothing.
                     let hears = heard > 0 || !self.kind.anonymous;
-                    let tells = self.kind.announces && self.kind.refresh.is_none() && hears;
+                    let tells = self.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
                     self.slot.line.turns.stand_aside(self.core.now(), own, others);
                 }

@@ -378,12 +378,9 @@ impl Core {
                 }
             }
         });
-        let leaves = waiters.iter().map(|waiter| {
-            tokio::time::timeout(
-                limit,
-                crate::queue::leave_queue(self.clone(), waiter.wish.kind, waiter.wish.slot.clone()),
-            )
-        });
+        let leaves = waiters
+            .iter()
+            .map(|waiter| tokio::time::timeout(limit, crate::queue::leave_queue(self.clone(), &waiter.wish)));
         for latch in self.latches.all() {
             latch.close();
         }
