@@ -153,7 +153,7 @@ impl Wish {
             }
             return Ok(gate);
         };
-        if let Some(why) = hold.lost(self.core.now()) {
+        if let Some(why) = hold.leased.lost(self.core.now()) {
             return Err(self.end(&hold, why, gate, None));
         }
         if !self.kind.reentrant {
@@ -168,18 +168,18 @@ impl Wish {
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
     fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
-        self.core.watchdog.forget(hold);
-        self.slot.drop_hold(hold.id, why);
-        report_lost(hold);
+        self.core.watchdog.forget(&hold.leased);
+        self.slot.drop_hold(hold.leased.id, why);
+        report_lost(&hold.leased);
         let doubt = gate.acquire.max(doubt);
-        self.take_back(&hold.mark, Some(gate), doubt);
+        self.take_back(&hold.leased.mark, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
     fn holds_as_sibling(&self) -> bool {
         let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
-        hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
+        hold.is_some_and(|hold| hold.leased.lost(self.core.now()).is_none())
     }
 
     /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
@@ -230,7 +230,7 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
-        let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
+        let outer = self.slot.hold().and_then(|hold| hold.leased.lost(self.core.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
             gate.untold = gate.untold.max(doubt);
         }
@@ -280,9 +280,9 @@ impl Wish {
             }
             Status::NotHeld => {
                 if let Some(hold) = self.slot.hold() {
-                    self.core.watchdog.forget(&hold);
-                    self.slot.drop_hold(hold.id, LostBy::Server);
-                    report_lost(&hold);
+                    self.core.watchdog.forget(&hold.leased);
+                    self.slot.drop_hold(hold.leased.id, LostBy::Server);
+                    report_lost(&hold.leased);
                 }
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(mark, None, Some(doubt));
@@ -308,7 +308,7 @@ impl Wish {
                 Role::Read => self.kind.role == Role::Read,
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
             };
-            if !beside && hold.since <= sent && hold.is_watched() {
+            if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
                 hold.lose(&self.core, LostBy::Server);
             }
         }

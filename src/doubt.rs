@@ -24,8 +24,8 @@ pub(crate) struct Rest {
 impl Rest {
     /// What there may be of a hold.
     pub(crate) fn of(hold: &Hold) -> Self {
-        let (slot, mark) = (hold.slot.clone(), hold.mark.clone());
-        Self { kind: hold.kind, slot, mark, lease: hold.longest() }
+        let (slot, mark) = (hold.slot.clone(), hold.leased.mark.clone());
+        Self { kind: hold.kind, slot, mark, lease: hold.leased.longest() }
     }
 
     /// Until it is answered, or the lease is over. Between two tries the entry is open.
@@ -84,10 +84,10 @@ fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
 /// Asks whether a hold is still there, behind what its owner does at this moment.
 pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
     let _gate = hold.slot.gate.lock().await;
-    if hold.is_watched() {
+    if hold.leased.is_watched() {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
-        let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.mark, "0"]).await;
+        let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
         if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
             hold.lose(&core, LostBy::Server);
         }

@@ -1,7 +1,6 @@
 //! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -13,7 +12,7 @@ use crate::error::LostBy;
 use crate::janitor::say;
 use crate::keys::{Key, Keys};
 use crate::kind::{Role, Table};
-use crate::lease::{Leasable, Lease, Leased, Renew, Renewal};
+use crate::lease::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
 use crate::registry::{Listed, Registry};
 use crate::session::Core;
 use crate::turns::{InRole, Turns};
@@ -111,8 +110,8 @@ pub(crate) struct Ticket {
     pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
-    /// How its lease is renewed, if it is.
-    pub(crate) renewal: Mutex<Option<Renewal>>,
+    /// Which one of the hold it is.
+    pub(crate) share: u64,
     /// Whether its owner held the lock before.
     pub(crate) inner: bool,
     /// Whether it is still to be given back, or kept.
@@ -132,14 +131,6 @@ pub(crate) struct Hold {
     pub(crate) forced: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
-}
-
-impl Deref for Hold {
-    type Target = Leased;
-
-    fn deref(&self) -> &Leased {
-        &self.leased
-    }
 }
 
 impl Hold {
@@ -173,14 +164,14 @@ impl Hold {
     /// The server does not have it any more.
     pub(crate) fn lose(&self, core: &Core, why: LostBy) {
         let why = if self.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
-        core.watchdog.forget(self);
-        self.end(why);
+        core.watchdog.forget(&self.leased);
+        self.leased.end(why);
         match why {
             // Who ends a hold by force says so.
-            LostBy::Forced => drop(self.tell()),
-            _ => report_lost(self),
+            LostBy::Forced => drop(self.leased.tell()),
+            _ => report_lost(&self.leased),
         }
-        self.of.ended(self.id);
+        self.leased.of.ended(self.leased.id);
     }
 }
 
@@ -213,8 +204,8 @@ struct Counts {
     guards: u32,
     /// Guards that are on their way back.
     leaving: u32,
-    /// Bare holds, oldest first: how each is renewed, if it is.
-    bare: Vec<Option<Renewal>>,
+    /// The shares that are bare holds, oldest first.
+    bare: Vec<u64>,
 }
 
 impl Counts {
@@ -244,7 +235,7 @@ pub(crate) enum Share {
     /// Of the hold with this id.
     Guard {
         hold: u64,
-        renewal: Option<Renewal>,
+        share: u64,
     },
 }
 
@@ -262,9 +253,9 @@ impl Leasable for Slot {
     }
 
     fn ended(&self, id: u64) {
-        let Some(hold) = self.hold().filter(|hold| hold.id == id) else { return };
+        let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
         self.line.turns.ended(&hold, id);
-        if hold.is_bare() {
+        if hold.leased.is_bare() {
             self.line.forgotten.add(&hold);
         }
     }
@@ -286,7 +277,7 @@ pub(crate) struct Forgotten {
 impl Forgotten {
     fn add(&self, hold: &Hold) {
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        holds.push_back((hold.id, Arc::downgrade(&hold.slot)));
+        holds.push_back((hold.leased.id, Arc::downgrade(&hold.slot)));
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
         if let Some((id, slot)) = oldest.and_then(|(id, slot)| Some((id, slot.upgrade()?))) {
@@ -320,7 +311,7 @@ impl Slot {
     /// How often this owner holds it under this mark.
     pub(crate) fn count_of(&self, mark: &str) -> u32 {
         let counts = self.counts();
-        counts.hold.as_ref().filter(|hold| *hold.mark == *mark).map_or(0, |_| counts.total())
+        counts.hold.as_ref().filter(|hold| *hold.leased.mark == *mark).map_or(0, |_| counts.total())
     }
 
     /// Whether this owner may enter again: it holds more than it is giving back.
@@ -338,7 +329,7 @@ impl Slot {
     /// A guard of the hold with this id is about to be given back.
     pub(crate) fn leaving(&self, hold: u64) {
         let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|current| current.id == hold) {
+        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold) {
             counts.leaving += 1;
         }
     }
@@ -356,33 +347,32 @@ impl Slot {
         sent: Moment,
         lease: Lease,
         now: Moment,
-    ) -> Arc<Hold> {
+    ) -> (Arc<Hold>, u64) {
         let mut counts = self.counts();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
-            hold.entered(sent, lease, now);
-            return hold.clone();
+            return (hold.clone(), hold.leased.entered(sent, lease, now));
         }
         let hold = Hold::new(self, mark, kind, renewal, sent, lease);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.line.turns.took(&hold, hold.id, hold.since);
+        self.line.turns.took(&hold, hold.leased.id, hold.leased.since);
         self.held.notify_waiters();
-        hold
+        (hold, FIRST_SHARE)
     }
 
-    /// A guard's hold becomes a bare one, unless it is over already.
-    pub(crate) fn keep_bare(&self, hold: &Hold, renewal: Option<Renewal>) {
+    /// A guard's share becomes a bare hold, unless the hold is over already.
+    pub(crate) fn keep_bare(&self, hold: &Hold, share: u64) {
         let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|current| current.id == hold.id) {
+        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold.leased.id) {
             counts.guards = counts.guards.saturating_sub(1);
-            counts.bare.push(renewal);
-            hold.set_bare(counts.bare.len());
+            counts.bare.push(share);
+            hold.leased.set_bare(!counts.bare.is_empty());
         }
         drop(counts);
-        if !hold.is_watched() {
+        if !hold.leased.is_watched() {
             // Lost before its owner had it.
-            hold.of.ended(hold.id);
+            hold.leased.of.ended(hold.leased.id);
         }
     }
 
@@ -405,7 +395,7 @@ impl Slot {
         let hold = counts.hold.clone()?;
         let present = match share {
             Share::Bare => !counts.bare.is_empty(),
-            Share::Guard { hold: id, .. } => hold.id == id && counts.guards > 0,
+            Share::Guard { hold: id, .. } => hold.leased.id == id && counts.guards > 0,
         };
         present.then(|| (hold, counts.total()))
     }
@@ -413,17 +403,19 @@ impl Slot {
     /// `share` was given back.
     pub(crate) fn leave(&self, share: Share) {
         let mut counts = self.counts();
-        let renewal = match share {
-            Share::Bare => counts.bare.pop().unwrap_or_default(),
-            Share::Guard { renewal, .. } => {
+        let share = match share {
+            Share::Bare => counts.bare.pop(),
+            Share::Guard { share, .. } => {
                 counts.guards = counts.guards.saturating_sub(1);
                 counts.leaving = counts.leaving.saturating_sub(1);
-                renewal
+                Some(share)
             }
         };
         if let Some(hold) = &counts.hold {
-            hold.replace(renewal, None);
-            hold.set_bare(counts.bare.len());
+            if let Some(share) = share {
+                hold.leased.stop_renewing(share);
+            }
+            hold.leased.set_bare(!counts.bare.is_empty());
         }
         if counts.total() == 0 {
             let ended = std::mem::take(&mut *counts);
@@ -435,7 +427,7 @@ impl Slot {
     /// The hold with this id is over, all of it.
     pub(crate) fn drop_hold(&self, id: u64, why: LostBy) {
         let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|hold| hold.id == id) {
+        if counts.hold.as_ref().is_some_and(|hold| hold.leased.id == id) {
             let ended = std::mem::take(&mut *counts);
             drop(counts);
             finish(ended, why);
@@ -446,7 +438,7 @@ impl Slot {
 /// Outside the lock of the counts: the hold may be the last to have its entry.
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
-        hold.end(why);
-        hold.slot.line.turns.ended(hold, hold.id);
+        hold.leased.end(why);
+        hold.slot.line.turns.ended(hold, hold.leased.id);
     }
 }

@@ -246,7 +246,7 @@ impl<K: Kind> Lock<K> {
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let line = self.line.clone()?;
         let slot = line.slot(&self.field());
-        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.mark.clone());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
         let answer = self.inspect(&line, &mark).await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -308,12 +308,12 @@ impl<K: Kind> Lock<K> {
         let line = self.line.clone()?;
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
         let forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
+            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
                 hold.lose(self.core(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.

@@ -97,7 +97,7 @@ impl Majority {
             closed: Notify::new(),
         });
         for ticket in majority.tickets() {
-            ticket.hold.follow(majority.as_follower());
+            ticket.hold.leased.follow(majority.as_follower());
         }
         Some(majority)
     }
@@ -148,7 +148,7 @@ impl Majority {
     pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
         (votes.open, votes.bare) = (true, true);
-        votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
+        votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
             wish.core.elections.add(&wish.slot, self.clone());
         }
@@ -210,12 +210,12 @@ impl Majority {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
         for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
             let now = core.now();
-            let left = hold.valid_until().since(now).saturating_sub(self.rules.drift);
-            match hold.lost(now) {
+            let left = hold.leased.valid_until().since(now).saturating_sub(self.rules.drift);
+            match hold.leased.lost(now) {
                 Some(why) => lost = lost.or(Some(why)),
                 None if left.is_zero() => {}
                 None => {
-                    sure += usize::from(hold.state(now) == State::Held);
+                    sure += usize::from(hold.leased.state(now) == State::Held);
                     lefts.push(left);
                 }
             }
@@ -289,8 +289,8 @@ impl Majority {
             drop(votes);
             return;
         }
-        ticket.hold.follow(self.as_follower());
-        ticket.hold.set_bare(usize::from(votes.bare));
+        ticket.hold.leased.follow(self.as_follower());
+        ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
 }
@@ -334,7 +334,7 @@ impl Seat {
 
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
-    hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
+    hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
 }
 
 /// Bare holds by votes: nobody but the clients of their servers keeps them. By the owner's entry, oldest first.

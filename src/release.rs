@@ -44,7 +44,7 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.done || self.slot.hold().is_none_or(|hold| hold.id != self.hold.id) {
+        if self.done || self.slot.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
             return;
         }
         self.slot.leave(self.share);
@@ -94,9 +94,9 @@ impl Leaving<'_> {
         if self.n > 1 {
             return self.give_to_server(false).await;
         }
-        self.core.watchdog.forget(&self.hold);
+        self.core.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
-        let is_lost = self.hold.lost(self.core.now()).is_some();
+        let is_lost = self.hold.leased.lost(self.core.now()).is_some();
         let can_hand_over = self.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
         match self.slot.line.turns.next(self.core.now(), can_hand_over) {
             Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
@@ -116,10 +116,10 @@ impl Leaving<'_> {
         let (lease, n, left);
         let (script, args) = if self.may_have_more() {
             left = (self.n - 1).to_string();
-            (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.mark, &left))
+            (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.leased.mark, &left))
         } else {
-            (lease, n) = (self.hold.lease_millis(), self.n.to_string());
-            (self.kind.release, vec![&*self.hold.mark, &lease, &n])
+            (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
+            (self.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
         };
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
@@ -157,7 +157,7 @@ impl Leaving<'_> {
         let keys = self.slot.line.keys.of(script.keys);
         let mark = place.wish.slot.mark(place.wish.kind);
         let seen = place.wish.kind.fenced.then(|| self.slot.line.token().to_string());
-        let mut args = vec![&*self.hold.mark, &mark, &lease];
+        let mut args = vec![&*self.hold.leased.mark, &mark, &lease];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
         owe(self.core, self.slot, &mut self.gate, settled.doubt);
@@ -213,8 +213,8 @@ impl Leaving<'_> {
 
     fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
         let name = self.slot.line.keys.name.to_string();
-        self.slot.drop_hold(self.hold.id, LostBy::Server);
-        self.core.watchdog.forget(&self.hold);
+        self.slot.drop_hold(self.hold.leased.id, LostBy::Server);
+        self.core.watchdog.forget(&self.hold.leased);
         self.look_after_copies();
         match &answer.status {
             Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
@@ -225,8 +225,8 @@ impl Leaving<'_> {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                report_lost(&self.hold);
-                UnlockError::NotHeld { name, owner, lost: self.hold.lost(self.core.now()) }
+                report_lost(&self.hold.leased);
+                UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.core.now()) }
             }
         }
     }
@@ -252,7 +252,7 @@ impl Ticket {
     fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         let is_first = self.armed.swap(false, Ordering::AcqRel);
         if is_first {
-            self.slot.leaving(self.hold.id);
+            self.slot.leaving(self.hold.leased.id);
         }
         let mut gate = self.slot.gate.clone().lock_owned().boxed();
         // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
@@ -262,7 +262,7 @@ impl Ticket {
             Poll::Ready(gate) => ready(gate).left_future(),
             Poll::Pending => gate.right_future(),
         };
-        let share = Share::Guard { hold: self.hold.id, renewal: *self.renewal() };
+        let share = Share::Guard { hold: self.hold.leased.id, share: self.share };
         let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
         async move {
             let given = if is_first {
@@ -271,7 +271,7 @@ impl Ticket {
                 drop(gate.await);
                 Err(not_held(&core, &slot))
             };
-            given.map_err(|error| error.of_lost(hold.lost(core.now())))
+            given.map_err(|error| error.of_lost(hold.leased.lost(core.now())))
         }
     }
 
@@ -302,18 +302,18 @@ impl Drop for Ticket {
 pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
     let before = slot.hold();
     if let Some(hold) = &before {
-        core.watchdog.forget(hold);
+        core.watchdog.forget(&hold.leased);
     }
     let mut gate = slot.gate.clone().lock_owned().await;
     let current = slot.hold();
     if let Some(hold) = &current {
-        core.watchdog.forget(hold);
-        slot.drop_hold(hold.id, LostBy::Released);
+        core.watchdog.forget(&hold.leased);
+        slot.drop_hold(hold.leased.id, LostBy::Released);
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let n = slot.count_of(&hold.mark).to_string();
-    let settled = settle_to(&core, hold.kind, &slot, &mut gate, [&hold.mark, &n], &core.patience()).await;
+    let n = slot.count_of(&hold.leased.mark).to_string();
+    let settled = settle_to(&core, hold.kind, &slot, &mut gate, [&hold.leased.mark, &n], &core.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
         core.janitor.finish(sweep(core.clone(), Rest::of(&hold), None, Some(doubt)));
     }

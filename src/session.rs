@@ -201,7 +201,7 @@ impl Core {
             line.close();
             for slot in line.slots() {
                 if let Some(hold) = slot.hold() {
-                    contain(|| slot.drop_hold(hold.id, why));
+                    contain(|| slot.drop_hold(hold.leased.id, why));
                 }
             }
         }

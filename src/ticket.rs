@@ -2,7 +2,7 @@
 //! stands in release.rs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::doubt::{owe, settle_debt};
@@ -10,7 +10,7 @@ use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
 pub(crate) use crate::hold::Ticket;
 use crate::hold::{Gate, Place, Slot};
 use crate::kind::Table;
-use crate::lease::{Lease, Renewal};
+use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::script::{Answer, Status};
 use crate::session::Core;
@@ -26,15 +26,14 @@ impl Ticket {
         answer: &Answer,
         lease: Lease,
     ) -> Self {
-        let hold = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease, core.now());
+        let (hold, share) = slot.enter(mark, kind, core.renewal(kind.renew), answer.sent, lease, core.now());
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);
         }
         core.watchdog.watch(&hold.leased, answer.sent);
-        let renewal = Mutex::new(Renewal::of(lease, answer.sent));
         let inner = slot.count() > 1;
-        Self { core: core.clone(), slot: slot.clone(), hold, renewal, inner, armed: AtomicBool::new(true) }
+        Self { core: core.clone(), slot: slot.clone(), hold, share, inner, armed: AtomicBool::new(true) }
     }
 
     /// Gives the lock to a waiter, which has to take it.
@@ -51,7 +50,7 @@ impl Ticket {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
-        let Some(why) = self.hold.lost(self.core.now()) else { return Ok(self) };
+        let Some(why) = self.hold.leased.lost(self.core.now()) else { return Ok(self) };
         let detail = format!("the hold was over before its owner knew of it: {why}");
         Err(LockError::Unreachable { name: self.slot.line.keys.name.to_string(), detail })
     }
@@ -64,15 +63,11 @@ impl Ticket {
     /// It becomes a bare hold, for `unlock()` to give back.
     pub(crate) fn keep_bare(self) {
         self.armed.store(false, Ordering::Release);
-        self.slot.keep_bare(&self.hold, *self.renewal());
+        self.slot.keep_bare(&self.hold, self.share);
     }
 
     pub(crate) fn owner(&self) -> Owner {
         self.core.owner_of(&self.slot.field)
-    }
-
-    pub(crate) fn renewal(&self) -> MutexGuard<'_, Option<Renewal>> {
-        self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
@@ -81,30 +76,23 @@ impl Ticket {
         let lease = match lease {
             Lease::Watched { max_hold, .. } => {
                 let end = max_hold.map(|limit| self.core.now().after(limit));
-                let renewal = *self.renewal();
-                self.renew_by(renewal.map(|renewal| Renewal { end, ..renewal }));
+                self.hold.leased.renew_until(self.share, end);
                 return Ok(());
             }
             Lease::Fixed(lease) => lease,
         };
         let gate = self.slot.gate.clone().lock_owned().await;
-        self.renew_by(None);
+        self.hold.leased.stop_renewing(self.share);
         let now = self.core.now();
-        if self.slot.count() > 1 && self.hold.valid_until().since(now) >= lease {
-            return self.hold.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
+        if self.slot.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
+            return self.hold.leased.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
         }
         self.extend_behind(gate, Some(lease)).await
     }
 
-    fn renew_by(&self, renewal: Option<Renewal>) {
-        let mut own = self.renewal();
-        self.hold.replace(*own, renewal);
-        *own = renewal;
-    }
-
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        if let Some(why) = self.hold.lost(self.core.now()) {
+        if let Some(why) = self.hold.leased.lost(self.core.now()) {
             return Err(Lost { why }.into());
         }
         in_runtime().map_err(QueryError::from)?;
@@ -115,7 +103,7 @@ impl Ticket {
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
         let Ticket { core, slot, hold, .. } = self;
-        if let Some(why) = hold.lost(core.now()) {
+        if let Some(why) = hold.leased.lost(core.now()) {
             return Err(Lost { why }.into());
         }
         core.ready().map_err(QueryError::from)?;
@@ -139,7 +127,7 @@ impl Ticket {
         if answer.status != Status::Done {
             self.refused();
         }
-        match self.hold.lost(core.now()) {
+        match self.hold.leased.lost(core.now()) {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }
