@@ -10,9 +10,10 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::attempt::{Contender, Wish};
+use crate::attempt::Wish;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
+use crate::contend::Contender;
 use crate::error::{LeaseRange, LockError};
 use crate::hold::Line;
 use crate::kind::Table;

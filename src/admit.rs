@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
-use crate::doubt::{sweep, Rest};
+use crate::doubt::Rest;
 use crate::hold::{Gate, Line, Place};
 use crate::lease::margin;
 use crate::script::{Answer, Copy, Fate, Status};
@@ -63,9 +63,8 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
 
 /// Has what one reader may have got, and did not get to hold, given back.
 fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
-    let (slot, mark) = (place.wish.slot.clone(), place.wish.slot.field.clone());
-    let rest = Rest { kind: place.wish.kind, slot, mark, lease: place.wish.lease.duration() };
-    core.janitor.finish(sweep(core.clone(), rest, gate, doubt));
+    let mark = place.wish.slot.field.clone();
+    Rest::of_attempt(place.wish.clone(), mark).take_back(core, gate, doubt);
 }
 
 fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {

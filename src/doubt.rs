@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::ServerTime;
 use crate::error::{LostBy, Refused};
-use crate::hold::{Gate, Hold, Slot};
+use crate::hold::{Gate, Hold, Slot, Wanted};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::script::{Answer, Fate, Fault, Patience, Status};
@@ -28,6 +28,16 @@ impl Rest {
         Self { kind: hold.kind, slot, mark, lease: hold.leased.longest() }
     }
 
+    /// What there may be of an attempt.
+    pub(crate) fn of_attempt(wanted: Wanted, mark: Arc<str>) -> Self {
+        Self { kind: wanted.kind, slot: wanted.slot, mark, lease: wanted.lease.duration() }
+    }
+
+    /// It goes: see [`sweep`].
+    pub(crate) fn take_back(self, core: &Arc<Core>, gate: Option<Gate>, doubt: Option<ServerTime>) {
+        core.janitor.finish(sweep(core.clone(), self, gate, doubt));
+    }
+
     /// Until it is answered, or the lease is over. Between two tries the entry is open.
     async fn clear(&self, core: &Arc<Core>, gate: Gate) {
         // No copy runs later than a command timeout from now, and what it does lasts for the lease.
@@ -47,7 +57,7 @@ impl Rest {
 
     async fn is_answered(&self, core: &Arc<Core>, mut gate: Gate) -> bool {
         let n = self.slot.count_of(&self.mark).to_string();
-        let settled = settle_to(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
+        let settled = settle(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
         !is_to_be_tried_again(&settled)
     }
 }
@@ -104,7 +114,7 @@ pub(crate) fn settle_args<'a>(kind: &Table, slot: &Slot, mark: &'a str, n: &'a s
 }
 
 /// Waits until no copy of an earlier release, or of a change of the lease, can run any more.
-pub(crate) async fn settle_debt(core: &Core, gate: &mut Gate) {
+pub(crate) async fn wait_out(core: &Core, gate: &mut Gate) {
     if let Some(doubt) = gate.release {
         core.wire.pass(doubt).await;
         gate.release = None;
@@ -124,7 +134,8 @@ pub(crate) fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Op
     }
 }
 
-pub(crate) async fn settle_to(
+/// Makes the server's count `n`, or lower where it is.
+pub(crate) async fn settle(
     core: &Arc<Core>,
     kind: &'static Table,
     slot: &Arc<Slot>,

@@ -17,6 +17,7 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+mod contend;
 mod crowd;
 mod doubt;
 mod ear;
