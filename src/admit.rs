@@ -39,9 +39,9 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
     let fields = batch.iter().map(|(place, _)| &*place.wish.slot.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let Copy { fate, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
-    match fate {
-        Fate::Answered(answer) if answer.status == Status::Done => {
+    let Copy { answer, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    match answer {
+        Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
             for (at, reader) in batch.into_iter().enumerate() {
                 if answer.int(at) == Some(1) {
@@ -50,14 +50,14 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
             }
             line.turns.served(&places);
         }
-        Fate::Doubtful(_) => {
+        Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {
                 gate.acquire = gate.acquire.max(Some(not_after));
                 let gate = place.is_gone().then_some(gate);
                 take_back(&core, &place, gate, Some(not_after));
             }
         }
-        Fate::Answered(_) | Fate::Late | Fate::NotSent(_) | Fate::Refused(_) => {}
+        _ => {}
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::ServerTime;
-use crate::error::{LostBy, Refused};
+use crate::error::LostBy;
+use crate::fault::Refused;
 use crate::hold::{Gate, Hold, Slot, Wanted};
 use crate::janitor::say;
 use crate::kind::Table;
-use crate::script::{Answer, Fate, Fault, Patience, Status};
+use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
 
 /// What there may be on the server of a hold, or of an attempt at one, that is to go.
@@ -98,7 +99,7 @@ pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
         let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
-        if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
+        if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&core, LostBy::Server);
         }
     }

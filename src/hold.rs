@@ -1,5 +1,6 @@
 //! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -226,6 +227,9 @@ pub(crate) struct Slot {
     /// Whether a guard of this owner, which still lives, lost what it held and gave the rest back: said once to whoever
     /// would enter again (rule 5).
     pub(crate) outer_lost: AtomicBool,
+    /// Bare holds by the votes of several servers of which one is for this owner here, oldest first. Nobody but the
+    /// clients of those servers keeps them; only those who put them in know what they are.
+    elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 /// What is given back: guards and bare holds are counted apart.
@@ -289,11 +293,15 @@ impl Forgotten {
 impl Slot {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
         let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
-        Self { line, field, gate, counts, held: Notify::new(), outer_lost }
+        Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn elected(&self) -> MutexGuard<'_, Vec<Arc<dyn Any + Send + Sync>>> {
+        self.elected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -90,7 +90,7 @@ impl Leaf {
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
         let slot = self.line.slot(&self.field);
-        slot.has(Share::Bare).is_some() || self.session.core.elections.last(&slot).is_some()
+        slot.has(Share::Bare).is_some() || !slot.elected().is_empty()
     }
 
     pub(crate) async fn unlock(&self) -> Result<(), UnlockError> {

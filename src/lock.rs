@@ -519,7 +519,7 @@ impl<K: Votes> Lock<K> {
     /// The bare hold that its vote belongs to, the newest one.
     pub(crate) fn elected(&self) -> Option<Arc<Majority>> {
         let line = self.line.as_ref().ok()?;
-        self.core().elections.last(&line.slot(&self.field()))
+        Majority::elected(&line.slot(&self.field()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Votes that stand together: most of them have to. Those that are missing are asked for again. Rule 21 of
 //! docs/PROTOCOL.md.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,10 +149,15 @@ impl Majority {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            wish.core.elections.add(&wish.slot, self.clone());
+            wish.slot.elected().push(self.clone());
         }
         drop(votes);
         self.standing();
+    }
+
+    /// The newest bare hold that the vote of this entry belongs to.
+    pub(crate) fn elected(slot: &Slot) -> Option<Arc<Self>> {
+        slot.elected().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -172,7 +176,7 @@ impl Majority {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            wish.core.elections.remove(&wish.slot, self.id);
+            wish.slot.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -335,42 +339,4 @@ impl Seat {
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
     hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
-}
-
-/// Bare holds by votes: nobody but the clients of their servers keeps them. By the owner's entry, oldest first.
-#[derive(Default)]
-pub(crate) struct Elections(Mutex<HashMap<usize, Vec<Arc<Majority>>>>);
-
-impl Elections {
-    fn all(&self) -> MutexGuard<'_, HashMap<usize, Vec<Arc<Majority>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The entry stays, and so does its address, as a majority keeps it.
-    fn add(&self, slot: &Arc<Slot>, majority: Arc<Majority>) {
-        self.all().entry(Arc::as_ptr(slot).addr()).or_default().push(majority);
-    }
-
-    pub(crate) fn last(&self, slot: &Arc<Slot>) -> Option<Arc<Majority>> {
-        self.all().get(&Arc::as_ptr(slot).addr())?.last().cloned()
-    }
-
-    fn remove(&self, slot: &Arc<Slot>, id: u64) {
-        let (mut all, key) = (self.all(), Arc::as_ptr(slot).addr());
-        let Some(of) = all.get_mut(&key) else { return };
-        let at = of.iter().position(|majority| majority.id == id);
-        let removed = at.map(|at| of.remove(at));
-        if of.is_empty() {
-            all.remove(&key);
-        }
-        // What it drops may take others' locks.
-        drop(all);
-        drop(removed);
-    }
-
-    /// The client is closed.
-    pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.all());
-        drop(all);
-    }
 }

@@ -15,7 +15,7 @@ use crate::ear::{Ear, Tally};
 use crate::error::LockError;
 use crate::hold::{Slot, Wanted};
 use crate::kind;
-use crate::script::{Answer, Fate, Status};
+use crate::script::{Answer, Status};
 use crate::session::Core;
 use crate::ticket::Ticket;
 use crate::wait::{sleep_until, Contest, Tried, Turn};
@@ -51,7 +51,7 @@ impl Queuer {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
             let copy = self.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
-            if let Fate::Answered(answer) = copy.fate {
+            if let Ok(answer) = copy.answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
                     line.crowd.missing(owner);
