@@ -157,21 +157,21 @@ impl Locks {
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| self.names.semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.names.semaphore(self.core(), keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.core(), keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let gate = self.keys(name).map(|keys| self.names.latch(keys));
-        Latch::new(self.session.clone(), name, gate)
+        let latch = self.keys(name).map(|keys| self.names.latch(self.core(), keys));
+        Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {

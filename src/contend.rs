@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::attempt::{Waits, Wish};
 use crate::doubt::{sweep, Rest};
-use crate::ear::{Ear, Tally};
+use crate::ear::Ear;
 use crate::error::LockError;
 use crate::hold::Place;
 use crate::script::Answer;
@@ -29,8 +29,7 @@ impl Waits for Place {
 pub(crate) struct Contender {
     wish: Wish,
     place: Arc<Place>,
-    ear: Ear,
-    pub(crate) tally: Tally,
+    pub(crate) ear: Ear,
     /// Whether readers may be letting it go first.
     goes_first: bool,
     /// Whether the last look found that the owner holds the lock in the other role.
@@ -41,8 +40,8 @@ impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let line = &wish.slot.line;
         let place = line.turns.join(wish.wanted());
-        let ear = Ear::new(line.keys.channel.clone());
-        Self { wish, place, ear, tally: Tally::default(), goes_first: false, saw_sibling: false }
+        let ear = Ear::new(&wish.core, line.keys.channel.clone());
+        Self { wish, place, ear, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -66,8 +65,8 @@ impl Contender {
         let Some(aside) = line.turns.aside() else { return };
         let core = self.wish.core.clone();
         let limit = aside.until.since(core.now());
-        if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
-            self.ear.drain(&core);
+        if self.wish.backoff.is_none() && self.ear.subscribe(limit).await {
+            self.ear.drain();
         }
         while let Some(aside) = line.turns.aside() {
             let left = aside.until.since(core.now());
@@ -134,11 +133,10 @@ impl Contest for Contender {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.asks();
-        self.ear.drain(&self.wish.core);
+        self.ear.asks();
         let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.goes_first.is_some());
         let tried = self.wish.attempt(Some(self.place.clone())).await;
-        self.tally.heard();
+        self.ear.answered();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
             Ok(Tried::Busy(_)) => self.goes_first,
@@ -148,13 +146,13 @@ impl Contest for Contender {
     }
 
     fn listen(&mut self) -> bool {
-        self.wish.backoff.is_none() && self.ear.listen(&self.wish.core)
+        self.wish.backoff.is_none() && self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let Wish { core, slot, backoff, .. } = &self.wish;
         let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
-            Some(backoff) => backoff.pause(self.tally.attempts, |pause| core.wire.jittered(pause)),
+            Some(backoff) => backoff.pause(self.ear.attempts(), |pause| core.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
             None => self.cap(),
         };

@@ -57,6 +57,7 @@ mod row;
 mod script;
 mod semaphore;
 mod session;
+mod take;
 mod ticket;
 mod traits;
 mod turns;
@@ -83,15 +84,16 @@ pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
-pub use latch::{Latch, Waited};
+pub use latch::{Latch, WaitOutcome};
 pub use lease::State;
 pub use lock::{Acquire, Holder, Lock};
 pub use multi::{AcquireAll, MultiLock};
 pub use owner::{InvalidOwner, Owner};
-pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore, TakeLeased};
+pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
-pub use semaphore::{Semaphore, SemaphoreGuard, Take};
+pub use semaphore::{Semaphore, SemaphorePermit};
+pub use take::Take;
 pub use traits::{Fenceable, Kind, Owned, Votes};
 
 /// The lock of [`Locks::lock`].

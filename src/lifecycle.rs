@@ -83,7 +83,7 @@ pub(crate) async fn shutdown(core: &Arc<Core>, names: &Arc<Names>, limit: Durati
 /// Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
 fn shutdown_unseen(core: &Arc<Core>, names: &Arc<Names>, limit: Duration) -> Vec<String> {
     let held = names.slots().filter(|slot| slot.count() > 0).map(|slot| slot.line.keys.name.to_string());
-    let taken = names.pools().filter(|pool| pool.has_shares()).map(|pool| pool.ledger.name());
+    let taken = names.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
     let left = held.chain(taken).collect();
     let (parts, known) = (core.clone(), names.clone());
     core.janitor.finish(async move { drop(give_back(&parts, &known, limit).await) });
@@ -109,7 +109,7 @@ async fn give_back(core: &Arc<Core>, names: &Names, limit: Duration) -> Vec<Stri
         (!given_back.unwrap_or(false)).then_some(name)
     });
     let permits = names.pools().map(|pool| async move {
-        let given_back = tokio::time::timeout(limit, pool.shutdown(core)).await;
+        let given_back = tokio::time::timeout(limit, pool.shutdown()).await;
         (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
     });
     let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(core.clone(), &waiter.wish)));

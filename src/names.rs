@@ -7,11 +7,12 @@ use crate::error::LostBy;
 use crate::hold::{Forgotten, Line, Slot};
 use crate::janitor::contain;
 use crate::keys::Keys;
-use crate::latch::Gate;
+use crate::latch::LocalLatch;
 use crate::permit_semaphore::LEASED;
 use crate::permits::Pool;
 use crate::registry::Registry;
 use crate::semaphore::COUNTED;
+use crate::session::Core;
 
 /// The registries of one client.
 #[derive(Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Names {
     pub(crate) lines: Arc<Registry<Line>>,
     pub(crate) semaphores: Arc<Registry<Pool>>,
     pub(crate) permit_semaphores: Arc<Registry<Pool>>,
-    pub(crate) latches: Arc<Registry<Gate>>,
+    pub(crate) latches: Arc<Registry<LocalLatch>>,
     forgotten: Arc<Forgotten>,
 }
 
@@ -31,16 +32,16 @@ impl Names {
         self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
-    pub(crate) fn semaphore(&self, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.semaphores, keys.of_semaphore(), &COUNTED)
+    pub(crate) fn semaphore(&self, core: &Arc<Core>, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.semaphores, core, keys.of_semaphore(), &COUNTED)
     }
 
-    pub(crate) fn permit_semaphore(&self, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.permit_semaphores, keys.of_semaphore(), &LEASED)
+    pub(crate) fn permit_semaphore(&self, core: &Arc<Core>, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.permit_semaphores, core, keys.of_semaphore(), &LEASED)
     }
 
-    pub(crate) fn latch(&self, keys: Keys) -> Arc<Gate> {
-        Gate::of(&self.latches, keys.of_latch())
+    pub(crate) fn latch(&self, core: &Arc<Core>, keys: Keys) -> Arc<LocalLatch> {
+        LocalLatch::of(&self.latches, core, keys.of_latch())
     }
 
     /// Every owner's entry of every lock.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{join_all, BoxFuture, FutureExt};
 
-use crate::acquire::{before, Request, Told};
+use crate::acquire::{Request, Told};
 use crate::any::{sealed, RLock};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::group::{Group, Taken};
@@ -24,7 +24,7 @@ use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
 use crate::traits::Votes;
 use crate::vote::Candidate;
-use crate::wait::{wait, Tried};
+use crate::wait::{before, wait, Tried};
 
 /// A server is given at least this long for its vote.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
