@@ -10,16 +10,17 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::attempt::{Contender, Wish};
+use crate::attempt::Wish;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
+use crate::contend::Contender;
 use crate::error::{LeaseRange, LockError};
-use crate::guard::Ticket;
+use crate::hold::Line;
 use crate::kind::Table;
 use crate::lease::Lease;
-use crate::line::Line;
 use crate::queue::Queuer;
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::wait::{before, deadline, wait, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
@@ -138,7 +139,6 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         sibling: want.sibling.map(|field| want.line.slot(field)),
         lease,
         backoff: want.backoff.cloned(),
-        queues: false,
         vote: None,
         patience: core.patience(),
     };
@@ -146,8 +146,8 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let (outcome, asked, unheard) = if want.kind.refresh.is_some() {
-            let mut queuer = Queuer::new(wish);
+        let (outcome, asked, unheard) = if let Some(queue) = want.kind.queue {
+            let mut queuer = Queuer::new(wish, queue);
             (before(deadline, wait(&mut queuer)).await, queuer.ear.attempts(), queuer.ear.is_unheard())
         } else {
             let mut contender = Contender::new(wish);

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use crate::acquire::Request;
 use crate::error::{LockError, QueryError, UnlockError};
 use crate::guard::Guard;
-use crate::kind::Kind;
 use crate::lock::{Acquire, Lock};
 use crate::owner::Owner;
+use crate::traits::Kind;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///

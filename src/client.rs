@@ -11,7 +11,6 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::keys::{Keys, NameError};
-use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -26,6 +25,7 @@ use crate::names::Names;
 use crate::permit_semaphore::PermitSemaphore;
 use crate::semaphore::Semaphore;
 use crate::session::{Core, Session};
+use crate::traits::Kind;
 
 /// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
 ///

@@ -9,11 +9,11 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::clock::Clock;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
-use crate::guard::Ticket;
 use crate::hold::Hold;
 use crate::lease::{Lease, State};
 use crate::majority::{Majority, Rules, Standing, Voter};
 use crate::session::Session;
+use crate::ticket::Ticket;
 
 /// One hold, or a vote, and the client that it keeps open.
 pub(crate) struct Member {
@@ -237,9 +237,9 @@ where
 
 fn judge(hold: &Hold, clock: Clock) -> Standing {
     let now = clock.now();
-    match hold.lost(now) {
+    match hold.leased.lost(now) {
         Some(why) => Standing { state: State::Lost, left: Duration::ZERO, lost: Some(why) },
-        None => Standing { state: hold.state(now), left: hold.valid_until().since(now), lost: None },
+        None => Standing { state: hold.leased.state(now), left: hold.leased.valid_until().since(now), lost: None },
     }
 }
 
@@ -268,7 +268,7 @@ impl Watched {
     pub(crate) async fn lost(self) -> Lost {
         loop {
             let holds = self.holds();
-            let mut changed: Vec<_> = holds.iter().map(|hold| Box::pin(hold.changed.notified())).collect();
+            let mut changed: Vec<_> = holds.iter().map(|hold| Box::pin(hold.leased.changed.notified())).collect();
             for change in &mut changed {
                 change.as_mut().enable();
             }

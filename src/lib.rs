@@ -21,13 +21,14 @@ mod clock;
 mod config;
 #[cfg(feature = "redis")]
 mod connect;
+mod contend;
 mod crowd;
+mod doubt;
 mod ear;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod error;
 mod fault;
-mod fifo;
 mod group;
 mod guard;
 #[cfg(all(doc, not(doctest)))]
@@ -42,7 +43,6 @@ mod leaf;
 mod lease;
 mod life;
 mod lifecycle;
-mod line;
 mod lock;
 mod majority;
 mod multi;
@@ -63,10 +63,14 @@ mod script;
 mod semaphore;
 mod session;
 mod take;
+mod ticket;
+mod traits;
+mod turns;
 #[cfg(feature = "redis")]
 mod url;
 mod vote;
 mod wait;
+mod waiters;
 mod watchdog;
 
 pub use acquire::Request;
@@ -80,7 +84,6 @@ pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncEr
 pub use fault::{ConnectError, Refused};
 pub use guard::Guard;
 pub use keys::NameError;
-pub use kind::{Fenceable, Kind, Owned, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
 pub use kinds::plain::Plain;
@@ -97,6 +100,7 @@ pub use red::{AcquireMost, RedLock};
 pub use reply::Reply;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use take::Take;
+pub use traits::{Fenceable, Kind, Owned, Votes};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

@@ -19,20 +19,20 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Group;
-use crate::guard::{Guard, Ticket};
-use crate::hold::{Hold, Share};
+use crate::guard::{Fresh, Guard, Guards};
+use crate::hold::{Hold, Line, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
-use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
-use crate::kinds::fenced::Fenced;
+use crate::kind::Role;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
-use crate::line::Line;
 use crate::majority::{Majority, Voter};
 use crate::owner::{field, InvalidOwner, Owner};
-use crate::release::{lose, release};
+use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+use crate::ticket::Ticket;
+use crate::traits::{Kind, Owned, Votes};
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
@@ -108,7 +108,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same handle as one of another kind.
-    fn as_kind<L: Kind>(&self) -> Lock<L> {
+    pub(crate) fn as_kind<L: Kind>(&self) -> Lock<L> {
         Lock {
             session: self.session.clone(),
             name: self.name.clone(),
@@ -246,7 +246,7 @@ impl<K: Kind> Lock<K> {
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let line = self.line.clone()?;
         let slot = line.slot(&self.field());
-        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.mark.clone());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
         let answer = self.inspect(&line, &mark).await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -308,13 +308,13 @@ impl<K: Kind> Lock<K> {
         let line = self.line.clone()?;
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
         let forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
-                lose(self.core(), hold, LostBy::Forced);
+            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
+                hold.lose(self.core(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
@@ -498,20 +498,6 @@ fn next_place(answer: &Answer) -> Option<&str> {
     answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len().is_multiple_of(2))
 }
 
-impl<K: Fenceable> Lock<K> {
-    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`](crate::FencedGuard).
-    ///
-    /// ```
-    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
-    /// println!("whatever was written with less than {} is older", guard.token());
-    /// # Ok(()) }
-    /// ```
-    pub fn fenced(&self) -> Lock<Fenced<K>> {
-        self.as_kind()
-    }
-}
-
 impl<K: Votes> Lock<K> {
     /// This lock's server, as one of several that are asked for a vote.
     pub(crate) fn voter(&self, request: &Request) -> Result<Voter, LockError> {
@@ -524,7 +510,6 @@ impl<K: Votes> Lock<K> {
             sibling: None,
             lease: request.leases(core)?,
             backoff: None,
-            queues: false,
             vote: Some(K::VOTE),
             patience: core.patience(),
         };

@@ -14,12 +14,12 @@ use crate::attempt::Wish;
 use crate::clock::Moment;
 use crate::error::{LockError, LostBy, UnlockError};
 use crate::group::enough;
-use crate::guard::Ticket;
 use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
 use crate::release::not_held;
 use crate::session::Session;
+use crate::ticket::Ticket;
 use crate::wait::Tried;
 
 /// What a majority has to be of.
@@ -96,7 +96,7 @@ impl Majority {
             closed: Notify::new(),
         });
         for ticket in majority.tickets() {
-            ticket.hold.follow(majority.as_follower());
+            ticket.hold.leased.follow(majority.as_follower());
         }
         Some(majority)
     }
@@ -147,7 +147,7 @@ impl Majority {
     pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
         (votes.open, votes.bare) = (true, true);
-        votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
+        votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
             wish.slot.elected().push(self.clone());
         }
@@ -214,12 +214,12 @@ impl Majority {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
         for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
             let now = core.now();
-            let left = hold.valid_until().since(now).saturating_sub(self.rules.drift);
-            match hold.lost(now) {
+            let left = hold.leased.valid_until().since(now).saturating_sub(self.rules.drift);
+            match hold.leased.lost(now) {
                 Some(why) => lost = lost.or(Some(why)),
                 None if left.is_zero() => {}
                 None => {
-                    sure += usize::from(hold.state(now) == State::Held);
+                    sure += usize::from(hold.leased.state(now) == State::Held);
                     lefts.push(left);
                 }
             }
@@ -293,8 +293,8 @@ impl Majority {
             drop(votes);
             return;
         }
-        ticket.hold.follow(self.as_follower());
-        ticket.hold.set_bare(usize::from(votes.bare));
+        ticket.hold.leased.follow(self.as_follower());
+        ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
 }
@@ -338,5 +338,5 @@ impl Seat {
 
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
-    hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
+    hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
 }

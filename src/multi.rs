@@ -14,10 +14,9 @@ use crate::acquire::{Request, Told};
 use crate::any::{sealed, RLock};
 use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
 use crate::group::{first_lost, Group, Taken};
-use crate::guard::Guard;
+use crate::guard::{Fresh, Guard, Guards};
 use crate::keys::NameError;
-use crate::kind::{Fresh, Guards, Role};
-use crate::kinds::fenced::{FencedGuards, Fencing};
+use crate::kind::Role;
 use crate::leaf::Leaf;
 use crate::lease::Lease;
 use crate::owner::Owner;
@@ -82,33 +81,12 @@ impl MultiLock {
     }
 }
 
-impl MultiLock<FencedGuards> {
-    /// Of these locks, each of which has a token for every hold. The guard knows them all:
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use lockson::{Fencing, MultiLock};
-    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-    /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
-    /// let guard = both.guard().await?;
-    /// for (name, token) in guard.tokens() {
-    ///     println!("write {name} with {token}");
-    /// }
-    /// let of_any_kind: Vec<Arc<dyn Fencing>> = vec![locks.fair_lock("queue").fenced().into(), both.into()];
-    /// let all = MultiLock::fenced(of_any_kind);
-    /// # Ok(()) }
-    /// ```
-    pub fn fenced(locks: impl IntoIterator<Item = impl Into<Arc<dyn Fencing>>>) -> Self {
-        Self::over(locks.into_iter().map(|lock| -> Arc<dyn RLock> { lock.into() }).collect())
-    }
-}
-
 impl<G> MultiLock<G> {
     fn of(name: Arc<str>, locks: Vec<Arc<dyn RLock>>) -> Self {
         Self { name, locks, guards: PhantomData }
     }
 
-    fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
+    pub(crate) fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
         let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
         Self::of(names.join(" + ").into(), locks)
     }

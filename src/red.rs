@@ -15,13 +15,14 @@ use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::group::{Group, Taken};
 use crate::guard::Guard;
 use crate::keys::NameError;
-use crate::kind::{Role, Votes};
+use crate::kind::Role;
 use crate::leaf::{Leaf, Member};
 use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::Lock;
 use crate::majority::{Rules, Voter};
 use crate::owner::Owner;
+use crate::traits::Votes;
 use crate::vote::Candidate;
 use crate::wait::{before, wait, Tried};
 

@@ -13,9 +13,9 @@ use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::group::{Group, Member};
-use crate::guard::Ticket;
 use crate::life::Trust;
 use crate::majority::{Rules, Voter};
+use crate::ticket::Ticket;
 use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 

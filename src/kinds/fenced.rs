@@ -9,16 +9,15 @@ use std::time::Duration;
 
 use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::guard::{Guard, Ticket};
-use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token, Writers};
-use crate::kind::{fenced_script, script, Fenceable, Fences, Fresh, Guards, Kind, Owned, Sealed, Table};
-use crate::kinds::fair::{Fair, NonReentrantFair, Queued, FAIR, NON_REENTRANT_FAIR};
-use crate::kinds::read_write::{Write, WRITE};
-use crate::kinds::reentrant::{NonReentrant, Reentrant, NON_REENTRANT, REENTRANT};
-use crate::kinds::spin::{Spin, SPIN};
+use crate::guard::{Fresh, Guard, Guards};
+use crate::keys::Key::Lock as Key;
+use crate::kind::{script, Table};
+use crate::kinds::reentrant::Reentrant;
 use crate::lock::Lock;
 use crate::multi::MultiLock;
 use crate::reply::Reply;
+use crate::ticket::Ticket;
+use crate::traits::{Fenceable, Kind, Owned, Sealed};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
 /// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it
@@ -55,74 +54,19 @@ impl<K: Fenceable> Kind for Fenced<K> {
 
 impl<K: Fenceable> Owned for Fenced<K> {}
 
-impl<K: Fenceable + Queued> Queued for Fenced<K> {}
-
-static FENCED: Table = Table {
-    name: "fenced",
-    fenced: true,
-    acquire: fenced_script!("reentrant/acquire", [Key, Token]),
-    hand_over: Some(fenced_script!("reentrant/hand_over", [Key, Token])),
-    ..REENTRANT
-};
-
-impl Fences for Reentrant {
-    const FENCED: &'static Table = &FENCED;
+impl<K: Fenceable> Lock<K> {
+    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
+    /// println!("whatever was written with less than {} is older", guard.token());
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(&self) -> Lock<Fenced<K>> {
+        self.as_kind()
+    }
 }
-
-impl Fenceable for Reentrant {}
-
-static FENCED_MUTEX: Table =
-    Table { name: "fenced_mutex", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..NON_REENTRANT };
-
-impl Fences for NonReentrant {
-    const FENCED: &'static Table = &FENCED_MUTEX;
-}
-
-impl Fenceable for NonReentrant {}
-
-static FENCED_SPIN: Table =
-    Table { name: "fenced_spin", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..SPIN };
-
-impl Fences for Spin {
-    const FENCED: &'static Table = &FENCED_SPIN;
-}
-
-impl Fenceable for Spin {}
-
-static FENCED_FAIR: Table = Table {
-    name: "fenced_fair",
-    fenced: true,
-    acquire: fenced_script!("fair/acquire" after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel, Token]),
-    ..FAIR
-};
-
-impl Fences for Fair {
-    const FENCED: &'static Table = &FENCED_FAIR;
-}
-
-impl Fenceable for Fair {}
-
-static FENCED_FAIR_MUTEX: Table =
-    Table { name: "fenced_fair_mutex", fenced: true, acquire: FENCED_FAIR.acquire, ..NON_REENTRANT_FAIR };
-
-impl Fences for NonReentrantFair {
-    const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
-}
-
-impl Fenceable for NonReentrantFair {}
-
-static FENCED_WRITE: Table = Table {
-    name: "fenced_write",
-    fenced: true,
-    acquire: fenced_script!("write/acquire" after "read_write", [Key, Writers, Token]),
-    ..WRITE
-};
-
-impl Fences for Write {
-    const FENCED: &'static Table = &FENCED_WRITE;
-}
-
-impl Fenceable for Write {}
 
 impl<K: Fenceable> Lock<Fenced<K>> {
     /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the
@@ -148,6 +92,27 @@ pub trait Fencing: RLock {}
 impl<K: Fenceable> Fencing for Lock<Fenced<K>> {}
 
 impl Fencing for MultiLock<FencedGuards> {}
+
+impl MultiLock<FencedGuards> {
+    /// Of these locks, each of which has a token for every hold. The guard knows them all:
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use lockson::{Fencing, MultiLock};
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
+    /// let guard = both.guard().await?;
+    /// for (name, token) in guard.tokens() {
+    ///     println!("write {name} with {token}");
+    /// }
+    /// let of_any_kind: Vec<Arc<dyn Fencing>> = vec![locks.fair_lock("queue").fenced().into(), both.into()];
+    /// let all = MultiLock::fenced(of_any_kind);
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(locks: impl IntoIterator<Item = impl Into<Arc<dyn Fencing>>>) -> Self {
+        Self::over(locks.into_iter().map(|lock| -> Arc<dyn RLock> { lock.into() }).collect())
+    }
+}
 
 impl<K: Fenceable> From<Lock<Fenced<K>>> for Arc<dyn Fencing> {
     fn from(lock: Lock<Fenced<K>>) -> Self {
