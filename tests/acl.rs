@@ -1,13 +1,9 @@
 //! The ACL rules of docs/GUARANTEES.md are enough for all that locks do, and no right in them is too much.
 
-#[path = "acl/fair.rs"]
 mod fair;
-#[path = "acl/permits.rs"]
 mod permits;
-mod support;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -52,7 +52,6 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<lockson::TakeLeased<'static>>();
     value::<lockson::Latch>();
     value::<lockson::Waited>();
-    #[cfg(feature = "embedded")]
     value::<lockson::EmbeddedServer>();
 }
 

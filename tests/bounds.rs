@@ -1,10 +1,6 @@
 //! No script touches more than about 500 elements, whatever it meets: rule 12 of docs/PROTOCOL.md. Counted on the
 //! embedded server; `cargo bench -- bounds` measures the same calls on a real one.
 
-#![cfg(feature = "embedded")]
-
-mod support;
-
 use std::collections::BTreeSet;
 
 use lockson::{EmbeddedServer, Reply};

@@ -1,15 +1,14 @@
 //! Futures that are dropped half-way leave nothing behind, of any kind of lock (PROTOCOL rule 7).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks, Request};
-use sites::{begin, drive, every_kind, exist, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
+use support::sites::{
+    begin, drive, every_kind, exist, expect, fresh_name, give_up_after, keys, load_scripts, time_until, turn, Own,
+};
 use support::{eventually, patient, seed, soak, Kind, Proxy, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
@@ -28,7 +27,6 @@ fn builder() -> Builder {
 /// A server of either kind, as the tests look at it.
 enum Sight {
     Real(Mutex<Raw>),
-    #[cfg(feature = "embedded")]
     Embedded(lockson::EmbeddedServer),
 }
 
@@ -37,9 +35,8 @@ impl Sight {
     async fn exist(&self, owns: &[&Own]) -> bool {
         match self {
             Sight::Real(raw) => exist(&mut *raw.lock().await, owns).await,
-            #[cfg(feature = "embedded")]
             Sight::Embedded(server) => {
-                let keys = sites::keys(owns);
+                let keys = keys(owns);
                 let command: Vec<&str> = std::iter::once("EXISTS").chain(keys.iter().map(String::as_str)).collect();
                 server.command(&command) != Ok(lockson::Reply::Int(0))
             }
@@ -71,7 +68,6 @@ impl Pair {
         pairs
     }
 
-    #[cfg(feature = "embedded")]
     fn embedded(kind: &'static Kind) -> Pair {
         let server = lockson::EmbeddedServer::new();
         let connect = || server.connect_with(builder()).unwrap();
@@ -97,7 +93,7 @@ impl Pair {
         }
         let limit = PROMISED + 2 * round_trip + NOISE;
         let gone = time_until(limit, || async { !self.sight.exist(owns).await }).await;
-        let took = gone.ok_or_else(|| format!("a key is there after {limit:?}: {:?}", sites::keys(owns)))?;
+        let took = gone.ok_or_else(|| format!("a key is there after {limit:?}: {:?}", keys(owns)))?;
         self.worst.set(self.worst.get().max(took));
         Ok(())
     }
@@ -380,7 +376,6 @@ async fn what_is_given_up_at_any_poll_leaves_nothing() {
 }
 
 /// The same on the embedded server, where 100 ms are 100 ms.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     let _turn = turn().await;

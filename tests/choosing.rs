@@ -1,7 +1,5 @@
 //! docs/CHOOSING.md: what a cycle of each lock costs, counted by a real server, and the README's table beside it.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
 //! Permits and counts whose calls stay in doubt: nothing is promised that the server does not keep, and what is undone
 //! touches nothing else (PROTOCOL rules 6, 9, 13 and 22).
 
-mod support;
-
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -184,7 +182,6 @@ async fn a_full_server_renews() {
 }
 
 /// The machine stood still with a call in doubt, and the server has forgotten it since: it is not done again.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_call_that_the_server_forgot_is_not_done_again() {
     use lockson::{EmbeddedServer, Faults};

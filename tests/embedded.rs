@@ -3,13 +3,9 @@
 //!
 //! Known differences that these tests step around: hexadecimal scores, libraries of Lua other than base, table, string
 //! and math, `error({})` (it crashes Redis 7.0), and the order of big hashes.
-#![cfg(feature = "embedded")]
 
-#[path = "embedded/corpus.rs"]
 mod corpus;
-mod support;
 
-use std::path::Path;
 use std::time::Duration;
 
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
@@ -313,7 +309,7 @@ async fn scripts_get_the_answers_of_a_real_server() {
 
 /// All files of `lua/KIND/`, each joined to what stands before it when it is sent.
 fn shipped() -> Vec<(String, String)> {
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let lua = support::root().join("lua");
     let begin = std::fs::read_to_string(lua.join("begin.lua")).unwrap();
     let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
     let mut found = Vec::new();
@@ -445,7 +441,7 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
 fn the_preflight_sees_a_server_that_allows_all() {
     let server = EmbeddedServer::new();
     let said = |text: &str| Reply::Text(text.to_owned());
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let lua = support::root().join("lua");
     let read = |name: &str| std::fs::read_to_string(lua.join(name)).unwrap();
     let text = read("begin.lua") + &read("preflight.lua");
     let Ok(Reply::List(items)) = server.eval(&text, &["lock", "channel"], &["nonce", "99999999999999"]) else {

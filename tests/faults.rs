@@ -1,7 +1,5 @@
 //! Bad days: connections that end, hang or crawl, and servers that stop, forget or start anew.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! A holder that writes late: what a check before the write is worth, and what one at the resource is. Real servers
 //! and a real database (issue 4; rule 19 of docs/PROTOCOL.md).
 
-mod support;
-
 use std::time::Duration;
 
 use lockson::{FencedGuard, Locks, Lost, LostBy, Owner, Reply, RunError};
@@ -268,7 +266,6 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
 }
 
 /// The double that users get for their own tests behaves the same.
-#[cfg(feature = "embedded")]
 #[tokio::test]
 async fn a_lost_answer_of_the_embedded_server() {
     let server = lockson::EmbeddedServer::new();

@@ -1,8 +1,6 @@
 //! What bounds a wait besides its own limit: the cap, whatever a subscription does, and the outage limit, whatever an
 //! earlier call owes (PROTOCOL rules 6, 15 and 18).
 
-mod support;
-
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -77,7 +75,6 @@ async fn a_taker_looks_whatever_its_subscription_does() {
     assert_eq!(patient("all find it free", waiters).await.unwrap(), (Ok(()), Ok(()), Ok(())));
 }
 
-#[cfg(feature = "embedded")]
 mod debts {
     use lockson::{EmbeddedServer, LockError, Locks, Owner, UnlockError};
     use tokio::time::Instant;

@@ -1,15 +1,12 @@
 //! A hold that is cut off from the server is lost before the server gives it to another, and only then, of whatever
 //! kind it is (PROTOCOL rules 9 and 11).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use futures::future::{join, join_all};
 use lockson::{Builder, Guard, Locks, LostBy, State};
-use sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
+use support::sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
 
 const LEASE: Duration = Duration::from_secs(4);

@@ -1,13 +1,10 @@
 //! A server that is out of memory, for every kind of lock: nothing new is taken and nothing is written; what is held is
 //! renewed and given back (PROTOCOL rule 13).
 
-mod sites;
-mod support;
-
 use std::time::Duration;
 
 use lockson::{LockError, Locks, Refused, Request, State};
-use sites::{begin, every_kind, Own, Site};
+use support::sites::{begin, every_kind, Own, Site};
 use support::{eventually, patient, Kind, Server, KINDS};
 
 const LEASE: Duration = Duration::from_secs(2);

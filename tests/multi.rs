@@ -1,16 +1,12 @@
 //! Multi-locks over several clients and servers, while calls are given up, answers are lost and servers are killed
 //! (issue 4, "It must show" 5; PROTOCOL rule 20).
-#![cfg(feature = "embedded")]
-
-mod sites;
-mod support;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockson::{Builder, EmbeddedServer, LockError, Locks, MultiLock, Owner, RLock, Request, UnlockError};
-use sites::give_up_after;
+use support::sites::give_up_after;
 use support::{eventually, patient, report, seed, soak, Filter, Proxy, Rng, Server};
 
 fn ms(millis: u64) -> Duration {

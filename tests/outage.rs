@@ -1,7 +1,5 @@
 //! A server that does not answer: what each verb says and when, and what is left when the client goes.
 
-mod support;
-
 use std::future::IntoFuture;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
 //! as the processes in them.
 
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,22 +8,12 @@ use std::time::{Duration, Instant};
 use futures::future::{select, Either};
 use lockson::{Builder, Locks, SyncError, Waited};
 use support::permits::Kind;
-use support::process::{epoch, run, tests, Process, Test};
+use support::process::{epoch, Process};
 use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
-
-const TESTS: [(&str, Test); 3] = tests!(
-    ten_permits_for_a_hundred_tasks,
-    ten_permits_with_leases_for_a_hundred_tasks,
-    a_thousand_waiters_of_a_latch,
-);
 
 const PERMITS: u32 = 10;
 /// Long for what the faults do, short for what the killed leave.
 const LEASE: Duration = Duration::from_secs(5);
-
-fn main() {
-    run(&TESTS, play);
-}
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -35,10 +23,10 @@ fn settings() -> Builder {
     Locks::builder().watchdog_lease(LEASE).command_timeout(ms(500))
 }
 
-async fn play(part: String, args: Vec<String>) {
-    match part.as_str() {
-        "takers" => takers(&args).await,
-        "waiters" => waiters(&args).await,
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "takers" => takers(args).await,
+        "waiters" => waiters(args).await,
         other => panic!("no part {other}"),
     }
 }
@@ -177,7 +165,7 @@ async fn crowd(kind: &str, kills: bool) {
     let mut start = |rng: &mut Rng| {
         started += 1;
         let (number, seed) = (started.to_string(), rng.draw().to_string());
-        (Process::start("takers", &[&port, kind, &name, &number, &seed, &to.to_string()]), number)
+        (Process::start("permits", "takers", &[&port, kind, &name, &number, &seed, &to.to_string()]), number)
     };
     let mut processes: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
     let (mut raw, mut killed) = (server.raw().await, 0);
@@ -209,10 +197,12 @@ async fn crowd(kind: &str, kills: bool) {
     assert_eq!(too_many, 0, "seed {seed}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
     crowd("counted", false).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
     crowd("leased", true).await;
 }
@@ -243,13 +233,14 @@ async fn waiters(args: &[String]) {
 }
 
 /// The message that the latch is open reaches nobody: all 1000 are let go within the cap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_a_latch() {
     let server = Server::start();
     let (name, port) = (unique("latch"), server.port().to_string());
     let locks = Locks::connect(&server.url()).await.unwrap();
     let latch = locks.latch(&name);
     assert!(latch.try_set_count(2).await.unwrap());
-    let processes: Vec<_> = (0..4).map(|_| Process::start("waiters", &[&port, &name])).collect();
+    let processes: Vec<_> = (0..4).map(|_| Process::start("permits", "waiters", &[&port, &name])).collect();
     processes.iter().for_each(|process| process.expect("ready"));
     assert_eq!(latch.count_down().await.unwrap(), Some(1));
     assert_eq!(patient("the last", latch.count_down()).await.unwrap(), Some(0));

@@ -1,7 +1,5 @@
 //! The plain lock when answers are lost and calls come late. Rules 5, 6 and 23.
 
-mod support;
-
 use std::time::Duration;
 
 use lockson::{Guard, LockError, Locks, Owner, PlainLock, UnlockError};
@@ -33,7 +31,7 @@ impl Site {
     }
 
     fn calls(&self, verb: &str) -> Filter {
-        let read = |file: &str| std::fs::read_to_string(format!("{}/lua/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let read = |file: &str| std::fs::read_to_string(support::root().join("lua").join(file)).unwrap();
         let text = read("begin.lua") + &read(&format!("plain/{verb}.lua"));
         Filter::script(sha1(text.as_bytes())).with(&self.name)
     }

@@ -1,20 +1,18 @@
 //! What a whole process says, the crates below it included: nothing at a clean end, and one line for each event of an
 //! outage, also of a client that does nothing.
 
-mod support;
-
 use std::time::Duration;
 
 use lockson::{LockError, Locks};
+use support::process::alone;
 use support::{eventually, patient, unique, Logs, Server};
 use tracing::Level;
 
-/// All of these at a time would hide whose line it is.
-static TURNS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_end_is_quiet() {
-    let _turn = TURNS.lock().await;
+    if !alone("quiet::a_clean_end_is_quiet") {
+        return;
+    }
     let logs = Logs::install();
     logs.clear();
     for round in 0..20 {
@@ -41,7 +39,9 @@ async fn a_clean_end_is_quiet() {
 /// Its beginning and its end, once each, for a client without a lock, a waiter or a hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_an_idle_client_is_told() {
-    let _turn = TURNS.lock().await;
+    if !alone("quiet::an_outage_of_an_idle_client_is_told") {
+        return;
+    }
     let logs = Logs::install();
     let server = Server::start();
     let locks = Locks::builder().command_timeout(Duration::from_millis(300)).connect(&server.url()).await.unwrap();

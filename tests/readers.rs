@@ -1,14 +1,11 @@
 //! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
 //! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
 
-mod sites;
-mod support;
-
 use std::time::Duration;
 
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks};
-use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
+use support::sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Kind, Rng, Server, KINDS};
 
 const READERS: usize = 6;
@@ -196,7 +193,6 @@ async fn who_goes_away_leaves_nothing() {
 
 /// What came of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others. Without a
 /// network, attempts end while others look.
-#[cfg(feature = "embedded")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_gave_up_reading_may_write() {
     use lockson::{LockError, Owner, RLock, Request};

@@ -1,8 +1,6 @@
 //! Permits and counts under lost answers, late copies, lost messages and cut connections: exactly right (PROTOCOL rules
 //! 15 and 22).
 
-mod support;
-
 use std::time::Duration;
 
 use lockson::{Builder, Locks, Refused, SyncError, Waited};

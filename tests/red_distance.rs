@@ -1,14 +1,10 @@
 //! A red lock's servers that are far away, slow, or silent: all are asked at once, for as long as they are given.
-#![cfg(feature = "embedded")]
-
-mod fleet;
-mod support;
 
 use std::time::{Duration, Instant};
 
-use fleet::{ms, red, secs};
 use futures::future::join_all;
 use lockson::{LockError, Locks};
+use support::fleet::{ms, red, secs};
 use support::{eventually, patient, Filter, Proxy, Server};
 
 /// Five real servers and a proxy before each.

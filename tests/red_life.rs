@@ -1,14 +1,10 @@
 //! A red lock's servers that lose their data: no vote before every lease that they granted is over (PROTOCOL rule 21).
-#![cfg(feature = "embedded")]
-
-mod fleet;
-mod support;
 
 use std::time::Duration;
 
-use fleet::{ms, red, secs, Fleet};
 use futures::future::join_all;
 use lockson::{Builder, EmbeddedServer, Faults, Guard, LockError, Locks, RedLock, Reentrant, Reply};
+use support::fleet::{ms, red, secs, Fleet};
 use support::{patient, Server};
 
 const BOOT: &str = "lockson:boot";

@@ -1,9 +1,6 @@
 //! Red locks under seeded schedules of kills, pauses, restarts and cut replies: there are never two who both say that
 //! they hold it (issue 4, "It must show" 4). Each schedule is a lock of its own and three rivals, each with clients of
 //! its own; several share one row of faults.
-#![cfg(feature = "embedded")]
-
-mod support;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,15 +1,11 @@
 //! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
 //! of all servers. And when it must not (PROTOCOL rule 21).
-#![cfg(feature = "embedded")]
-
-mod fleet;
-mod support;
 
 use std::time::Duration;
 
-use fleet::{ms, red, secs, Fleet};
 use futures::future::join_all;
 use lockson::{Builder, Guard, LockError, Locks, RedLock, Reentrant, Reply, State, UnlockError};
+use support::fleet::{ms, red, secs, Fleet};
 use support::{eventually, patient, Server};
 use tokio::time::Instant;
 

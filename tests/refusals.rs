@@ -1,7 +1,5 @@
 //! What the server or the user may not do, said by type before anything is written.
 
-mod support;
-
 use std::time::Duration;
 
 use lockson::{ConnectError, LockError, Locks, Owner, Refused, State, UnlockError};
@@ -344,8 +342,6 @@ async fn schemes_are_refused() {
         let refused = Locks::connect(&format!("{scheme}://{place}")).await.err();
         assert_eq!(refused, Some(ConnectError::NotYet(scheme.to_owned())));
     }
-    #[cfg(not(feature = "tls"))]
-    assert_eq!(Locks::connect(&format!("rediss://{place}")).await.err(), Some(ConnectError::NeedsTls));
     assert_eq!(proxy.counts().accepted, 0);
 }
 

@@ -1,14 +1,11 @@
 //! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
 //! to 6 and 10).
 
-mod sites;
-mod support;
-
 use std::time::{Duration, Instant};
 
 use futures::future::join;
 use lockson::{Builder, Guard, Locks, Request, State, UnlockError};
-use sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
+use support::sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
 use support::{eventually, seed, soak, Fault, Filter, Held, Kind, Rng, Server, KINDS};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -432,7 +429,7 @@ const TESTED_ELSEWHERE: [(&str, &str); 6] = [
 
 /// Whether a test file has this test.
 fn is_there(test: &str) -> bool {
-    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")];
+    let mut folders = vec![support::root().join("tests")];
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -448,7 +445,7 @@ fn is_there(test: &str) -> bool {
 /// A kind that is in the contract's list, and not in that of the fault tests, fails here.
 #[test]
 fn every_kind_of_the_contract_is_in_the_list() {
-    let contract = include_str!("contract/main.rs");
+    let contract = include_str!("contract/mod.rs");
     let (_, list) = contract.split_once("\nkinds! {\n").expect("the contract's list");
     let (list, _) = list.split_once("\n}\n").expect("its end");
     // `    name: shape(factory), "suffix", [..] {`

@@ -1,8 +1,5 @@
 //! Clients and runtimes: a verb outside of one, a client whose runtime has ended, and code that panics in a client's
 //! tasks.
-#![cfg(feature = "embedded")]
-
-mod support;
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};

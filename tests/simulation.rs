@@ -3,10 +3,6 @@
 //!
 //! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
 
-#![cfg(feature = "embedded")]
-
-mod support;
-
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! A machine that slept: leases ran on meanwhile, and whoever waits for the end of one hears of it at once, although no
 //! timer counted that time (PROTOCOL rule 9).
-#![cfg(feature = "embedded")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The style rules of docs/CONTRIBUTING.md that a machine can check.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const CODE_LINES_OF_A_FILE: usize = 400;
 const LINES_OF_A_FUNCTION: usize = 70;
@@ -20,7 +20,7 @@ impl Source {
 }
 
 fn read(folder: &str) -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = support::root();
     let (mut folders, mut files) = (vec![root.join(folder)], Vec::<PathBuf>::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -230,7 +230,7 @@ fn what_can_fail_says_how() {
 /// tests/redisson/README.md says which case covers which of Redisson's: each of them exists.
 #[test]
 fn the_map_of_redissons_tests_names_real_cases() {
-    let map = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/redisson/README.md")).unwrap();
+    let map = std::fs::read_to_string(support::root().join("tests/redisson/README.md")).unwrap();
     let sources = read("tests");
     let (mut named, mut found) = (0, vec![]);
     for case in map.split('`').skip(1).step_by(2) {
@@ -255,7 +255,7 @@ fn begin_of(id: &str) -> String {
 /// below the table why it is not.
 #[test]
 fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = support::root();
     let docs = std::fs::read_to_string(root.join("docs/WEAKNESSES.md")).unwrap();
     let functions = |folder: &str| -> Vec<String> {
         let code: String = read(folder).into_iter().map(|source| source.code).collect();

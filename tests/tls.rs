@@ -1,7 +1,4 @@
 //! TLS: what is trusted, what is refused, and that nothing is ever sent in clear.
-#![cfg(feature = "tls")]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

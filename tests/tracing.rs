@@ -1,8 +1,5 @@
 //! What the crate says through `tracing`: a span for each acquisition, a warning for each thing that an operator should
 //! know, and never a secret.
-#![cfg(feature = "embedded")]
-
-mod support;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,5 @@
 //! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
 //! (PROTOCOL rule 18).
-#![cfg(feature = "embedded")]
-
-mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

@@ -1,16 +1,13 @@
 //! Waiters are woken, not polling; and when a message is lost they still come. For every kind of lock that hears
 //! messages (PROTOCOL rules 15 to 18).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
 use futures::future::{join, join_all};
 use lockson::{Builder, Locks};
-use sites::{begin, drive, every_kind, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
+use support::sites::{begin, drive, every_kind, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
 use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
 use tokio::time::Instant;
 
@@ -141,7 +138,6 @@ async fn waiters_are_woken() {
 }
 
 /// The same on the embedded server, where the time is the test's: nobody waits for a look of its own.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn waiters_are_woken_embedded() {
     let _turn = turn().await;
@@ -209,7 +205,6 @@ async fn a_lost_message_costs_one_cap() {
 /// The same on the embedded server, where a message takes no time and the sleep between two looks is known: without its
 /// message each waiter comes at its next look, not before and not later. On a real server that can't be told from the
 /// message's way on a busy machine, nor, for the kinds that ask each second, from a longer cap.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_one_cap_embedded() {
     let _turn = turn().await;
@@ -306,7 +301,6 @@ async fn a_wake_up_is_passed_on() {
 }
 
 /// The same on the embedded server, where nobody may wait for a look of its own.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_wake_up_is_passed_on_embedded() {
     let _turn = turn().await;

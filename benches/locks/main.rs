@@ -17,8 +17,6 @@ mod names;
 mod processes;
 mod red;
 mod renewals;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 mod table;
 mod uncontended;
 

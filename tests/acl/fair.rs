@@ -5,7 +5,7 @@ use super::*;
 /// The commands that the scripts of this folder call.
 fn called(folder: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder)).unwrap() {
+    for entry in std::fs::read_dir(support::root().join("lua").join(folder)).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for call in ["redis.call('", "redis.pcall('"] {
             let commands = text.split(call).skip(1).map(|rest| rest.split('\'').next().unwrap().to_lowercase());

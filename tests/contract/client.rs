@@ -3,8 +3,8 @@
 use lockson::{LockError, Locks, NameError, Owner, Request, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case, Way};
+use crate::contract::world::{ms, secs, Case, Way};
+use support::patient;
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
 pub async fn labels_never_make_two_clients_one(case: Case) {

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use lockson::{Builder, Leftover, Locks, Owner, Request};
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, Proxy};
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::world::{begun, ms, secs, Case, World};
+use support::{eventually, patient, Proxy};
 
 macro_rules! of {
     ($kind:ident: $($case:ident),* $(,)?) => {
         mod $kind {
-            cases!(crate::$kind::KIND, ends: $($case),*);
+            cases!(crate::contract::$kind::KIND, ends: $($case),*);
         }
     };
 }

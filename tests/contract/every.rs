@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockson::{LockError, Locks, Owner, Request, State, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 pub async fn one_owner_at_a_time(case: Case) {
     let clients = [case.client().await, case.client().await];

@@ -6,8 +6,8 @@ use lockson::{FairLock, LockError, Locks, Owner};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::support::{patient, Raw};
-use crate::world::{ms, secs, Case, World};
+use crate::contract::world::{ms, secs, Case, World};
+use support::{patient, Raw};
 
 pub fn queue(case: &Case) -> String {
     format!("redisson_lock_queue:{{{}}}", case.name)

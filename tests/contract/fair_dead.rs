@@ -1,8 +1,8 @@
 //! Waiters of a fair lock that died: how they go, and what one call costs. Rules 12 and 17.
 
-use crate::fair::*;
-use crate::fair_layout::{run, ACQUIRE};
-use crate::world::{ms, Case, World};
+use crate::contract::fair::*;
+use crate::contract::fair_layout::{run, ACQUIRE};
+use crate::contract::world::{ms, Case, World};
 
 const RELEASE: &str = concat!(
     include_str!("../../lua/begin.lua"),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::fair::*;
-use crate::support::{patient, Raw};
-use crate::world::{ms, Case, World};
+use crate::contract::fair::*;
+use crate::contract::world::{ms, Case, World};
+use support::{patient, Raw};
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
 pub const ACQUIRE: &str = concat!(

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lockson::{LockError, Locks, Lost, LostBy, Owner, QueryError, Reply, RunError, State};
 
-use crate::support::kinds::text;
-use crate::support::patient;
-use crate::world::{ms, Case};
+use crate::contract::world::{ms, Case};
+use support::kinds::text;
+use support::patient;
 
 macro_rules! tokens {
     ($kind:expr) => {

@@ -5,8 +5,8 @@ use futures::future::FutureExt;
 use lockson::{LockError, Locks, LostBy, Owner, Request, State, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, ms, secs, Case};
+use support::patient;
 
 /// Deletes the lock, its members where it is made of some.
 async fn delete(case: &Case) {

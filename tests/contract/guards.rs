@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use lockson::{HoldError, LockError, Locks, LostBy, Owner, Request, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 pub async fn a_guard_releases_when_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);

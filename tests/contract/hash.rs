@@ -2,7 +2,7 @@
 
 use lockson::Owner;
 
-use crate::world::Case;
+use crate::contract::world::Case;
 
 const ACQUIRE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/acquire.lua"));
 const RELEASE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/release.lua"));

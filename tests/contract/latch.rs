@@ -3,8 +3,8 @@
 use futures::future::join_all;
 use lockson::{Latch, Locks, NameError, SyncError, Waited};
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, ms, secs, Case};
+use support::patient;
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lockson::{HoldError, LockError, Locks, Owner, QueryError, Request, SyncError, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case, Way};
+use crate::contract::world::{ms, secs, Case, Way};
+use support::patient;
 
 /// For every kind.
 macro_rules! limits {
@@ -21,7 +21,7 @@ macro_rules! limits {
     };
 }
 
-cases!(crate::lock::KIND, limits:
+cases!(crate::contract::lock::KIND, limits:
     questions_have_a_limit,
     looks_at_permits_and_counts_have_a_limit,
     permits_have_the_limit_that_they_are_given,

@@ -8,8 +8,8 @@ use lockson::{
     Fencing, HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Request, RunError, State, UnlockError,
 };
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 pub fn make(locks: &Locks, name: &str) -> MultiLock {
     let last = locks.fair_lock(&format!("{name}:z"));
@@ -194,7 +194,7 @@ pub async fn one_wait_limit_for_all(case: Case) {
     tokio::time::sleep(ms(500)).await;
     one.unlock().await.unwrap();
     assert!(patient("the limit comes", waiter).await.unwrap().unwrap().is_none());
-    if matches!(case.world, crate::world::World::Embedded(_)) {
+    if matches!(case.world, crate::contract::world::World::Embedded(_)) {
         // On paused time: just then.
         assert!(began.elapsed() < ms(950), "{:?}", began.elapsed());
     }

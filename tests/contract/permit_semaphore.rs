@@ -6,8 +6,8 @@ use std::slice::from_ref;
 use futures::future::FutureExt;
 use lockson::{Locks, NameError, PermitGuard, PermitId, PermitSemaphore, State, SyncError};
 
-use crate::support::{patient, unique};
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, ms, secs, Case};
+use support::{patient, unique};
 
 async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> PermitSemaphore {
     let semaphore = locks.permit_semaphore(&case.name);

@@ -2,8 +2,8 @@
 
 use lockson::{LockError, Locks, Owner, PlainLock, UnlockError};
 
-use crate::support::{patient, Listener, Raw};
-use crate::world::{ms, secs, Case, World};
+use crate::contract::world::{ms, secs, Case, World};
+use support::{patient, Listener, Raw};
 
 /// A script of `lua/plain/`, as the client sends it.
 macro_rules! plain {

@@ -2,8 +2,8 @@
 
 use lockson::{LockError, Locks, Owner, Read, ReadWriteLock, State};
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 /// A reader's read lock.
 pub type ReadSide = lockson::Lock<Read>;

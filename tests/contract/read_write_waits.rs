@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lockson::{Locks, Owner};
 use tokio::time::Instant;
 
-use crate::read_write::{named, reader};
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::read_write::{named, reader};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 /// Awaits that a writer of the name waits, and that readers know.
 pub async fn until_a_writer_waits(case: &Case) {

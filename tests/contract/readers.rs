@@ -6,11 +6,11 @@ use std::time::Duration;
 use lockson::{Guard, Locks, Owner, RLock, ReadWriteLock, Request};
 use tokio::task::JoinHandle;
 
-use crate::read_write::{named, reader};
-use crate::read_write_waits::until_a_writer_waits;
-use crate::support::kinds::text;
-use crate::support::{patient, Proxy, KINDS};
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::read_write::{named, reader};
+use crate::contract::read_write_waits::until_a_writer_waits;
+use crate::contract::world::{begun, ms, secs, Case, World};
+use support::kinds::text;
+use support::{patient, Proxy, KINDS};
 
 const READERS: usize = 50;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockson::{HoldError, LockError, Locks, MultiLock, Owner, RLock, RedLock, Reentrant, Request, UnlockError};
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {
     RedLock::new(vec![locks.lock(name)])

@@ -4,8 +4,8 @@ use lockson::{LockError, Locks, Owner, Request, UnlockError};
 
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::{ms, secs, Case};
+use support::patient;
 
 pub async fn entering_again_counts(case: Case) {
     let locks = case.client().await;

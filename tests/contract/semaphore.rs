@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use futures::future::{join_all, FutureExt};
 use lockson::{Locks, NameError, Semaphore, SyncError};
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::world::{begun, ms, secs, Case, World};
+use support::patient;
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {

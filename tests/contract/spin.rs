@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lockson::{Backoff, Locks, Request};
 use tokio::time::Instant;
 
-use crate::support::{patient, Listener, Raw};
-use crate::world::{ms, secs, Case, World};
+use crate::contract::world::{ms, secs, Case, World};
+use support::{patient, Listener, Raw};
 
 /// No SUBSCRIBE and no PUBLISH, contended or not.
 pub async fn it_says_nothing(case: Case) {

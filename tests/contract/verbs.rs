@@ -2,8 +2,8 @@
 
 use lockson::{LockError, LostBy, Owner};
 
-use crate::support::patient;
-use crate::world::{secs, Case};
+use crate::contract::world::{secs, Case};
+use support::patient;
 
 pub async fn who_holds_it(case: Case) {
     let (a, b) = (case.client().await, case.client().await);

@@ -11,7 +11,7 @@ use lockson::{
 };
 use tokio::task::JoinHandle;
 
-use crate::support::{self, Proxy, Raw, Reply, Server};
+use support::{self, Proxy, Raw, Reply, Server};
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
 pub enum World {
@@ -38,7 +38,7 @@ pub struct Kind {
 
 macro_rules! hash {
     ($make:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
             owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
             fenced: None,
@@ -50,7 +50,7 @@ macro_rules! hash {
 /// A hash, and tokens.
 macro_rules! tokens {
     ($unfenced:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
             owned: Some(|locks, name| std::sync::Arc::new($unfenced(locks, name).fenced())),
             fenced: Some((
@@ -64,7 +64,7 @@ macro_rules! tokens {
 
 macro_rules! value {
     ($make:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
             owned: None,
             fenced: None,

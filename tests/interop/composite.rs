@@ -9,9 +9,9 @@ use tokio::task::{spawn_local, JoinHandle};
 use crate::java::{Java, Jvm};
 use crate::locks::{leaves_nothing, LONG, SOON};
 use crate::peer::Peer;
-use crate::support::{eventually, patient, unique, Raw};
 use crate::table::{shown, Absent};
 use crate::{brief, connect, ms, secs, Process, World};
+use support::{eventually, patient, unique, Raw};
 
 pub const ROW: &str = "multi";
 

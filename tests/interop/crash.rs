@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::java::Jvm;
 use crate::locks::{leaves_nothing, Pair, LONG, PAIRS};
 use crate::peer::{Kind, Peer};
-use crate::support::{patient, unique};
 use crate::table::shown;
 use crate::{brief, connect, secs, Process, World};
+use support::{patient, unique};
 
 fn names() -> Vec<(&'static Pair, String)> {
     PAIRS.iter().map(|pair| (pair, unique(&format!("crash-{}", pair.row.replace(':', "-"))))).collect()

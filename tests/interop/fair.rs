@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 
 use crate::java::{Java, Jvm};
 use crate::peer::{Kind, Peer};
-use crate::support::{eventually, seed, soak, unique, Proxy, Raw, Rng};
 use crate::{connect, ms, secs, Process, World};
+use support::{eventually, seed, soak, unique, Proxy, Raw, Rng};
 
 /// How long Java believes in a waiter: the default is five minutes, and the hold below outlives it.
 const FAIR_WAIT: &str = "fair_wait=4000";

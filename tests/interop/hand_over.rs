@@ -7,8 +7,8 @@ use lockson::Locks;
 
 use crate::locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
 use crate::peer::{Kind, Peer};
-use crate::support::{seed, soak, unique, Filter, Proxy, Rng};
 use crate::{late_answer, ms, World};
+use support::{seed, soak, unique, Filter, Proxy, Rng};
 
 /// The rows with all rounds in a short run too.
 const FULL: [&str; 3] = ["lock", "fair_lock", "write:write"];

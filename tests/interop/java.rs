@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::support::sha1::sha1;
+use support::sha1::sha1;
 
 /// How long an answer may take, waits included.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -37,7 +37,7 @@ pub fn missing() -> Option<String> {
 
 /// The class path of the built project. Maven runs only when a source has changed since the last time.
 pub fn build() -> String {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
+    let project = support::root().join("tests/interop");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
     let folder = std::fs::read_dir(project.join("src")).unwrap();
     let mut sources: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();

@@ -13,8 +13,6 @@ mod peer;
 mod read_write;
 mod red;
 mod soak;
-#[path = "../support/mod.rs"]
-mod support;
 mod synchronizers;
 mod table;
 mod transactions;

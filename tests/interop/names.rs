@@ -6,8 +6,8 @@ use lockson::{Locks, Owner};
 
 use crate::locks::leaves_nothing;
 use crate::peer::{Kind, Peer};
-use crate::support::unique;
 use crate::{ms, World};
+use support::unique;
 
 /// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
 pub async fn prefixes_braces_and_tokens(world: Arc<World>) {

@@ -174,7 +174,7 @@ impl Side {
 
     /// Waits for it and must get it.
     pub async fn must_lock(&self, lease: Option<Duration>) {
-        crate::support::patient("the lock", self.lock(lease)).await.unwrap().result.unwrap();
+        support::patient("the lock", self.lock(lease)).await.unwrap().result.unwrap();
     }
 
     pub async fn try_lock(&self, wait: Duration, lease: Option<Duration>) -> Result<bool, String> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use lockson::{Locks, Owner};
 
 use crate::locks::leaves_nothing;
-use crate::support::{report, seed, soak, unique, Rng};
 use crate::{ms, secs, World};
+use support::{report, seed, soak, unique, Rng};
 
 /// Java's readers come and go, with short leases and long ones, nested and forgotten; the hold of a Rust reader is
 /// there after each of their unlocks, and no writer gets in beside it. Then the same the other way round.

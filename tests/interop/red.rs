@@ -9,9 +9,9 @@ use lockson::{Locks, Owner, RedLock};
 use crate::composite::Hand;
 use crate::java::{Java, Jvm};
 use crate::locks::LONG;
-use crate::support::{eventually, patient, unique, Server};
 use crate::table::{shown, Absent};
 use crate::{brief, connect, ms, secs, Process, World};
+use support::{eventually, patient, unique, Server};
 
 pub const ROW: &str = "red";
 

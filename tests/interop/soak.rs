@@ -10,8 +10,8 @@ use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, RedLock, Semap
 use crate::java::Java;
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer, Side};
-use crate::support::{eventually, seed, soak, unique, Raw, Rng, Server};
 use crate::{connect, ms, secs, Process, World};
+use support::{eventually, seed, soak, unique, Raw, Rng, Server};
 
 const NAMES: usize = 5;
 const THREADS: usize = 4;

@@ -8,9 +8,9 @@ use tokio::task::spawn_local;
 
 use crate::java::{Java, Jvm};
 use crate::locks::SOON;
-use crate::support::{eventually, patient, unique};
 use crate::table::{shown, Absent};
 use crate::{brief, connect, ms, secs, Process, World};
+use support::{eventually, patient, unique};
 
 pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
 

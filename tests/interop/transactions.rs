@@ -6,9 +6,9 @@ use lockson::{Locks, Owner, RLock, ReentrantLock, Request};
 use tokio::task::spawn_local;
 
 use crate::java::Java;
-use crate::support::{patient, unique};
 use crate::table::{shown, Absent};
 use crate::{ms, secs, World};
+use support::{patient, unique};
 
 pub const ROW: &str = "transaction";
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::support::{Raw, Server};
+use support::{Raw, Server};
 
 /// One user of another library's lock, who has at most one hold.
 #[async_trait]
@@ -151,7 +151,7 @@ impl ByHand {
 impl Peer for ByHand {
     async fn take(&mut self, name: &str, lease: Duration) -> bool {
         let before = (std::mem::replace(&mut self.name, name.to_owned()), self.value.clone());
-        self.value = crate::support::unique("value");
+        self.value = support::unique("value");
         let taken = self.send(self.wire.take, lease).await == self.wire.taken;
         if !taken {
             (self.name, self.value) = before;
@@ -195,7 +195,7 @@ impl RedisPy {
             return None;
         };
         let mut child = Command::new(python)
-            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/redis_py.py"), &server.port().to_string()])
+            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/peers/redis_py.py"), &server.port().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -6,8 +6,8 @@ use lockson::{FencedGuard, Locks, RunError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::support::{eventually, patient, unique, Server};
-use crate::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, take, LONG, SHORT};
+use support::{eventually, patient, unique, Server};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

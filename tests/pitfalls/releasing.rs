@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{patient, unique, Raw, Reply, Server};
-use crate::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, take, LONG, SHORT};
+use support::{patient, unique, Raw, Reply, Server};
 
 /// The same interleaving with lockson: the first one's lease ends, the second takes it, the first gives it back.
 async fn lockson_leaves_the_next_alone(server: &Server) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockson::LockError;
 
-use crate::support::{patient, unique, Filter, Proxy, Server};
-use crate::{connect, expired, setnx, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, setnx, take, LONG, SHORT};
+use support::{patient, unique, Filter, Proxy, Server};
 
 #[tokio::test]
 async fn setnx_then_expire() {
@@ -155,7 +155,7 @@ async fn a_lease_shorter_than_the_work() {
         least = least.min(now);
         grows
     };
-    crate::support::eventually(Duration::from_secs(20), "a renewal", grown).await;
+    support::eventually(Duration::from_secs(20), "a renewal", grown).await;
     guard.unlock().await.unwrap();
     // Or, with a lease that is not renewed, it stops the work.
     let guard = lock.acquire().lease(Duration::from_millis(100)).guard().await.unwrap().unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use lockson::{LockError, Locks, MultiLock, RLock, RedLock, Request, UnlockError};
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, ms, secs, short};
+use support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 
 async fn raw() -> Raw {
     Raw::connect(Server::shared().port()).await

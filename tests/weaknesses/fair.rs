@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use lockson::{FairLock, Locks, Owner, UnlockError};
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, soak, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, ms, secs, short};
+use support::{eventually, patient, soak, unique, Filter, Proxy, Raw, Server};
 
 async fn raw() -> Raw {
     Raw::connect(Server::shared().port()).await

@@ -2,8 +2,8 @@
 
 use lockson::{Backoff, Guard, LockError, Locks, Owner, UnlockError};
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, ms, secs, short};
+use support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 
 async fn raw() -> Raw {
     Raw::connect(Server::shared().port()).await

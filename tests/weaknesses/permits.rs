@@ -2,8 +2,8 @@
 
 use lockson::{Locks, Semaphore, Waited};
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs};
+use crate::weaknesses::{connect, deaf_but_for_messages, ms, secs};
+use support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 
 async fn with_permits(locks: &Locks, name: &str, permits: u32) -> Semaphore {
     let semaphore = locks.semaphore(name);

@@ -2,8 +2,8 @@
 
 use lockson::{Owner, ReadWriteLock, State};
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs, short};
+use crate::weaknesses::{connect, deaf_but_for_messages, ms, secs, short};
+use support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_rwlock:{{{name}}}");

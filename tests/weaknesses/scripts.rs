@@ -2,8 +2,8 @@
 
 use lockson::{LockError, Locks, Owner};
 
-use crate::support::{unique, Server};
-use crate::{connect, short};
+use crate::weaknesses::{connect, short};
+use support::{unique, Server};
 
 /// The release was done there, and an error came of its PUBLISH.
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,8 @@
 use lockson::{LockError, Owner};
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs, short};
+use crate::weaknesses::{connect, deaf_but_for_messages, ms, secs, short};
+use support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_lock__channel:{{{name}}}");

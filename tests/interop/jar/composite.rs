@@ -2,8 +2,8 @@
 
 use super::{about, asleep, Jar};
 use crate::java::Jvm;
-use crate::support::{eventually, Proxy, Server};
 use crate::{ms, secs};
+use support::{eventually, Proxy, Server};
 
 /// Two members, and a multi-lock of them, by the names of its objects.
 struct Members {

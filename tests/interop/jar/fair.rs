@@ -2,8 +2,8 @@
 
 use super::{about, asleep, queue, replicated, timeouts, Jar};
 use crate::java::Jvm;
-use crate::support::{eventually, Raw, Server};
 use crate::{ms, secs};
+use support::{eventually, Raw, Server};
 
 async fn now(raw: &mut Raw) -> i64 {
     let time = raw.must(&["TIME"]).await.texts();

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{about, Jar, WATCHED};
-use crate::support::{Proxy, Server};
 use crate::{late_answer, ms, secs};
+use support::{Proxy, Server};
 
 /// Calls about the lock have their answers late from now on.
 async fn slow(jar: &Jar) -> (Proxy, Jar) {

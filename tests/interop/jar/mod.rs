@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::task::{spawn_local, JoinHandle, JoinSet};
 
 use crate::java::Java;
-use crate::support::{eventually, unique, Filter, Proxy, Raw, Server};
 use crate::{ms, secs, World};
+use support::{eventually, unique, Filter, Proxy, Raw, Server};
 
 /// The watchdog's lease where holds are to end, or not to.
 const WATCHED: &str = "watchdog=3000";

@@ -2,7 +2,7 @@
 
 use super::{asleep, Jar};
 use crate::secs;
-use crate::support::Server;
+use support::Server;
 
 /// A user who may do all but hear and send messages.
 async fn deaf(jar: &Jar, server: &Server) -> Jar {

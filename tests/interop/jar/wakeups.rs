@@ -4,8 +4,8 @@ use futures::future::join_all;
 use tokio::task::spawn_local;
 
 use super::{about, asleep, Jar};
-use crate::support::{eventually, Filter, Proxy, Server};
 use crate::{late_answer, ms, secs};
+use support::{eventually, Filter, Proxy, Server};
 
 /// A downgrade wakes no reader.
 pub async fn id_6_a_1(jar: Jar) {

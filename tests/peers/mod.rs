@@ -2,9 +2,6 @@
 //! for it, and takes over after a release and after an expiry. rslock and redis-py are themselves; redsync and
 //! node-redlock are their commands.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod peer;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,4 @@
 //! Five servers in this process, on paused time, and a red lock on them.
-#![allow(dead_code)]
 
 use std::time::Duration;
 

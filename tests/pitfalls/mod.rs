@@ -1,15 +1,11 @@
 //! What goes wrong with locks that are written by hand, on real servers, command by command (docs/PITFALLS.md). Each
 //! test shows the failure, and that lockson does not have it. What decides is the order of the commands, not a clock.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod outliving;
 mod releasing;
 mod taking;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use lockson::Locks;
@@ -46,7 +42,7 @@ fn names(text: &str, mark: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_section_names_its_test_and_each_test_has_its_section() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pitfalls");
+    let folder = support::root().join("tests/pitfalls");
     let mut tests = BTreeSet::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();

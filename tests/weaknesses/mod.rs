@@ -2,9 +2,6 @@
 //! Each test here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson
 //! does not have it. Real servers only.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod composite;
 mod fair;
 mod holds;

@@ -1,11 +1,9 @@
 //! What the tests share: servers, faults, chance and reports.
-#![allow(dead_code, unused_imports, unused_macros)]
 
-// Needs the dev-dependency rcgen.
 pub mod bounds;
-#[cfg(feature = "tls")]
 pub mod certs;
 pub mod fault;
+pub mod fleet;
 mod hub;
 pub mod kinds;
 mod link;
@@ -19,9 +17,9 @@ pub mod request;
 pub mod rng;
 pub mod server;
 pub mod sha1;
+pub mod sites;
 mod spawner;
 
-#[cfg(feature = "tls")]
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
 pub use hub::Counts;
@@ -35,8 +33,14 @@ pub use rng::Rng;
 pub use server::Server;
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+/// The repository: tests read its documents and scripts.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
+}
 
 /// A name nobody else uses at this server: `name` with the process and a count.
 pub fn unique(name: &str) -> String {
