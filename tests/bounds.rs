@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use lockson::{EmbeddedServer, Reply};
+use lockson::Reply;
 use support::bounds::{bounds, fair_bounds, root, Bound, CALLS, MOST};
+use support::prelude::*;
 
 /// What a small hash (up to 512 fields) costs is bounded by its being small: a real server gives it in one piece.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];

@@ -6,11 +6,9 @@
 
 mod corpus;
 
-use std::time::Duration;
-
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
-use lockson::{EmbeddedServer, Reply};
-use support::{report, seed, soak, Raw, Rng, Server};
+use lockson::Reply;
+use support::prelude::*;
 
 /// How far times may lie apart, in milliseconds: the commands do not run at the same moment.
 const TOLERANCE: i64 = 2_000;
@@ -33,7 +31,7 @@ struct Pair {
 impl Pair {
     async fn start() -> Pair {
         let server = Server::start();
-        let real = Raw::connect(server.port()).await;
+        let real = server.raw().await;
         Pair { real, embedded: EmbeddedServer::new(), _server: server }
     }
 
@@ -412,14 +410,14 @@ async fn keys_expire_on_the_clock_of_tokio() {
     server.command(&["SET", "s", "x", "PX", "1000"]).unwrap();
     server.command(&["HSET", "h", "o", "1"]).unwrap();
     assert_eq!(int(&["PEXPIRE", "h", "30000"]), 1);
-    tokio::time::advance(Duration::from_millis(999)).await;
+    tokio::time::advance(ms(999)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["TTL", "h"])), (1, 29));
     // A key lives through the millisecond that it expires at, as in Redis.
-    tokio::time::advance(Duration::from_millis(1)).await;
+    tokio::time::advance(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"])), (0, 1));
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"]), int(&["DBSIZE"])), (-2, 0, 1));
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(secs(3600)).await;
     assert_eq!(server.command(&["HGETALL", "h"]), Ok(Reply::List(Vec::new())));
     assert_eq!(int(&["DBSIZE"]), 0);
 }
@@ -430,9 +428,9 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         server.command(&["SET", "s", "x", "PX", "60000"]).unwrap();
-        tokio::time::sleep(Duration::from_secs(50)).await;
+        tokio::time::sleep(secs(50)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Text("x".to_owned())));
-        tokio::time::sleep(Duration::from_secs(11)).await;
+        tokio::time::sleep(secs(11)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Nil));
     });
 }

@@ -1,12 +1,10 @@
 //! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
 //! and who is inside a read/write lock. This program runs itself again as these processes.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Builder, Guard, Locks, Owner};
+use support::prelude::*;
 use support::process::{epoch, orders, Process};
-use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
 use tokio::sync::Mutex;
 
 pub async fn play(part: &str, args: &[String]) {
@@ -15,10 +13,6 @@ pub async fn play(part: &str, args: &[String]) {
         "readers and writers" => readers_and_writers(args).await,
         other => panic!("no part {other}"),
     }
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }
 
 /// Ends with its lease after 1.5 s when it is killed.
@@ -114,7 +108,7 @@ async fn the_order_is_the_queues_whoever_is_killed() {
 /// Processes of the read/write test.
 const PROCESSES: usize = 4;
 /// How long one stays inside.
-const TURN: Duration = Duration::from_millis(4);
+const TURN: Duration = ms(4);
 
 /// Who is inside, on the server: field -> the instant at which it ends by itself, and which side it is on. The script
 /// of one who comes counts those of the other side whose end is still to come.
@@ -202,7 +196,7 @@ async fn readers_and_writers_whoever_is_killed() {
     let mut processes: Vec<Process> = (0..PROCESSES).map(start).collect();
     processes.iter().for_each(|process| process.expect("ready"));
     let began = Instant::now();
-    let end = began + Duration::from_secs(seconds as u64);
+    let end = began + secs(seconds as u64);
     let locks = connect(&server.port().to_string()).await;
     let (mut cuts, mut kills, mut next_kill) = (0, 0, Instant::now() + ms(500));
     while Instant::now() < end {

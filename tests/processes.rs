@@ -3,17 +3,11 @@
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Builder, Locks, LostBy, UnlockError};
 use rustix::process::Signal;
+use support::prelude::*;
 use support::process::{epoch, Process};
-use support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -80,7 +74,7 @@ async fn stopped(url: &str, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     for round in 0..soak(20) {
         let name = unique("stopped");
         let process = Process::start("processes", "stopped", &[&server.port().to_string(), &name]);
@@ -218,7 +212,7 @@ async fn a_task_that_ends_without_unlock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_guard_of_a_task_that_ends() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     for round in 0..soak(200) {
         let (name, by_panic) = (unique("guarded"), round % 2 == 0);
         let (sender, held) = tokio::sync::oneshot::channel();
@@ -341,7 +335,7 @@ async fn a_lone_task_is_served() {
     let counter = format!("{name}-counter");
     let mut raw = server.raw().await;
     eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let lock = locks.lock(&name);
     let mut waits = Vec::new();
     for _ in 0..tries {

@@ -2,13 +2,12 @@
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
 
 use std::future::IntoFuture;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::future::join_all;
-use lockson::{EmbeddedServer, Guard, LockError, Locks, NonReentrant, RedLock, Reentrant, State, UnlockError};
-use support::fleet::{ms, red, secs, Fleet};
+use lockson::{NonReentrant, Reentrant};
+use support::fleet::{red, Fleet};
+use support::prelude::*;
 use support::sites::give_up_after;
-use support::{patient, report, seed, soak, Rng, Server};
 
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
@@ -309,7 +308,7 @@ impl Failure {
     }
 }
 
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = secs(3);
 
 async fn valid_for(guard: &Guard, span: Duration, what: &str) {
     let end = Instant::now() + span;

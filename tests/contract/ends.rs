@@ -2,11 +2,11 @@
 
 use std::pin::Pin;
 
-use lockson::{Builder, Leftover, Locks, Owner, Request};
+use lockson::{Leftover, Request};
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{begun, ms, secs, Case, World};
-use support::{eventually, patient, Proxy};
+use crate::contract::world::{begun, Case, World};
 
 macro_rules! of {
     ($kind:ident: $($case:ident),* $(,)?) => {

@@ -25,9 +25,9 @@ mod spin;
 mod verbs;
 mod world;
 
-use lockson::Locks;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
+use support::prelude::*;
 use world::{lock_in_transaction, read, read_in_transaction, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.

@@ -1,12 +1,12 @@
 //! The verbs of locks, each both ways round: one side holds, the other is kept out, woken, told.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use support::prelude::*;
 
 use crate::peer::{Kind, Peer, Side};
 use crate::table::shown;
-use crate::{ms, secs, World};
-use support::{eventually, unique, Raw};
+use crate::World;
 
 /// What is held, and what it keeps out.
 pub struct Pair {

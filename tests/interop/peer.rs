@@ -1,10 +1,10 @@
 //! A side of a case: Redisson or lockson, asked in the same words. Each case is written once, and runs both ways round.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use lockson::{Backoff, Lock, Locks, Owner, Request};
+use lockson::{Backoff, Lock, Request};
+use support::prelude::*;
 
 use crate::java::{Answer, Java};
 

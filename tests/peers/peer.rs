@@ -2,13 +2,11 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
 
 use async_trait::async_trait;
+use support::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-
-use support::{Raw, Server};
 
 /// One user of another library's lock, who has at most one hold.
 #[async_trait]
@@ -35,7 +33,7 @@ impl Rslock {
     pub async fn start(server: &Server) -> Option<Box<dyn Peer>> {
         let patient = rslock::LockManager::new(vec![server.url()]);
         let mut once = patient.clone();
-        once.set_retry(1, Duration::from_millis(1));
+        once.set_retry(1, ms(1));
         Some(Box::new(Self { patient, once, lock: None }))
     }
 }
@@ -161,7 +159,7 @@ impl Peer for ByHand {
 
     async fn wait(&mut self, name: &str, lease: Duration) {
         while !self.take(name, lease).await {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(ms(50)).await;
         }
     }
 

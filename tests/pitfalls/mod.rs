@@ -6,10 +6,8 @@ mod releasing;
 mod taking;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use lockson::Locks;
-use support::{eventually, Raw, Server};
+use support::prelude::*;
 
 /// A lease that ends before the work does. Whoever uses it awaits its end.
 const SHORT: &str = "50";
@@ -17,7 +15,7 @@ const SHORT: &str = "50";
 const LONG: &str = "60000";
 
 async fn connect(server: &Server) -> Locks {
-    Locks::connect(&server.url()).await.unwrap()
+    server.locks().await
 }
 
 /// `SETNX`: whether it took the lock.
@@ -32,7 +30,7 @@ async fn take(raw: &mut Raw, key: &str, value: &str, lease: &str) -> bool {
 
 /// Awaits that the lease ends.
 async fn expired(raw: &mut Raw, key: &str) {
-    eventually(Duration::from_secs(20), "the lease ends", async || !raw.exists(key).await).await;
+    eventually(secs(20), "the lease ends", async || !raw.exists(key).await).await;
 }
 
 /// The names after `mark`, up to a backtick or parenthesis.

@@ -1,6 +1,5 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
-use super::sha1::sha1;
 use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::sync::Arc;
@@ -171,7 +170,7 @@ impl Kind {
 
     /// Calls of one of its scripts.
     pub fn script(&self, verb: &str) -> Filter {
-        Filter::script(sha1(text(self.lua, verb).as_bytes()))
+        Filter::script_of(&text(self.lua, verb))
     }
 }
 

@@ -14,12 +14,13 @@ const COMMA: char = '\u{1f}';
 const BEGIN: &str = "the part begins";
 
 /// Plays the part of the process that this is, if another one started it for that.
-pub fn part(play: impl AsyncFn(&str, &str, &[String])) {
-    let Ok(words) = std::env::var(PART) else { return };
+pub fn part(play: impl AsyncFn(&str, &str, &[String])) -> bool {
+    let Ok(words) = std::env::var(PART) else { return false };
     let words: Vec<String> = words.split(COMMA).map(str::to_owned).collect();
     println!("\n{BEGIN}");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(play(&words[0], &words[1], &words[2..]));
+    true
 }
 
 /// Whether this process runs nothing but this test. If not, one that does is run first, and has to pass.
@@ -86,6 +87,17 @@ impl Process {
         self.lines.try_recv().ok()
     }
 
+    /// The next line that it prints, where the thread has other work until then.
+    pub async fn line_within(&self, limit: Duration) -> String {
+        let mut line = None;
+        crate::eventually(limit, "a line of another process", async || {
+            line = line.take().or_else(|| self.try_line());
+            line.is_some()
+        })
+        .await;
+        line.unwrap()
+    }
+
     /// Writes a line to its stdin.
     pub fn say(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
@@ -96,6 +108,11 @@ impl Process {
         assert_eq!(self.line(), line);
     }
 
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -103,7 +120,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

@@ -1,9 +1,8 @@
 //! 6.C: what unlocking and errors get wrong.
 
-use lockson::{LockError, Locks, Owner};
+use support::prelude::*;
 
 use crate::weaknesses::{connect, short};
-use support::{unique, Server};
 
 /// The release was done there, and an error came of its PUBLISH.
 #[tokio::test(flavor = "multi_thread")]

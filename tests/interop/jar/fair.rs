@@ -1,9 +1,9 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
+use support::prelude::*;
+
 use super::{about, asleep, queue, replicated, timeouts, Jar};
 use crate::java::Jvm;
-use crate::{ms, secs};
-use support::{eventually, Raw, Server};
 
 async fn now(raw: &mut Raw) -> i64 {
     let time = raw.must(&["TIME"]).await.texts();
