@@ -13,6 +13,8 @@ use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 use fred::prelude::*;
+#[cfg(feature = "fred")]
+pub(crate) use fred::types::config::Config as FredConfig;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
