@@ -74,7 +74,7 @@ impl Builder {
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
     #[cfg(feature = "fred")]
-    pub async fn connect_fred(self, config: crate::backend::fred::Config) -> Result<Locks, ConnectError> {
+    pub async fn connect_fred(self, config: crate::backend::fred::FredConfig) -> Result<Locks, ConnectError> {
         self.check()?;
         Locks::over(Target::configured(config)?, self.settings).await
     }

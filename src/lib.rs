@@ -2,7 +2,8 @@
 #![doc = include_str!("links.md")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::todo, clippy::unimplemented)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // A build for the embedded server alone, or for none, has parts that only a real one needs.
 #![cfg_attr(not(feature = "redis"), allow(dead_code))]

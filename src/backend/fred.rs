@@ -14,6 +14,8 @@ use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
+#[cfg(feature = "fred")]
+pub(crate) use fred::types::config::Config as FredConfig;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;

@@ -1,17 +1,7 @@
 //! Five servers in this process, on paused time, and a red lock on them.
-#![allow(dead_code)]
 
-use std::time::Duration;
-
+use crate::secs;
 use lockson::{Builder, EmbeddedServer, Locks, RedLock, Reentrant, Reply};
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
 
 pub fn red(clients: &[Locks]) -> RedLock<Reentrant> {
     RedLock::new(clients.iter().map(|locks| locks.lock("red"))).fresh()

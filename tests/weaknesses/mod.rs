@@ -2,9 +2,6 @@
 //! Each test here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson
 //! does not have it. Real servers only.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod composite;
 mod fair;
 mod holds;
@@ -14,18 +11,7 @@ mod read_write;
 mod scripts;
 mod wakeups;
 
-use std::time::Duration;
-
-use lockson::{Builder, Locks};
-use support::Server;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
+use support::prelude::*;
 
 /// Leases of 1.2 s in place of 30 s, so that "for ever" can be told from "in time".
 fn short() -> Builder {

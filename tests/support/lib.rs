@@ -1,11 +1,9 @@
 //! What the tests share: servers, faults, chance and reports.
-#![allow(dead_code, unused_imports, unused_macros)]
 
-// Needs the dev-dependency rcgen.
 pub mod bounds;
-#[cfg(feature = "tls")]
 pub mod certs;
 pub mod fault;
+pub mod fleet;
 mod hub;
 pub mod kinds;
 mod link;
@@ -18,10 +16,9 @@ pub mod reply;
 pub mod request;
 pub mod rng;
 pub mod server;
-pub mod sha1;
+pub mod sites;
 mod spawner;
 
-#[cfg(feature = "tls")]
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
 pub use hub::Counts;
@@ -34,9 +31,53 @@ pub use request::{Filter, Request};
 pub use rng::Rng;
 pub use server::Server;
 
+/// What nearly every suite uses.
+pub mod prelude {
+    pub use super::{eventually, ms, patient, report, secs, seed, soak, unique};
+    pub use super::{Counts, Fault, Filter, Held, Kind, Listener, Logs, Message, Proxy, Raw, Rng, Server, KINDS};
+    pub use futures::future::join_all;
+    pub use lockson::{
+        Builder, ConnectError, EmbeddedServer, Guard, HoldError, LockError, Locks, Lost, LostBy, MultiLock, NameError,
+        Owner, QueryError, RLock, RedLock, Refused, RunError, State, SyncError, UnlockError, WaitOutcome,
+    };
+    pub use std::future::Future;
+    pub use std::sync::Arc;
+    pub use std::time::Duration;
+}
+
+/// A script as the client sends it: these files of lua/, behind the one that all begin with.
+#[macro_export]
+macro_rules! lua {
+    ($($file:literal),+) => {
+        concat!(
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/begin.lua")),
+            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/", $file, ".lua"))),+
+        )
+    };
+}
+
 use std::future::Future;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+/// The repository: tests read its documents and scripts.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
+}
+
+/// By which EVALSHA calls a script.
+pub fn sha1(text: &str) -> String {
+    sha1_smol::Sha1::from(text).hexdigest()
+}
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
 
 /// A name nobody else uses at this server: `name` with the process and a count.
 pub fn unique(name: &str) -> String {
@@ -45,8 +86,7 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}-{count}", std::process::id())
 }
 
-/// How often a long test repeats: `full` with `LOCKSON_SOAK=1`, otherwise a
-/// tenth of it, at least once.
+/// How often a long test repeats: `full` with `LOCKSON_SOAK=1`, otherwise a tenth of it, at least once.
 pub fn soak(full: usize) -> usize {
     match std::env::var("LOCKSON_SOAK").as_deref() {
         Ok("1") => full,

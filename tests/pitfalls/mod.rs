@@ -1,19 +1,13 @@
 //! What goes wrong with locks that are written by hand, on real servers, command by command (docs/PITFALLS.md). Each
 //! test shows the failure, and that lockson does not have it. What decides is the order of the commands, not a clock.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod outliving;
 mod releasing;
 mod taking;
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::time::Duration;
 
-use lockson::Locks;
-use support::{eventually, Raw, Server};
+use support::prelude::*;
 
 /// A lease that ends before the work does. Whoever uses it awaits its end.
 const SHORT: &str = "50";
@@ -21,7 +15,7 @@ const SHORT: &str = "50";
 const LONG: &str = "60000";
 
 async fn connect(server: &Server) -> Locks {
-    Locks::connect(&server.url()).await.unwrap()
+    server.locks().await
 }
 
 /// `SETNX`: whether it took the lock.
@@ -36,7 +30,7 @@ async fn take(raw: &mut Raw, key: &str, value: &str, lease: &str) -> bool {
 
 /// Awaits that the lease ends.
 async fn expired(raw: &mut Raw, key: &str) {
-    eventually(Duration::from_secs(20), "the lease ends", async || !raw.exists(key).await).await;
+    eventually(secs(20), "the lease ends", async || !raw.exists(key).await).await;
 }
 
 /// The names after `mark`, up to a backtick or parenthesis.
@@ -46,7 +40,7 @@ fn names(text: &str, mark: &str) -> BTreeSet<String> {
 
 #[test]
 fn each_section_names_its_test_and_each_test_has_its_section() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pitfalls");
+    let folder = support::root().join("tests/pitfalls");
     let mut tests = BTreeSet::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();

@@ -1,9 +1,5 @@
 //! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the
 //! same owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
-#![cfg(feature = "embedded")]
-
-#[path = "../support/mod.rs"]
-mod support;
 
 mod client;
 mod every;
@@ -29,9 +25,9 @@ mod spin;
 mod verbs;
 mod world;
 
-use lockson::Locks;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
+use support::prelude::*;
 use world::{lock_in_transaction, read, read_in_transaction, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
@@ -43,13 +39,13 @@ macro_rules! cases {
             mod real {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    crate::$module::$case(crate::Case::real($kind)).await;
+                    crate::contract::$module::$case(crate::contract::Case::real($kind)).await;
                 })*
             }
             mod embedded {
                 $(#[tokio::test(start_paused = true)]
                 async fn $case() {
-                    crate::$module::$case(crate::Case::embedded($kind)).await;
+                    crate::contract::$module::$case(crate::contract::Case::embedded($kind)).await;
                 })*
             }
         }
@@ -164,11 +160,11 @@ macro_rules! kinds {
             #[allow(unused_imports)]
             use super::*;
 
-            pub const KIND: crate::Kind = crate::world::$shape!($make, $suffix);
+            pub const KIND: crate::contract::Kind = crate::contract::world::$shape!($make, $suffix);
 
-            every!(crate::$name::KIND);
-            $($group!(crate::$name::KIND);)*
-            $(cases!(crate::$name::KIND, $module: $($case),+);)*
+            every!(crate::contract::$name::KIND);
+            $($group!(crate::contract::$name::KIND);)*
+            $(cases!(crate::contract::$name::KIND, $module: $($case),+);)*
         })*
     };
 }
@@ -347,7 +343,7 @@ mod ends;
 
 /// What is no lock: the kind of the case is not used.
 mod synchronizers {
-    cases!(crate::lock::KIND, semaphore:
+    cases!(crate::contract::lock::KIND, semaphore:
         permits_are_counted,
         handles_come_and_go,
         a_guard_gives_back_when_dropped, a_semaphore_that_was_deleted_and_set_again,
@@ -360,7 +356,7 @@ mod synchronizers {
         copies_of_a_call_do_it_once,
         receipts_are_few_and_end,
     );
-    cases!(crate::lock::KIND, permit_semaphore:
+    cases!(crate::contract::lock::KIND, permit_semaphore:
         permits_have_ids,
         the_layout_of_permits_is_redissons,
         javas_permits_are_known,
@@ -375,7 +371,7 @@ mod synchronizers {
         bad_input_about_permits_is_refused,
         copies_about_permits_do_it_once,
     );
-    cases!(crate::lock::KIND, latch:
+    cases!(crate::contract::lock::KIND, latch:
         a_latch_counts_down,
         all_waiters_are_let_go,
         deletion_ends_waits,
@@ -417,7 +413,7 @@ fn every_factory_is_in_the_list() {
     made.extend(MADE_OF_OTHERS);
     assert_eq!((&synchronizers[..], &made[..]), (&SYNCHRONIZERS[..], KINDS));
     for name in SYNCHRONIZERS {
-        let line = format!("cases!(crate::lock::KIND, {name}:\n");
-        assert!(include_str!("main.rs").contains(&line), "{name} is not run");
+        let line = format!("cases!(crate::contract::lock::KIND, {name}:\n");
+        assert!(include_str!("mod.rs").contains(&line), "{name} is not run");
     }
 }

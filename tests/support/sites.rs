@@ -1,5 +1,4 @@
 //! What the fault tests share: every kind in turn, clients behind a proxy of their own, futures that are given up.
-#![allow(dead_code)]
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -15,8 +14,8 @@ use futures::stream::{self, StreamExt};
 use lockson::{Builder, Locks, Owner, RLock};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::support::kinds::texts;
-use crate::support::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
+use crate::kinds::texts;
+use crate::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
 /// Held by each test of a file, so that none counts against another's time: two cores are little.
 pub async fn turn() -> MutexGuard<'static, ()> {

@@ -2,21 +2,16 @@
 //! for it, and takes over after a release and after an expiry. rslock and redis-py are themselves; redsync and
 //! node-redlock are their commands.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod peer;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Locks, Owner, UnlockError};
 use peer::{ByHand, Peer, RedisPy, Rslock};
-use support::{eventually, patient, soak, unique, Server};
+use support::prelude::*;
 
-const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_secs(1);
+const LONG: Duration = secs(60);
+const SHORT: Duration = secs(1);
 
 type Peers = [Box<dyn Peer>; 2];
 
@@ -29,7 +24,7 @@ struct Meeting {
 
 impl Meeting {
     async fn client(&self) -> Locks {
-        Locks::connect(&self.server.url()).await.unwrap()
+        self.server.locks().await
     }
 }
 
@@ -65,7 +60,7 @@ async fn each_waits_for_the_others_release(meeting: Meeting) {
         let lock = lock.clone();
         async move { lock.guard().await.unwrap() }
     });
-    eventually(Duration::from_secs(20), "it waits", async || locks.health().subscriptions > 0).await;
+    eventually(secs(20), "it waits", async || locks.health().subscriptions > 0).await;
     assert!(!waits.is_finished());
     peer.give_back().await;
     patient("it looks again within the cap", waits).await.unwrap().unlock().await.unwrap();
@@ -91,14 +86,14 @@ async fn each_takes_over_what_expired(meeting: Meeting) {
 
 /// Rule 11, as others see it.
 async fn a_renewal_keeps_it_out(meeting: Meeting) {
-    let builder = Locks::builder().command_timeout(Duration::from_millis(500)).watchdog_lease(3 * SHORT);
+    let builder = Locks::builder().command_timeout(ms(500)).watchdog_lease(3 * SHORT);
     let lock = builder.connect(&meeting.server.url()).await.unwrap().plain_lock(&meeting.name);
     let [mut peer, _] = meeting.peers;
     let (guard, began) = (lock.guard().await.unwrap(), Instant::now());
     while began.elapsed() < 5 * SHORT {
         assert!(!peer.take(&meeting.name, LONG).await);
         assert!(guard.is_valid());
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(ms(100)).await;
     }
     guard.unlock().await.unwrap();
     assert!(peer.take(&meeting.name, LONG).await);
@@ -126,7 +121,7 @@ async fn both_take_turns(meeting: Meeting) {
     let lock = meeting.client().await.plain_lock(&meeting.name);
     let visit = |inside: Arc<AtomicU32>| async move {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(ms(1)).await;
         inside.fetch_sub(1, Ordering::SeqCst);
     };
     let mut tasks = vec![];
