@@ -351,16 +351,6 @@ impl UnlockError {
         }
     }
 
-    /// Waits at most this long for an unlock that goes on by itself once it is polled.
-    pub(crate) async fn within(
-        limit: Duration,
-        name: String,
-        unlock: impl Future<Output = Result<(), Self>>,
-    ) -> Result<(), Self> {
-        in_runtime()?;
-        tokio::time::timeout(limit, unlock).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
-    }
-
     /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
     /// is made of others. If none of `members` was held, it was not.
     pub(crate) fn of(errors: Vec<Self>, members: usize, whole: Option<(&str, &Owner)>) -> Result<(), Self> {
@@ -632,17 +622,25 @@ impl SyncError {
     pub(crate) fn late(name: &str) -> Self {
         Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
     }
-
-    /// Waits at most this long for a release that goes on by itself once it is polled.
-    pub(crate) async fn within(
-        limit: Duration,
-        name: String,
-        release: impl Future<Output = Result<(), Self>>,
-    ) -> Result<(), Self> {
-        in_runtime()?;
-        tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
-    }
 }
+
+macro_rules! within {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Waits at most this long for a release that goes on by itself once it is polled.
+            pub(crate) async fn within(
+                limit: Duration,
+                name: String,
+                release: impl Future<Output = Result<(), Self>>,
+            ) -> Result<(), Self> {
+                in_runtime()?;
+                tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
+            }
+        }
+    )*};
+}
+
+within!(UnlockError SyncError);
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

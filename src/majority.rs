@@ -1,20 +1,20 @@
 //! Votes that stand together: most of them have to. Those that are missing are asked for again. Rule 21 of
 //! docs/PROTOCOL.md.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, ready, select_all};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 
 use crate::attempt::Wish;
 use crate::clock::Moment;
-use crate::error::{LockError, LostBy, UnlockError};
-use crate::group::enough;
+use crate::error::{LockError, Lost, LostBy, UnlockError};
 use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
@@ -44,13 +44,47 @@ pub(crate) struct Voter {
     pub(crate) session: Arc<Session>,
 }
 
-/// What is known at one instant of holds that stand together.
+/// What is known at one instant of what is held.
 pub(crate) struct Standing {
-    pub(crate) state: State,
+    /// Whether nothing speaks against it: its last renewal was confirmed.
+    sure: bool,
+    /// How long it is valid from now on if nothing is renewed.
     pub(crate) left: Duration,
     pub(crate) lost: Option<LostBy>,
 }
 
+impl Standing {
+    pub(crate) fn of(Ticket { hold, core, .. }: &Ticket) -> Self {
+        let now = core.now();
+        match hold.lost(now) {
+            Some(why) => Self::over(why),
+            None => {
+                let (sure, left) = (hold.state(now) == State::Held, hold.valid_until().since(now));
+                Self { sure, left, lost: None }
+            }
+        }
+    }
+
+    fn over(why: LostBy) -> Self {
+        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
+    }
+
+    /// Of both as one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
+        Self { sure, left, lost: self.lost.or(other.lost) }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Self { lost: Some(_), .. } => State::Lost,
+            Self { sure: true, .. } => State::Held,
+            Self { sure: false, .. } => State::Uncertain,
+        }
+    }
+}
+
+/// Votes for one owner, of which most have to stand.
 pub(crate) struct Majority {
     /// Of an older one than another's: lower.
     pub(crate) id: u64,
@@ -120,6 +154,25 @@ impl Majority {
         standing
     }
 
+    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
+    pub(crate) async fn until_lost(self: Arc<Self>) -> Lost {
+        loop {
+            let tickets = self.tickets();
+            let mut changed: Vec<_> = tickets.iter().map(|ticket| Box::pin(ticket.hold.changed.notified())).collect();
+            for change in &mut changed {
+                change.as_mut().enable();
+            }
+            let Standing { left, lost, .. } = self.standing();
+            if let Some(why) = lost {
+                return Lost { why };
+            }
+            tokio::select! {
+                _ = select_all(changed) => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
     /// Of all votes that were ever won.
     pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
         self.votes().won.clone()
@@ -144,16 +197,34 @@ impl Majority {
         self.votes().open = true;
     }
 
-    /// From here on the clients of its servers keep it, until it is given back, or lost.
+    /// From here on nobody has to keep it, until it is given back, or lost.
     pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
         for Seat { wish, .. } in &votes.seats {
-            wish.core.elections.add(&wish.slot, self.clone());
+            bare().entry(address(&wish.slot)).or_default().push(self.clone());
         }
         drop(votes);
         self.standing();
+    }
+
+    /// The newest one that is a bare hold of this entry's owner.
+    pub(crate) fn bare_of(slot: &Arc<Slot>) -> Option<Arc<Self>> {
+        bare().get(&address(slot))?.last().cloned()
+    }
+
+    fn forget_at(&self, entry: usize) {
+        let mut all = bare();
+        let Some(of) = all.get_mut(&entry) else { return };
+        let at = of.iter().position(|majority| majority.id == self.id);
+        let removed = at.map(|at| of.remove(at));
+        if of.is_empty() {
+            all.remove(&entry);
+        }
+        // What it drops may take others' locks.
+        drop(all);
+        drop(removed);
     }
 
     /// Its guard is gone.
@@ -172,7 +243,7 @@ impl Majority {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            wish.core.elections.remove(&wish.slot, self.id);
+            self.forget_at(address(&wish.slot));
         }
         won
     }
@@ -208,16 +279,13 @@ impl Majority {
 
     fn judge(&self, won: &[Arc<Ticket>]) -> Standing {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
-        for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
-            let now = core.now();
-            let left = hold.valid_until().since(now).saturating_sub(self.rules.drift);
-            match hold.lost(now) {
-                Some(why) => lost = lost.or(Some(why)),
-                None if left.is_zero() => {}
-                None => {
-                    sure += usize::from(hold.state(now) == State::Held);
-                    lefts.push(left);
-                }
+        for ticket in won {
+            let vote = Standing::of(ticket);
+            let left = vote.left.saturating_sub(self.rules.drift);
+            lost = lost.or(vote.lost);
+            if !left.is_zero() {
+                sure += usize::from(vote.sure);
+                lefts.push(left);
             }
         }
         lefts.sort_unstable_by(|one, other| other.cmp(one));
@@ -225,12 +293,9 @@ impl Majority {
         if left.is_none() {
             self.lost.get_or_init(|| lost.unwrap_or(LostBy::Deadline));
         }
-        match (self.lost.get(), left) {
-            (None, Some(left)) => {
-                let state = if sure >= self.rules.needed { State::Held } else { State::Uncertain };
-                Standing { state, left, lost: None }
-            }
-            (why, _) => Standing { state: State::Lost, left: Duration::ZERO, lost: why.copied() },
+        match self.lost.get() {
+            Some(why) => Standing::over(*why),
+            None => Standing { sure: sure >= self.rules.needed, left: left.unwrap_or_default(), lost: None },
         }
     }
 
@@ -337,40 +402,41 @@ fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
     hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
 }
 
-/// Bare holds by votes: nobody but the clients of their servers keeps them. By the owner's entry, oldest first.
-#[derive(Default)]
-pub(crate) struct Elections(Mutex<HashMap<usize, Vec<Arc<Majority>>>>);
+/// Bare holds by votes, which nobody else keeps, by the owner's entries (its votes keep those, so that their addresses
+/// stay); oldest first. A client that ends loses its votes, and with most of them the hold is struck out.
+fn bare() -> MutexGuard<'static, BTreeMap<usize, Vec<Arc<Majority>>>> {
+    static BARE: Mutex<BTreeMap<usize, Vec<Arc<Majority>>>> = Mutex::new(BTreeMap::new());
+    BARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-impl Elections {
-    fn all(&self) -> MutexGuard<'_, HashMap<usize, Vec<Arc<Majority>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+fn address(slot: &Arc<Slot>) -> usize {
+    Arc::as_ptr(slot).addr()
+}
+
+/// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
+/// wrong.
+pub(crate) async fn enough<F, E>(calls: Vec<F>, needed: usize, grace: Duration) -> Vec<E>
+where
+    F: Future<Output = Result<(), E>>,
+{
+    // A single one needs nobody who tells which of them is done: that costs a wake-up.
+    if calls.len() == 1 {
+        return join_all(calls).await.into_iter().filter_map(Result::err).collect();
     }
-
-    /// The entry stays, and so does its address, as a majority keeps it.
-    fn add(&self, slot: &Arc<Slot>, majority: Arc<Majority>) {
-        self.all().entry(Arc::as_ptr(slot).addr()).or_default().push(majority);
-    }
-
-    pub(crate) fn last(&self, slot: &Arc<Slot>) -> Option<Arc<Majority>> {
-        self.all().get(&Arc::as_ptr(slot).addr())?.last().cloned()
-    }
-
-    fn remove(&self, slot: &Arc<Slot>, id: u64) {
-        let (mut all, key) = (self.all(), Arc::as_ptr(slot).addr());
-        let Some(of) = all.get_mut(&key) else { return };
-        let at = of.iter().position(|majority| majority.id == id);
-        let removed = at.map(|at| of.remove(at));
-        if of.is_empty() {
-            all.remove(&key);
+    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
+    let (mut done, mut errors) = (0, Vec::new());
+    while let Some(result) = calls.next().await {
+        match result {
+            Ok(()) => done += 1,
+            Err(error) => errors.push(error),
         }
-        // What it drops may take others' locks.
-        drop(all);
-        drop(removed);
+        if done == needed {
+            // A timer of its own is only for those who wait for more.
+            if !calls.is_empty() && !grace.is_zero() {
+                let _ = tokio::time::timeout(grace, calls.by_ref().for_each(|_| ready(()))).await;
+            }
+            return Vec::new();
+        }
     }
-
-    /// The client is closed.
-    pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.all());
-        drop(all);
-    }
+    errors
 }

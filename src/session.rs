@@ -19,7 +19,6 @@ use crate::latch::Gate;
 use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
 use crate::line::Line;
-use crate::majority::Elections;
 use crate::notify::Channels;
 use crate::owner::Owner;
 use crate::permits::Pool;
@@ -50,7 +49,6 @@ pub(crate) struct Core {
     pub(crate) latches: Arc<Registry<Gate>>,
     forgotten: Arc<Forgotten>,
     pub(crate) life: Life,
-    pub(crate) elections: Elections,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     pub(crate) owed: Owed,
@@ -66,7 +64,7 @@ pub(crate) struct Core {
 }
 
 /// One client. The last handle or guard that goes closes it.
-pub(crate) struct Session {
+pub struct Session {
     pub(crate) core: Arc<Core>,
 }
 
@@ -97,7 +95,6 @@ impl Session {
             latches: Arc::default(),
             forgotten: Arc::default(),
             life: Life::default(),
-            elections: Elections::default(),
             watchdog: watchdog.clone(),
             janitor,
             owed: Owed::default(),
@@ -409,7 +406,6 @@ impl Core {
         self.over.store(true, Ordering::Release);
         self.let_go(LostBy::Released);
         self.channels.close().await;
-        self.elections.clear();
         self.wire.close().await;
     }
 }

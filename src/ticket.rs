@@ -19,7 +19,7 @@ use crate::script::{Answer, Patience, Status};
 use crate::session::Core;
 
 /// One acquisition that nobody has taken responsibility for yet: dropped, it gives itself back.
-pub(crate) struct Ticket {
+pub struct Ticket {
     pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,
