@@ -112,8 +112,8 @@ pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32)
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let (outcome, tally) = if wish.kind.refresh.is_some() {
-            let mut queuer = Queuer::new(wish);
+        let (outcome, tally) = if let Some(queue) = wish.kind.queue {
+            let mut queuer = Queuer::new(wish, queue);
             (before(deadline, wait(&mut queuer)).await, queuer.tally)
         } else {
             let mut contender = Contender::new(wish);

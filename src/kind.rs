@@ -1,5 +1,7 @@
 //! What a kind of lock is: data that the one path runs on.
 
+use std::time::Duration;
+
 use crate::backend::Script;
 
 /// The text of a file of `lua/`.
@@ -55,6 +57,15 @@ impl Role {
     }
 }
 
+/// How waiters stand in a queue that the server keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    /// Says that they are still there.
+    pub(crate) refresh: &'static Script,
+    /// Takes one out.
+    pub(crate) leave: &'static Script,
+}
+
 /// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
 #[derive(Debug)]
 pub struct Table {
@@ -62,15 +73,20 @@ pub struct Table {
     pub(crate) role: Role,
     /// Whether the same owner may enter again.
     pub(crate) reentrant: bool,
-    /// Whether a release is announced on the channel.
+    /// Whether a release is announced on the channel, to all who wait.
     pub(crate) announces: bool,
     /// Whether each hold has a fencing token.
     pub(crate) fenced: bool,
     /// Whether the server has a random token of each hold, in place of its owner.
     pub(crate) anonymous: bool,
-    /// How waiters that queue on the server say that they are still there; `None` where they queue in the process.
-    pub(crate) refresh: Option<&'static Script>,
+    /// How long others let a waiter go first after each of its attempts, if they do.
+    pub(crate) goes_first: Option<Duration>,
+    /// Where waiters queue on the server; `None` where they queue in the process.
+    pub(crate) queue: Option<Queue>,
     pub(crate) acquire: &'static Script,
+    /// What that is told behind the owner, the lease and the count: by the same owner's field in the other role, and
+    /// whether the owner goes on waiting if it is busy.
+    pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
     pub(crate) release: &'static Script,
     /// From one owner of this process to another, in one script.
     pub(crate) hand_over: Option<&'static Script>,

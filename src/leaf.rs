@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::clock::millis;
 use crate::error::LockError;
-use crate::hold::Share;
+use crate::hold::{Line, Share};
 use crate::kind::{script, Role};
-use crate::line::Line;
 use crate::majority::Majority;
 use crate::owner::Owner;
 use crate::script::Status;

@@ -59,8 +59,7 @@ impl Lease {
     }
 }
 
-/// One acquisition's wish to have the lease renewed. Each share of a hold has its own; two that are equal may stand for
-/// one another.
+/// One acquisition's wish to have the lease renewed. Each share of a hold has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Renewal {
     pub(crate) lease: Duration,
@@ -77,6 +76,9 @@ impl Renewal {
         }
     }
 }
+
+/// That of the acquisition that a lease begins with.
+pub(crate) const FIRST_SHARE: u64 = 0;
 
 /// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
 pub(crate) fn margin(lease: Duration) -> Duration {
@@ -98,9 +100,12 @@ struct Validity {
     changed: Moment,
     uncertain: bool,
     lost: Option<LostBy>,
-    /// One for each watched acquisition that is not given back.
-    renewals: Vec<Renewal>,
-    bare: u32,
+    /// One for each share that is to be renewed, until it is given back.
+    renewals: Vec<(u64, Renewal)>,
+    /// How many shares there were.
+    shares: u64,
+    /// Whether nobody but its owner's memory keeps a share of it: no guard.
+    bare: bool,
     lease: Duration,
     /// The longest that was ever asked for: so long the server may have it after the last call.
     longest: Duration,
@@ -202,8 +207,9 @@ impl Leased {
                 changed: sent,
                 uncertain: false,
                 lost: None,
-                renewals: Renewal::of(lease, sent).into_iter().collect(),
-                bare: 0,
+                renewals: Renewal::of(lease, sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
+                shares: FIRST_SHARE,
+                bare: false,
                 lease: lease.duration(),
                 longest: lease.duration(),
                 due: None,
@@ -220,28 +226,36 @@ impl Leased {
         self.validity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile.
-    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) {
+    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.
+    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) -> u64 {
         let mut validity = self.validity();
+        validity.shares += 1;
+        let share = validity.shares;
         validity.longest = validity.longest.max(lease.duration());
         if let Some(renewal) = Renewal::of(lease, sent) {
-            validity.renewals.push(renewal);
+            validity.renewals.push((share, renewal));
             validity.lease = renewal.lease;
         }
-        if judge(&mut validity, now) == State::Lost {
-            return;
+        if judge(&mut validity, now) != State::Lost {
+            validity.confirmed(sent, lease.duration());
+            validity.uncertain = false;
         }
-        validity.confirmed(sent, lease.duration());
-        validity.uncertain = false;
+        share
     }
 
-    /// One of its leases was given back, or is to be renewed in another way from here on.
-    pub(crate) fn replace(&self, old: Option<Renewal>, new: Option<Renewal>) {
+    /// This share was given back, or is not to be renewed any more.
+    pub(crate) fn stop_renewing(&self, share: u64) {
         let mut validity = self.validity();
-        if let Some(at) = validity.renewals.iter().position(|renewal| Some(*renewal) == old) {
+        if let Some(at) = validity.renewals.iter().position(|(of, _)| *of == share) {
             validity.renewals.swap_remove(at);
         }
-        validity.renewals.extend(new);
+    }
+
+    /// This share is renewed until then, if it is.
+    pub(crate) fn renew_until(&self, share: u64, end: Option<Moment>) {
+        if let Some((_, renewal)) = self.validity().renewals.iter_mut().find(|(of, _)| *of == share) {
+            renewal.end = end;
+        }
     }
 
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
@@ -352,16 +366,20 @@ impl Leased {
     /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
         let validity = self.validity();
-        let wanted = validity.renewals.iter().filter(|renewal| renewal.end.is_none_or(|end| now < end));
+        let wanted = validity
+            .renewals
+            .iter()
+            .map(|(_, renewal)| renewal)
+            .filter(|renewal| renewal.end.is_none_or(|end| now < end));
         wanted.map(|renewal| renewal.lease).max()
     }
 
     pub(crate) fn is_bare(&self) -> bool {
-        self.validity().bare > 0
+        self.validity().bare
     }
 
-    pub(crate) fn set_bare(&self, bare: usize) {
-        self.validity().bare = u32::try_from(bare).unwrap_or(u32::MAX);
+    pub(crate) fn set_bare(&self, bare: bool) {
+        self.validity().bare = bare;
     }
 
     /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.

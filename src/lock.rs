@@ -19,14 +19,13 @@ use crate::clock::Clock;
 use crate::error::{LeaseRange, LockError, LostBy, QueryError, UnlockError};
 use crate::group::Held;
 use crate::guard::Guards;
-use crate::hold::{Hold, Share};
+use crate::hold::{Hold, Line, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
 use crate::kind::Role;
 use crate::lease::Lease;
-use crate::line::Line;
 use crate::owner::{field, InvalidOwner, Owner};
-use crate::release::{lose, release};
+use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
 use crate::ticket::Ticket;
@@ -243,7 +242,7 @@ impl<K: Kind> Lock<K> {
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
         let slot = line.slot(&self.field());
-        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.mark.clone());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
         let answer = self.inspect(&line, &mark).await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -305,13 +304,13 @@ impl<K: Kind> Lock<K> {
         let line = self.line()?;
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
         let forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
-                lose(self.core(), hold, LostBy::Forced);
+            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
+                hold.lose(self.core(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
@@ -408,7 +407,6 @@ impl<K: Kind> Lock<K> {
             sibling: K::TABLE.role.sibling().map(|role| line.slot(&self.field_as(role))),
             lease: request.leases(core)?,
             backoff: self.backoff.clone(),
-            queues: false,
             vote,
             patience: core.patience(),
         })

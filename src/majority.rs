@@ -56,10 +56,10 @@ pub(crate) struct Standing {
 impl Standing {
     pub(crate) fn of(Ticket { hold, core, .. }: &Ticket) -> Self {
         let now = core.now();
-        match hold.lost(now) {
+        match hold.leased.lost(now) {
             Some(why) => Self::over(why),
             None => {
-                let (sure, left) = (hold.state(now) == State::Held, hold.valid_until().since(now));
+                let (sure, left) = (hold.leased.state(now) == State::Held, hold.leased.valid_until().since(now));
                 Self { sure, left, lost: None }
             }
         }
@@ -131,7 +131,7 @@ impl Majority {
             closed: Notify::new(),
         });
         for ticket in majority.tickets() {
-            ticket.hold.follow(majority.as_follower());
+            ticket.hold.leased.follow(majority.as_follower());
         }
         Some(majority)
     }
@@ -158,7 +158,8 @@ impl Majority {
     pub(crate) async fn until_lost(self: Arc<Self>) -> Lost {
         loop {
             let tickets = self.tickets();
-            let mut changed: Vec<_> = tickets.iter().map(|ticket| Box::pin(ticket.hold.changed.notified())).collect();
+            let mut changed: Vec<_> =
+                tickets.iter().map(|ticket| Box::pin(ticket.hold.leased.changed.notified())).collect();
             for change in &mut changed {
                 change.as_mut().enable();
             }
@@ -201,7 +202,7 @@ impl Majority {
     pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
         (votes.open, votes.bare) = (true, true);
-        votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
+        votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
             bare().entry(address(&wish.slot)).or_default().push(self.clone());
         }
@@ -354,8 +355,8 @@ impl Majority {
             drop(votes);
             return;
         }
-        ticket.hold.follow(self.as_follower());
-        ticket.hold.set_bare(usize::from(votes.bare));
+        ticket.hold.leased.follow(self.as_follower());
+        ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
 }
@@ -399,7 +400,7 @@ impl Seat {
 
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
-    hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
+    hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
 }
 
 /// Bare holds by votes, which nobody else keeps, by the owner's entries (its votes keep those, so that their addresses

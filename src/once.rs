@@ -14,7 +14,7 @@ impl Ticket {
         mut args: Vec<String>,
     ) -> Result<Answer, RunError> {
         let Self { core, slot, hold, .. } = self;
-        if let Some(why) = hold.lost(core.now()) {
+        if let Some(why) = hold.leased.lost(core.now()) {
             return Err(Lost { why }.into());
         }
         core.ready().map_err(QueryError::from)?;

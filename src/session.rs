@@ -12,13 +12,12 @@ use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::{in_runtime, LeaseRange, LostBy, Unready};
-use crate::hold::Forgotten;
+use crate::hold::{Forgotten, Line};
 use crate::janitor::{contain, say, Janitor, Owed};
 use crate::keys::Keys;
 use crate::latch::Gate;
 use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
-use crate::line::Line;
 use crate::notify::Channels;
 use crate::owner::Owner;
 use crate::permits::Pool;
@@ -199,7 +198,7 @@ impl Core {
             line.close();
             for slot in line.slots() {
                 if let Some(hold) = slot.hold() {
-                    contain(|| slot.drop_hold(hold.id, why));
+                    contain(|| slot.drop_hold(hold.leased.id, why));
                 }
             }
         }
@@ -376,9 +375,9 @@ impl Core {
                 }
             }
         });
-        let leaves = waiters.iter().map(|waiter| {
-            tokio::time::timeout(limit, crate::release::leave_queue(self.clone(), waiter.kind, waiter.slot.clone()))
-        });
+        let leaves = waiters
+            .iter()
+            .map(|waiter| tokio::time::timeout(limit, crate::queue::leave_queue(self.clone(), &waiter.wish)));
         for latch in self.latches.all() {
             latch.close();
         }

@@ -5,7 +5,7 @@ use crate::backend::Script;
 use crate::error::QueryError;
 use crate::guard::Guard;
 use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token};
-use crate::kind::{script, Table};
+use crate::kind::{self, script, Table};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::Lock;
@@ -21,6 +21,7 @@ macro_rules! queue_script {
 static FAIR: Table = Table {
     name: "fair",
     acquire: queue_script!("fair/acquire"),
+    asks: |_, waits| Some(u8::from(waits).to_string()),
     release: queue_script!("fair/release"),
     // The next one may be another process's.
     hand_over: None,
@@ -28,7 +29,9 @@ static FAIR: Table = Table {
     settle: queue_script!("fair/settle"),
     extend: queue_script!("fair/extend"),
     force: queue_script!("fair/force"),
-    refresh: Some(queue_script!("fair/refresh")),
+    // Its channel is that of the next one alone.
+    announces: false,
+    queue: Some(kind::Queue { refresh: queue_script!("fair/refresh"), leave: queue_script!("fair/leave") }),
     ..REENTRANT
 };
 

@@ -1,22 +1,28 @@
 //! The read/write lock (Redisson's `getReadWriteLock`): many readers, or one writer. Rule 18 of docs/PROTOCOL.md.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::clock::millis;
 use crate::error::QueryError;
 use crate::guard::Guard;
+use crate::hold::Line;
 use crate::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
 use crate::keys::NameError;
 use crate::kind::{script, Role, Table};
 use crate::kinds::reentrant::REENTRANT;
-use crate::line::Line;
 use crate::lock::{Holder, Lock};
 use crate::session::Session;
 use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+
+/// How long readers let a waiting writer go first after each of its attempts.
+const GOES_FIRST: Duration = Duration::from_secs(2);
 
 static READ: Table = Table {
     name: "read",
     role: Role::Read,
     acquire: script!("read/acquire" after "read_write", [Key, Writers, Turn]),
+    asks: |sibling, _| sibling.map(str::to_owned),
     release: script!("read/release" after "read_write", [Key, Channel]),
     hand_over: None,
     admit: Some(script!("read/admit" after "read_write", [Key, Writers, Turn])),
@@ -31,7 +37,9 @@ static READ: Table = Table {
 static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
+    goes_first: Some(GOES_FIRST),
     acquire: script!("write/acquire" after "read_write", [Key, Writers]),
+    asks: |_, waits| Some(millis(GOES_FIRST * u32::from(waits)).to_string()),
     release: script!("write/release" after "read_write", [Key, Channel, Writers, Turn]),
     hand_over: None,
     renew: script!("write/renew" after "read_write", [Key]),

@@ -14,6 +14,11 @@ const REFRESH: &str = concat!(
     include_str!("../../lua/fair/begin.lua"),
     include_str!("../../lua/fair/refresh.lua")
 );
+const LEAVE: &str = concat!(
+    include_str!("../../lua/begin.lua"),
+    include_str!("../../lua/fair/begin.lua"),
+    include_str!("../../lua/fair/leave.lua")
+);
 const SETTLE: &str = concat!(
     include_str!("../../lua/begin.lua"),
     include_str!("../../lua/fair/begin.lua"),
@@ -115,7 +120,7 @@ pub async fn a_head_without_a_score_is_dropped(case: Case) {
     case.ask(&["DEL", &timeouts(&case)]).await;
     for left in [["dead:1", "dead:3"].as_slice(), &["dead:3"], &[]] {
         let owner = ["dead:3", "dead:1", "dead:2"][left.len()];
-        run(&case, SETTLE, case.time().await + 60_000, &[owner, "", "0"]).await;
+        run(&case, LEAVE, case.time().await + 60_000, &[owner]).await;
         assert_eq!(waiting(&case).await, left);
     }
 }

@@ -249,6 +249,8 @@ pub fn fair_bounds() -> Vec<Bound> {
             exception: leaver,
             ..bound!("fair/settle", "one of n goes", QUEUE, fair, |_| texts(&["c900:900", "0", "0"]))
         },
+        bound!("fair/leave", "the head of n goes", QUEUE, fair, |_| texts(&["c1:1"])),
+        Bound { exception: leaver, ..bound!("fair/leave", "one of n goes", QUEUE, fair, |_| texts(&["c900:900"])) },
         bound!("fair/refresh", "100 of n, n seen a day ago", "queue(1) queue(now)", fair, |_| {
             (1..=100).map(|i| format!("c{i}:{i}")).collect()
         }),
