@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{EmbeddedServer, Latch, Locks, PermitSemaphore, Waited};
+use lockson::{EmbeddedServer, Latch, Locks, PermitSemaphore, WaitOutcome};
 
 const LIMIT: u32 = 10;
 const CALLS: u32 = 300;
@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let waited = clients[1].latch("partner:batch").wait_for(Duration::from_secs(60)).await?;
     let most = partner.most.load(Ordering::SeqCst);
     println!("{CALLS} calls: {waited:?}, at most {most} at once");
-    assert!(waited == Waited::Opened && most <= LIMIT as usize);
+    assert!(waited == WaitOutcome::Opened && most <= LIMIT as usize);
 
     // The permits of the crashed process come back when their lease ends.
     let all = clients[2].permit_semaphore("partner:calls").guard(LIMIT).await?;

@@ -1,17 +1,17 @@
--- cancel.lua: a call that changes a number shall not have been: take back what it did, and let no late copy do it.
+-- cancel.lua: undo a call that changed how many permits are free, and let no late copy of it do that.
 -- KEYS[1] number  string  free permits
 -- KEYS[2] channel
--- KEYS[3] life  string  which of those of this name it is, where that is known
--- KEYS[4] receipt  string  of that call's lane
+-- KEYS[3] life  string  tells the semaphore from others of its name, where lockson made it
+-- KEYS[4] receipt  string  what that call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms
--- Returns {1, nonce, now} taken back; {0, nonce, now} it had done nothing; {4, nonce, now, error} another type;
+-- Returns {1, nonce, now} undone; {0, nonce, now} it had done nothing; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: has none; permits that a lost answer took stay taken there.
 local number, channel, life, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
--- First a write that no memory limit refuses: then the others are let through too.
+-- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 redis.call('DEL', receipt)
 local refused = write_receipt(receipt, ARGV[3], 0, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end

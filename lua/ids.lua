@@ -1,6 +1,6 @@
 -- ids.lua: stands behind begin.lua in scripts about permits with ids. An id is 16 raw bytes on the server, as Redisson
 -- writes it, and 32 hexadecimal digits in calls, where several stand in one text.
--- A call is about at most MOST of them, as many as are freed in one call (rule 12).
+-- A call is about at most MOST permits, and frees at most as many expired ones (rule 12).
 local MOST = 500
 local bytes = setmetatable({}, {__index = function(known, digits)
   known[digits] = string.char(tonumber(digits, 16))
@@ -11,7 +11,7 @@ local function raw_ids(digits)
   for at = 1, #raw, 16 do ids[#ids + 1] = string.sub(raw, at, at + 15) end
   return ids
 end
--- Whether all of them are there and not expired; how many are; and when the first of them expires.
+-- Returns whether all of these permits are there and not expired, how many are, and when the first of them expires.
 local function live(expiries, ids)
   local count, first = 0, nil
   local scores = redis.call('ZMSCORE', expiries, unpack(ids))
@@ -21,11 +21,11 @@ local function live(expiries, ids)
   end
   return count == #ids, count, first
 end
--- Has all of them expire then; `way` is GT where that only lengthens, or else CH.
+-- Sets when all of these permits expire. `way` is ZADD's: GT to lengthen only, CH to set it in any case.
 local function set_expiry(expiries, way, expiry, ids)
   local entries, text = {}, string.format('%.0f', expiry)
   for _, id in ipairs(ids) do entries[#entries + 1], entries[#entries + 2] = text, id end
-  -- First a write that no memory limit refuses: then the other is let through too.
+  -- The first write is one that is never refused for lack of memory: then Redis lets the other through too.
   redis.call('ZREM', expiries, '')
   redis.call('ZADD', expiries, 'XX', way, unpack(entries))
 end

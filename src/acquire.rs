@@ -9,14 +9,15 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::attempt::{Contender, Wish};
+use crate::attempt::Wish;
 use crate::clock::Clock;
+use crate::contend::Contender;
 use crate::error::{LeaseRange, LockError};
 use crate::lease::Lease;
 use crate::queue::Queuer;
 use crate::session::Core;
 use crate::ticket::Ticket;
-use crate::wait::{wait, Tried};
+use crate::wait::{before, deadline, wait, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
 /// [`RLock::guard_with`](crate::RLock::guard_with).
@@ -107,20 +108,19 @@ impl<'a> Told<'a> {
 pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
     let (core, line) = (wish.core.clone(), wish.slot.line.clone());
     let deadline = request.deadline(core.look_limit()).map_err(LockError::Wait)?;
-    let began = core.now();
     let (outcome, unheard) = if request.once {
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let (outcome, tally) = if let Some(queue) = wish.kind.queue {
+        let (outcome, asked, unheard) = if let Some(queue) = wish.kind.queue {
             let mut queuer = Queuer::new(wish, queue);
-            (before(deadline, wait(&mut queuer)).await, queuer.tally)
+            (before(deadline, wait(&mut queuer)).await, queuer.ear.attempts(), queuer.ear.is_unheard())
         } else {
             let mut contender = Contender::new(wish);
-            (before(deadline, wait(&mut contender)).await, contender.tally)
+            (before(deadline, wait(&mut contender)).await, contender.ear.attempts(), contender.ear.is_unheard())
         };
-        attempts.store(tally.attempts, Ordering::Relaxed);
-        (outcome.transpose()?.map(Tried::Won), tally.is_unheard(&core, began) || core.wire.is_silent())
+        attempts.store(asked, Ordering::Relaxed);
+        (outcome.transpose()?.map(Tried::Won), unheard)
     };
     match outcome {
         // It may have been handed over a while ago.
@@ -143,8 +143,7 @@ impl Request {
         if self.until.is_some() {
             return Ok(self.until);
         }
-        let limit = if self.once { Some(look) } else { self.wait };
-        limit.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
+        deadline(if self.once { Some(look) } else { self.wait })
     }
 
     pub(crate) fn is_once(&self) -> bool {
@@ -154,13 +153,5 @@ impl Request {
     /// The lease asked for, or the watchdog's.
     pub(crate) fn leases(&self, core: &Core) -> Result<Lease, LeaseRange> {
         core.lease(self.lease, self.max_hold)
-    }
-}
-
-/// `None`: the deadline came first.
-pub(crate) fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
-    match deadline {
-        Some(deadline) => tokio::time::timeout_at(deadline, work).map(Result::ok).left_future(),
-        None => work.map(Some).right_future(),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
-use crate::doubt::{sweep, Rest};
+use crate::doubt::Rest;
 use crate::hold::{Gate, Line, Place};
 use crate::lease::margin;
 use crate::script::{Answer, Copy, Fate, Status};
@@ -39,9 +39,9 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
     let fields = batch.iter().map(|(place, _)| &*place.wish.slot.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let Copy { fate, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
-    match fate {
-        Fate::Answered(answer) if answer.status == Status::Done => {
+    let Copy { answer, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    match answer {
+        Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
             for (at, reader) in batch.into_iter().enumerate() {
                 if answer.int(at) == Some(1) {
@@ -50,22 +50,21 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
             }
             line.turns.served(&places);
         }
-        Fate::Doubtful(_) => {
+        Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {
                 gate.acquire = gate.acquire.max(Some(not_after));
                 let gate = place.is_gone().then_some(gate);
                 take_back(&core, &place, gate, Some(not_after));
             }
         }
-        Fate::Answered(_) | Fate::Late | Fate::NotSent(_) | Fate::Refused(_) => {}
+        _ => {}
     }
 }
 
 /// Has what one reader may have got, and did not get to hold, given back.
 fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
-    let (slot, mark) = (place.wish.slot.clone(), place.wish.slot.field.clone());
-    let rest = Rest { kind: place.wish.kind, slot, mark, lease: place.wish.lease.duration() };
-    core.janitor.finish(sweep(core.clone(), rest, gate, doubt));
+    let mark = place.wish.slot.field.clone();
+    Rest::of_attempt(place.wish.clone(), mark).take_back(core, gate, doubt);
 }
 
 fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {

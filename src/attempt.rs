@@ -1,29 +1,23 @@
-//! Taking a lock: one settled attempt, and the contest that waits for the next.
+//! One attempt at a lock: a call with all its copies, and what becomes of its answer.
 
-use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-
-use futures::future::OptionFuture;
-use tokio::time::Instant;
 
 use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
-use crate::doubt::{look, settle_debt, settle_to, sweep, Rest};
-use crate::ear::{Ear, Tally};
+use crate::doubt::{look, settle, wait_out, Rest};
 use crate::error::{LockError, LostBy};
-use crate::hold::{Debts, Gate, Hold, Place, Slot, Wanted};
+use crate::hold::{Debts, Gate, Hold, Slot, Wanted};
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
 use crate::ticket::Ticket;
-use crate::wait::{Contest, Tried, Turn};
-use crate::waiters::Mail;
+use crate::wait::Tried;
 use crate::watchdog::report_lost;
 
 /// What an attempt came to, and the entry until somebody has taken it over.
@@ -36,14 +30,6 @@ pub(crate) trait Waits: Send + Sync + 'static {
 
     /// The server says that others have it, or come first.
     fn is_busy(&self, answer: &Answer);
-}
-
-impl Waits for Place {
-    fn take(&self) -> Option<Ticket> {
-        self.take_prize()
-    }
-
-    fn is_busy(&self, _: &Answer) {}
 }
 
 /// One owner's wish for one lock.
@@ -99,7 +85,7 @@ impl Wish {
         if let Some(ticket) = waiter.and_then(Waits::take) {
             return Ok(ticket);
         }
-        settle_debt(&self.core, &mut gate).await;
+        wait_out(&self.core, &mut gate).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Err((gate, is_upgrade))
@@ -177,7 +163,7 @@ impl Wish {
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
-    fn holds_as_sibling(&self) -> bool {
+    pub(crate) fn holds_as_sibling(&self) -> bool {
         let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
         hold.is_some_and(|hold| hold.leased.lost(self.core.now()).is_none())
     }
@@ -187,9 +173,9 @@ impl Wish {
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
             let n = self.slot.count().to_string();
-            let settled = settle_to(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
+            let settled = settle(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
             settled.map_err(|fault| self.failed(fault))?;
-            settle_debt(&self.core, gate).await;
+            wait_out(&self.core, gate).await;
         }
         Ok(())
     }
@@ -323,161 +309,6 @@ impl Wish {
 
     /// Whatever copies in doubt may have taken, or may take yet.
     fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
-        let (kind, slot, lease) = (self.kind, self.slot.clone(), self.lease.duration());
-        let rest = Rest { kind, slot, mark: mark.clone(), lease };
-        self.core.janitor.finish(sweep(self.core.clone(), rest, gate, doubt));
-    }
-}
-
-/// A waiter: in the process's line, and at its head on the server.
-pub(crate) struct Contender {
-    wish: Wish,
-    place: Arc<Place>,
-    ear: Ear,
-    pub(crate) tally: Tally,
-    /// Whether readers may be letting it go first.
-    goes_first: bool,
-    /// Whether the last look found that the owner holds the lock in the other role.
-    saw_sibling: bool,
-}
-
-impl Contender {
-    pub(crate) fn new(wish: Wish) -> Self {
-        let line = &wish.slot.line;
-        let place = line.turns.join(wish.wanted());
-        let ear = Ear::new(line.keys.channel.clone());
-        Self { wish, place, ear, tally: Tally::default(), goes_first: false, saw_sibling: false }
-    }
-
-    /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
-    fn finds_sibling(&mut self) -> bool {
-        let holds = self.wish.holds_as_sibling();
-        let saw = std::mem::replace(&mut self.saw_sibling, holds);
-        holds && !saw
-    }
-
-    /// The longest pause between two attempts.
-    fn cap(&self) -> Duration {
-        let Wish { core, kind, .. } = &self.wish;
-        let cap = core.settings.wait_cap;
-        // Who goes first says so in time.
-        core.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
-    }
-
-    /// Lets another process go first: until it had the lock, at most as long as the line says.
-    async fn stand_aside(&mut self) {
-        let line = self.wish.slot.line.clone();
-        let Some(aside) = line.turns.aside() else { return };
-        let core = self.wish.core.clone();
-        let limit = aside.until.since(core.now());
-        if self.wish.backoff.is_none() && self.ear.subscribe(&core, limit).await {
-            self.ear.drain(&core);
-        }
-        while let Some(aside) = line.turns.aside() {
-            let left = aside.until.since(core.now());
-            tokio::select! {
-                () = self.ear.wakes() => line.turns.heard_aside(core.now()),
-                () = tokio::time::sleep(left) => line.turns.end_aside(),
-            }
-        }
-    }
-}
-
-impl Contest for Contender {
-    type Prize = Ticket;
-    type Error = LockError;
-
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
-        // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
-        let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
-        let slot = self.wish.slot.clone();
-        loop {
-            match self.place.take_mail() {
-                Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
-                Mail::Lapsed => {
-                    self.place = slot.line.turns.join(self.wish.wanted());
-                    continue;
-                }
-                Mail::Closed => return Err(LockError::Closed),
-                Mail::Try => {
-                    self.stand_aside().await;
-                    return Ok(Turn::Try);
-                }
-                Mail::Nothing | Mail::Gone => {}
-            }
-            let mut held = pin!(slot.held.notified());
-            held.as_mut().enable();
-            let sibling = self.wish.sibling.clone();
-            let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
-            // Nothing to be told yet: the first poll registers it.
-            let _ = futures::poll!(sibling_held.as_mut());
-            if slot.is_enterable() || self.finds_sibling() {
-                // The same owner got it elsewhere: entering again needs no place in the line.
-                return Ok(Turn::Try);
-            }
-            let is_head = slot.line.turns.is_head(&self.place);
-            let listens = is_head && pause != Some(Duration::ZERO);
-            tokio::select! {
-                // Mail first: who was handed the lock holds it, too.
-                biased;
-                () = self.place.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
-                Some(()) = sibling_held => {}
-                () = self.ear.wakes(), if listens => {
-                    self.wish.doubt_holders();
-                    return Ok(Turn::Try);
-                }
-                () = tokio::time::sleep_until(deadline) => {
-                    if slot.line.turns.is_head(&self.place) {
-                        return Ok(Turn::Try);
-                    }
-                    deadline = Instant::now() + self.cap();
-                }
-            }
-        }
-    }
-
-    async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.asks();
-        self.ear.drain(&self.wish.core);
-        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.goes_first.is_some());
-        let tried = self.wish.attempt(Some(self.place.clone())).await;
-        self.tally.heard();
-        self.goes_first = match &tried {
-            Ok(Tried::Won(_)) => false,
-            Ok(Tried::Busy(_)) => self.goes_first,
-            Err(_) => went_first,
-        };
-        tried
-    }
-
-    fn listen(&mut self) -> bool {
-        self.wish.backoff.is_none() && self.ear.listen(&self.wish.core)
-    }
-
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let Wish { core, slot, backoff, .. } = &self.wish;
-        let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
-            Some(backoff) => backoff.pause(self.tally.attempts, |pause| core.wire.jittered(pause)),
-            // Behind a hold of this process it is told of the release.
-            None => self.cap(),
-        };
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
-    }
-}
-
-impl Drop for Contender {
-    fn drop(&mut self) {
-        self.wish.slot.line.turns.leave(&self.place);
-        if self.goes_first {
-            // Readers need not let it any more.
-            let Wish { core, kind, slot, .. } = self.wish.clone();
-            core.janitor.clone().finish(async move {
-                let gate = slot.gate.clone().lock_owned().await;
-                let (mark, lease) = (slot.field.clone(), kind.goes_first.unwrap_or_default());
-                sweep(core, Rest { kind, slot, mark, lease }, Some(gate), None).await;
-            });
-        }
+        Rest::of_attempt(self.wanted(), mark.clone()).take_back(&self.core, gate, doubt);
     }
 }

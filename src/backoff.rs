@@ -38,7 +38,7 @@ impl Backoff {
     pub(crate) fn pause(&self, attempts: u32, jitter: impl Fn(Duration) -> Duration) -> Duration {
         let pause = match &self.0 {
             Policy::Exponential { first, longest } => {
-                let doubled = first.saturating_mul(1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX));
+                let doubled = first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1)));
                 jitter(doubled.min(*longest))
             }
             Policy::Constant(pause) => *pause,

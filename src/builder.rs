@@ -3,12 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::backend::fred::{Config, Target};
 use crate::client::Locks;
 use crate::config::{Settings, SHORTEST_LEASE};
-use crate::error::ConnectError;
+use crate::fault::ConnectError;
 use crate::keys::Keys;
-use crate::url::Endpoint;
 
 /// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
 ///
@@ -152,40 +150,6 @@ impl Builder {
         self
     }
 
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
-    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
-    /// managed server won't answer is one warning.
-    ///
-    /// # Errors
-    /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
-        let mut endpoint = Endpoint::parse(url)?;
-        endpoint.username = self.username.clone().or(endpoint.username);
-        endpoint.password = self.password.clone().or(endpoint.password);
-        endpoint.database = self.database.unwrap_or(endpoint.database);
-        self.check()?;
-        Locks::over(Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
-    }
-
-    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
-    ///
-    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
-    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. This is the only place where a type of fred is seen.
-    ///
-    /// # Errors
-    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
-    ///
-    /// # Cancel safety
-    /// As [`connect`](Builder::connect)'s.
-    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
-        self.check()?;
-        Locks::over(Target::configured(config)?, self.settings).await
-    }
-
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
         let settings = &self.settings;
         let at_least = |setting, value: Duration, least: Duration| {
@@ -220,20 +184,6 @@ impl Builder {
 }
 
 impl Locks {
-    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
-    ///
-    /// # Errors
-    /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        Self::builder().connect(url).await
-    }
-
     /// Begins a client with settings of its own.
     pub fn builder() -> Builder {
         Builder::default()

@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::fred::Target;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::backend::{Backend, Signal};
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::error::{in_runtime, ConnectError};
 use crate::keys::{Keys, NameError};
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
@@ -16,13 +17,13 @@ use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
-use crate::latch::{Gate, Latch};
-use crate::lease::State;
+use crate::latch::Latch;
+use crate::lease::{margin, Leased, State};
+use crate::lifecycle::{shutdown, start};
 use crate::lock::Lock;
-use crate::permit_semaphore::{PermitSemaphore, LEASED};
-use crate::permits::Pool;
-use crate::preflight::preflight;
-use crate::semaphore::{Semaphore, COUNTED};
+use crate::names::Names;
+use crate::permit_semaphore::PermitSemaphore;
+use crate::semaphore::Semaphore;
 use crate::session::{Core, Session};
 use crate::traits::Kind;
 
@@ -58,6 +59,7 @@ use crate::traits::Kind;
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
+    names: Arc<Names>,
 }
 
 impl fmt::Debug for Locks {
@@ -131,7 +133,7 @@ impl Locks {
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.core().line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -148,32 +150,32 @@ impl Locks {
 
     /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.core().line(keys.of_plain()));
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
     }
 
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| Pool::of(&self.core().semaphores, keys.of_semaphore(), &COUNTED));
+        let pool = self.keys(name).map(|keys| self.names.semaphore(self.core(), keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| Pool::of(&self.core().permit_semaphores, keys.of_semaphore(), &LEASED));
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.core(), keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let gate = self.keys(name).map(|keys| Gate::of(&self.core().latches, keys.of_latch()));
-        Latch::new(self.session.clone(), name, gate)
+        let latch = self.keys(name).map(|keys| self.names.latch(self.core(), keys));
+        Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.core().line(keys));
+        let line = self.keys(name).map(|keys| self.names.line(keys));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -192,10 +194,9 @@ impl Locks {
         let core = self.core();
         let now = core.now();
         let holds = core.watchdog.holds();
-        let left = |hold: &Arc<crate::lease::Leased>| hold.valid_until().since(now);
-        let renewed_ago = |hold: &Arc<crate::lease::Leased>| {
-            hold.renewable(now).map(|lease| (lease - crate::lease::margin(lease)).saturating_sub(left(hold)))
-        };
+        let left = |hold: &Arc<Leased>| hold.valid_until().since(now);
+        let renewed_ago =
+            |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
         Health {
             reachable: !core.is_dead() && !core.wire.is_silent(),
             holds: holds.len(),
@@ -218,7 +219,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = self.core().shutdown(limit).await;
+        let names = shutdown(self.core(), &self.names, limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -226,26 +227,28 @@ impl Locks {
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.session.core
     }
 
-    /// Connects, and looks the server over before it is used.
-    pub(crate) async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
-        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = target.connect(settings.command_timeout).await?;
-        let session = Session::start(settings, backend, signals, Clock::System);
-        preflight(&session.core).await?;
-        Ok(Self { session })
+    /// Over a backend that is connected.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Self {
+        let (session, names) = start(settings, backend, signals, clock);
+        Self { session, names }
     }
 
     #[cfg(feature = "embedded")]
     pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
         let (backend, signals) = server.backend(settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let session = Session::start(settings, backend, signals, clock);
-        session.core.wire.server.learn(server.now_ms(), clock.now());
-        Self { session }
+        let locks = Self::start(settings, backend, signals, clock);
+        locks.core().wire.server.learn(server.now_ms(), clock.now());
+        locks
     }
 }
 
@@ -270,8 +273,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();
-        let (core, secs) = (locks.core().clone(), Duration::from_secs);
-        let known = || [core.lines.len(), core.semaphores.len(), core.permit_semaphores.len(), core.latches.len()];
+        let (names, secs) = (locks.names.clone(), Duration::from_secs);
+        let known = || [names.lines.len(), names.semaphores.len(), names.permit_semaphores.len(), names.latches.len()];
         let kept = locks.lock("kept");
         for number in 0..300 {
             let name = format!("name:{number}");

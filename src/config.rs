@@ -7,8 +7,6 @@ pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 /// One attempt, or a question, gives up after so many command timeouts: long before the outage limit, as nobody who
 /// only looks wants to stand still for that long.
 pub(crate) const LOOK_TIMEOUTS: u32 = 3;
-/// The oldest server that the tests run on.
-pub(crate) const LOWEST_VERSION: (u32, u32) = (7, 0);
 
 /// The settings of a client, as they were checked.
 #[derive(Debug, Clone)]

@@ -4,9 +4,10 @@
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -88,13 +89,9 @@ impl<W> Default for Crowd<W> {
 }
 
 impl<W> Crowd<W> {
-    fn inner(&self) -> MutexGuard<'_, Inner<W>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A waiter arrives; until its rank is known it is behind all others.
     pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Member<W>> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.arrivals += 1;
         let rank = (NOT_YET, inner.arrivals);
         let fresh = || Waiting { rank, members: Waiters::default(), told: Instant::now() };
@@ -107,7 +104,7 @@ impl<W> Crowd<W> {
 
     /// It goes away, with or without the lock.
     pub(crate) fn leave(&self, field: &str, member: &Member<W>) {
-        self.inner().change(|inner| {
+        self.inner.lock().change(|inner| {
             let Some(waiting) = inner.owners.get_mut(field) else { return };
             waiting.members.remove(member);
             if waiting.members.is_empty() {
@@ -122,7 +119,7 @@ impl<W> Crowd<W> {
 
     /// The server has this owner in its queue, just now if it is `fresh`.
     pub(crate) fn rank(&self, field: &Arc<str>, came: Came, fresh: bool) {
-        self.inner().change(|inner| {
+        self.inner.lock().change(|inner| {
             let Some(waiting) = inner.owners.get_mut(field) else { return };
             let (before, now) = (waiting.told, Instant::now());
             waiting.told = now;
@@ -140,24 +137,24 @@ impl<W> Crowd<W> {
 
     /// Whether anybody waits as this owner.
     pub(crate) fn has(&self, field: &str) -> bool {
-        self.inner().owners.contains_key(field)
+        self.inner.lock().owners.contains_key(field)
     }
 
     /// One of them asks for the lock now, in the name of all.
     pub(crate) fn asks(&self) {
-        self.inner().asked = Some(Instant::now());
+        self.inner.lock().asked = Some(Instant::now());
     }
 
     /// For the first of them: since when none has asked.
     pub(crate) fn asked(&self, member: &Arc<Member<W>>) -> Option<Instant> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let is_first = inner.first().is_some_and(|first| Arc::ptr_eq(first, member));
         is_first.then(|| inner.asked.unwrap_or_else(Instant::now))
     }
 
     /// For the first of them: the owners that the server should hear of now, in batches.
     pub(crate) fn due(&self, member: &Arc<Member<W>>) -> Vec<Vec<Arc<str>>> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if !inner.first().is_some_and(|first| Arc::ptr_eq(first, member)) {
             return Vec::new();
         }
@@ -178,7 +175,7 @@ impl<W> Crowd<W> {
 
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
-        if let Some(waiting) = self.inner().owners.get(field) {
+        if let Some(waiting) = self.inner.lock().owners.get(field) {
             for member in waiting.members.iter() {
                 member.post(Mail::Try);
             }
@@ -187,7 +184,7 @@ impl<W> Crowd<W> {
 
     /// Ends every wait, and says whose they were.
     pub(crate) fn close(&self) -> Vec<Arc<Member<W>>> {
-        let ended = std::mem::take(&mut *self.inner());
+        let ended = std::mem::take(&mut *self.inner.lock());
         let members: Vec<_> = ended.owners.values().flat_map(|waiting| waiting.members.iter().cloned()).collect();
         for member in &members {
             member.post(Mail::Closed);

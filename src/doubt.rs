@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::ServerTime;
-use crate::error::{LostBy, Refused};
-use crate::hold::{Gate, Hold, Slot};
+use crate::error::LostBy;
+use crate::fault::Refused;
+use crate::hold::{Gate, Hold, Slot, Wanted};
 use crate::janitor::say;
 use crate::kind::Table;
-use crate::script::{Answer, Fate, Fault, Patience, Status};
+use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
 
 /// What there may be on the server of a hold, or of an attempt at one, that is to go.
@@ -26,6 +27,16 @@ impl Rest {
     pub(crate) fn of(hold: &Hold) -> Self {
         let (slot, mark) = (hold.slot.clone(), hold.leased.mark.clone());
         Self { kind: hold.kind, slot, mark, lease: hold.leased.longest() }
+    }
+
+    /// What there may be of an attempt.
+    pub(crate) fn of_attempt(wanted: Wanted, mark: Arc<str>) -> Self {
+        Self { kind: wanted.kind, slot: wanted.slot, mark, lease: wanted.lease.duration() }
+    }
+
+    /// It goes: see [`sweep`].
+    pub(crate) fn take_back(self, core: &Arc<Core>, gate: Option<Gate>, doubt: Option<ServerTime>) {
+        core.janitor.finish(sweep(core.clone(), self, gate, doubt));
     }
 
     /// Until it is answered, or the lease is over. Between two tries the entry is open.
@@ -47,7 +58,7 @@ impl Rest {
 
     async fn is_answered(&self, core: &Arc<Core>, mut gate: Gate) -> bool {
         let n = self.slot.count_of(&self.mark).to_string();
-        let settled = settle_to(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
+        let settled = settle(core, self.kind, &self.slot, &mut gate, [&self.mark, &n], &core.brief()).await;
         !is_to_be_tried_again(&settled)
     }
 }
@@ -88,7 +99,7 @@ pub(crate) async fn look(core: Arc<Core>, hold: Arc<Hold>) {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
         let copy = core.wire.copy(script, &hold.slot.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
-        if matches!(copy.fate, Fate::Answered(answer) if answer.status == Status::NotHeld) {
+        if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&core, LostBy::Server);
         }
     }
@@ -104,7 +115,7 @@ pub(crate) fn settle_args<'a>(kind: &Table, slot: &Slot, mark: &'a str, n: &'a s
 }
 
 /// Waits until no copy of an earlier release, or of a change of the lease, can run any more.
-pub(crate) async fn settle_debt(core: &Core, gate: &mut Gate) {
+pub(crate) async fn wait_out(core: &Core, gate: &mut Gate) {
     if let Some(doubt) = gate.release {
         core.wire.pass(doubt).await;
         gate.release = None;
@@ -124,7 +135,8 @@ pub(crate) fn owe(core: &Arc<Core>, slot: &Arc<Slot>, gate: &mut Gate, doubt: Op
     }
 }
 
-pub(crate) async fn settle_to(
+/// Makes the server's count `n`, or lower where it is.
+pub(crate) async fn settle(
     core: &Arc<Core>,
     kind: &'static Table,
     slot: &Arc<Slot>,

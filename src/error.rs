@@ -5,78 +5,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::fault::{Fault, Refused};
 use crate::keys::NameError;
 use crate::owner::Owner;
-
-/// Why the server did not do what it was asked. Nothing was written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// The user of this connection lacks a right; the server's text names it. docs/GUARANTEES.md lists what locks need.
-    #[error("a right is missing (ACL), grant it to this user: {0}")]
-    NoPermission(String),
-    /// The server wants a password, or another one.
-    #[error("the server refused the credentials, set others by the URL or the builder: {0}")]
-    NotAuthenticated(String),
-    /// The server is a replica: connect to its primary.
-    #[error("the server is a read-only replica: connect to its primary")]
-    ReadOnly,
-    /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
-    #[error("the server is out of memory: free some or raise `maxmemory`; releasing still works")]
-    OutOfMemory,
-    /// Any other refusal, in the server's words.
-    #[error("the server answered: {0}")]
-    Other(String),
-}
-
-/// Why a client could not be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The URL can't be read. (The URL itself is not shown: it may hold a password.)
-    #[error("the URL can't be used: {0}")]
-    Url(String),
-    /// The scheme is none of those that lockson knows.
-    #[error("the URL's scheme is not one of redis, rediss, redis+unix, valkey, valkeys, valkey+unix")]
-    Scheme,
-    /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
-    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
-    NoRuntime,
-    /// Sentinel and Cluster are not supported yet.
-    #[error("{0} is not supported yet: name one primary by redis:// or rediss://")]
-    NotYet(String),
-    /// `rediss://` and `valkeys://` need the cargo feature `tls`.
-    #[error("rediss:// and valkeys:// need the cargo feature `tls` of lockson")]
-    NeedsTls,
-    /// A certificate or key is not readable as PEM, or no root certificate was found.
-    #[error("TLS, look at the certificate, the name in the URL and `Builder::ca_pem`: {0}")]
-    Tls(String),
-    /// A setting of the builder is out of its range.
-    #[error("{setting} {problem}")]
-    Setting {
-        /// The setting's name.
-        setting: &'static str,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// No connection, or no answer.
-    #[error("the server can't be reached, look at the address and whether it runs: {0}")]
-    Unreachable(String),
-    /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// The server is older than what lockson is tested on.
-    #[error("the server says version {found}; lockson needs Redis 7.0 or Valkey 7.2 at least")]
-    TooOld {
-        /// What it says.
-        found: String,
-    },
-    /// The server may drop locks to make room.
-    #[error(
-        "the server's maxmemory-policy is {0}, which may drop locks: set it to noeviction, or call `allow_eviction`"
-    )]
-    Evicts(String),
-}
 
 /// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -193,14 +124,7 @@ pub enum LockError {
     NoRuntime,
 }
 
-/// What is said of a call that was not answered within the limit of its verb.
-const LATE: &str = "the limit came before an answer";
-
 impl LockError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
-
     pub(crate) fn from_query(error: QueryError) -> Self {
         match error {
             QueryError::Name(error) => Self::Name(error),
@@ -408,12 +332,6 @@ pub enum QueryError {
     NoRuntime,
 }
 
-impl QueryError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
-}
-
 /// Why a hold could not be verified or its lease not be changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -593,13 +511,6 @@ macro_rules! from_unready {
 
 from_unready!(LockError UnlockError QueryError SyncError);
 
-/// Why a call has no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Unreachable(String),
-    Refused(Refused),
-}
-
 macro_rules! of_fault {
     ($($error:ident)*) => {$(
         impl $error {
@@ -618,11 +529,18 @@ macro_rules! of_fault {
 
 of_fault!(LockError UnlockError QueryError SyncError);
 
-impl SyncError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
+macro_rules! late {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Of a call that was not answered within the limit of its verb.
+            pub(crate) fn late(name: &str) -> Self {
+                Self::Unreachable { name: name.to_owned(), detail: "the limit came before an answer".to_owned() }
+            }
+        }
+    )*};
 }
+
+late!(LockError QueryError SyncError);
 
 macro_rules! within {
     ($($error:ident)*) => {$(

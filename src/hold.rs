@@ -1,9 +1,11 @@
 //! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::clock::{Moment, ServerTime};
@@ -226,6 +228,9 @@ pub(crate) struct Slot {
     /// Whether a guard of this owner, which still lives, lost what it held and gave the rest back: said once to whoever
     /// would enter again (rule 5).
     pub(crate) outer_lost: AtomicBool,
+    /// Bare holds by the votes of several servers of which one is for this owner here, oldest first. Nobody but the
+    /// clients of those servers keeps them; only those who put them in know what they are.
+    elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 /// What is given back: guards and bare holds are counted apart.
@@ -276,7 +281,7 @@ pub(crate) struct Forgotten {
 
 impl Forgotten {
     fn add(&self, hold: &Hold) {
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holds = self.holds.lock();
         holds.push_back((hold.leased.id, Arc::downgrade(&hold.slot)));
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
@@ -289,15 +294,15 @@ impl Forgotten {
 impl Slot {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
         let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
-        Self { line, field, gate, counts, held: Notify::new(), outer_lost }
+        Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn elected(&self) -> MutexGuard<'_, Vec<Arc<dyn Any + Send + Sync>>> {
+        self.elected.lock()
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.counts().total()
+        self.counts.lock().total()
     }
 
     /// What a new hold of this owner is to be on the server: its owner, or a token that nobody else has.
@@ -310,32 +315,32 @@ impl Slot {
 
     /// How often this owner holds it under this mark.
     pub(crate) fn count_of(&self, mark: &str) -> u32 {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         counts.hold.as_ref().filter(|hold| *hold.leased.mark == *mark).map_or(0, |_| counts.total())
     }
 
     /// Whether this owner may enter again: it holds more than it is giving back.
     pub(crate) fn is_enterable(&self) -> bool {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         counts.total() > counts.leaving
     }
 
     /// Whether all that this owner holds is on its way back.
     pub(crate) fn is_leaving(&self) -> bool {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         counts.leaving > 0 && counts.total() <= counts.leaving
     }
 
     /// A guard of the hold with this id is about to be given back.
     pub(crate) fn leaving(&self, hold: u64) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold) {
             counts.leaving += 1;
         }
     }
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.counts().hold.clone()
+        self.counts.lock().hold.clone()
     }
 
     /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`].
@@ -348,7 +353,7 @@ impl Slot {
         lease: Lease,
         now: Moment,
     ) -> (Arc<Hold>, u64) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
             return (hold.clone(), hold.leased.entered(sent, lease, now));
@@ -363,7 +368,7 @@ impl Slot {
 
     /// A guard's share becomes a bare hold, unless the hold is over already.
     pub(crate) fn keep_bare(&self, hold: &Hold, share: u64) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold.leased.id) {
             counts.guards = counts.guards.saturating_sub(1);
             counts.bare.push(share);
@@ -379,7 +384,7 @@ impl Slot {
     /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has
     /// no token yet; `any`, where a count that has moved may be the work of a call without a token.
     pub(crate) fn fence(&self, gate: &Debts) -> [String; 2] {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
         let from = match (has_token, gate.untold) {
             (true, _) => String::new(),
@@ -391,7 +396,7 @@ impl Slot {
 
     /// The hold that `share` is part of, and the count before it is given back. `None`: there is no such share.
     pub(crate) fn has(&self, share: Share) -> Option<(Arc<Hold>, u32)> {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         let hold = counts.hold.clone()?;
         let present = match share {
             Share::Bare => !counts.bare.is_empty(),
@@ -402,7 +407,7 @@ impl Slot {
 
     /// `share` was given back.
     pub(crate) fn leave(&self, share: Share) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         let share = match share {
             Share::Bare => counts.bare.pop(),
             Share::Guard { share, .. } => {
@@ -426,7 +431,7 @@ impl Slot {
 
     /// The hold with this id is over, all of it.
     pub(crate) fn drop_hold(&self, id: u64, why: LostBy) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         if counts.hold.as_ref().is_some_and(|hold| hold.leased.id == id) {
             let ended = std::mem::take(&mut *counts);
             drop(counts);

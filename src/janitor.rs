@@ -5,12 +5,13 @@ use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::{pin, Pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 
@@ -117,18 +118,14 @@ pub(crate) struct Owing {
 }
 
 impl Owed {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, String>> {
-        self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn note(&self, name: &str) -> Owing {
         let number = self.0.next.fetch_add(1, Ordering::Relaxed);
-        self.all().insert(number, name.to_owned());
+        self.0.names.lock().insert(number, name.to_owned());
         Owing { to: self.clone(), number }
     }
 
     pub(crate) fn names(&self) -> BTreeSet<String> {
-        self.all().values().cloned().collect()
+        self.0.names.lock().values().cloned().collect()
     }
 
     /// Waits until nothing is owed.
@@ -136,7 +133,7 @@ impl Owed {
         loop {
             let mut settled = pin!(self.0.settled.notified());
             settled.as_mut().enable();
-            if self.all().is_empty() {
+            if self.0.names.lock().is_empty() {
                 return;
             }
             settled.await;
@@ -146,9 +143,9 @@ impl Owed {
 
 impl Drop for Owing {
     fn drop(&mut self) {
-        let mut all = self.to.all();
-        all.remove(&self.number);
-        if all.is_empty() {
+        let mut names = self.to.0.names.lock();
+        names.remove(&self.number);
+        if names.is_empty() {
             self.to.0.settled.notify_waiters();
         }
     }

@@ -173,9 +173,9 @@ impl Keys {
         }
     }
 
-    /// The key of a receipt: what the last call of a lane did. Rule 22 of docs/PROTOCOL.md.
-    pub(crate) fn receipt(&self, client_id: &str, lane: &str) -> String {
-        format!("{}:{client_id}:{lane}", tagged("lockson:receipt", &self.lock))
+    /// The key of a receipt: what the last call that used it did. Rule 22 of docs/PROTOCOL.md.
+    pub(crate) fn receipt(&self, client_id: &str, first_call: &str) -> String {
+        format!("{}:{client_id}:{first_call}", tagged("lockson:receipt", &self.lock))
     }
 
     fn queue(&self) -> &QueueKeys {

@@ -5,21 +5,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{before, Request};
 use crate::backend::Script;
-use crate::ear::{Ear, Tally};
+use crate::ear::Ear;
 use crate::error::SyncError;
 use crate::keys::Key::{Channel, Ended, Lock as Count};
 use crate::keys::{Keys, NameError};
 use crate::kind::script;
-use crate::permits::is_done;
-use crate::receipt::{Call, Ledger};
+use crate::receipt::{is_done, number, Call, Ledger, MOST};
 use crate::registry::{Listed, Registry};
 use crate::row::{Row, Seat};
 use crate::script::Patience;
-use crate::semaphore::{count, MOST};
 use crate::session::{Core, Session};
-use crate::wait::{wait, Contest, Tried, Turn};
+use crate::wait::{contend, deadline, Contest, Tried, Turn};
 
 static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
@@ -31,7 +28,7 @@ static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 /// How a wait for a latch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Waited {
+pub enum WaitOutcome {
     /// The count is zero, or there was no latch to wait for.
     Opened,
     /// The latch was deleted before its count was zero.
@@ -41,10 +38,10 @@ pub enum Waited {
 }
 
 /// One latch in this process: those who wait for it, with what they know of earlier latches of its name.
-pub(crate) struct Gate {
+pub(crate) struct LocalLatch {
     ledger: Arc<Ledger>,
-    row: Row<Arc<Known>, Waited>,
-    _listed: Listed<Gate>,
+    row: Row<Arc<Known>, WaitOutcome>,
+    _listed: Listed<LocalLatch>,
 }
 
 /// What a waiter knew when it took its seat.
@@ -62,12 +59,12 @@ impl Known {
     }
 }
 
-impl Gate {
+impl LocalLatch {
     /// The one for these keys.
-    pub(crate) fn of(registry: &Arc<Registry<Self>>, keys: Keys) -> Arc<Self> {
+    pub(crate) fn of(registry: &Arc<Registry<Self>>, core: &Arc<Core>, keys: Keys) -> Arc<Self> {
         let channel = keys.channel.clone();
         registry.of(&channel, || Self {
-            ledger: Ledger::new(keys),
+            ledger: Ledger::new(core, keys),
             row: Row::default(),
             _listed: Listed::new(registry, &channel),
         })
@@ -79,8 +76,8 @@ impl Gate {
     }
 
     /// The count, and how the last latch of the name ended.
-    async fn look(&self, core: &Core, patience: &Patience) -> Result<(i64, String), SyncError> {
-        let answer = self.ledger.ask(core, INSPECT, &[], patience).await?;
+    async fn look(&self, patience: &Patience) -> Result<(i64, String), SyncError> {
+        let answer = self.ledger.ask(INSPECT, &[], patience).await?;
         Ok((answer.int(0).unwrap_or_default(), answer.text(1).unwrap_or_default().to_owned()))
     }
 }
@@ -93,7 +90,7 @@ impl Gate {
 pub struct Latch {
     session: Arc<Session>,
     name: Arc<str>,
-    gate: Result<Arc<Gate>, NameError>,
+    local: Result<Arc<LocalLatch>, NameError>,
 }
 
 impl fmt::Debug for Latch {
@@ -103,12 +100,8 @@ impl fmt::Debug for Latch {
 }
 
 impl Latch {
-    pub(crate) fn new(session: Arc<Session>, name: &str, gate: Result<Arc<Gate>, NameError>) -> Self {
-        Self { session, name: name.into(), gate }
-    }
-
-    fn core(&self) -> &Arc<Core> {
-        &self.session.core
+    pub(crate) fn new(session: Arc<Session>, name: &str, local: Result<Arc<LocalLatch>, NameError>) -> Self {
+        Self { session, name: name.into(), local }
     }
 
     /// The name, without the client's prefix.
@@ -124,7 +117,7 @@ impl Latch {
     /// # Cancel safety
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn try_set_count(&self, to: u32) -> Result<bool, SyncError> {
-        Ok(self.change(SET, vec![count(to, MOST)?.to_string()]).await?.is_some())
+        Ok(self.change(SET, vec![number(to, MOST)?.to_string()]).await?.is_some())
     }
 
     /// One less to wait for: the count that is left. `None`: there is no such latch.
@@ -138,7 +131,7 @@ impl Latch {
         self.change(COUNT_DOWN, Vec::new()).await
     }
 
-    /// Ends the latch, and every wait for it by [`Waited::Deleted`]. `false`: there is none.
+    /// Ends the latch, and every wait for it by [`WaitOutcome::Deleted`]. `false`: there is none.
     ///
     /// Java's waiters go on as if it had been opened. (Redisson's own `delete()` leaves them asleep.)
     ///
@@ -153,7 +146,7 @@ impl Latch {
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
         let call = Call { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        let answer = self.gate.clone()?.ledger.change(self.core(), call).await?;
+        let answer = self.local.clone()?.ledger.change(call).await?;
         let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
         Ok(is_done(&answer).then_some(left))
     }
@@ -166,7 +159,7 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
-        let answer = self.gate.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await?;
+        let answer = self.local.clone()?.ledger.look(INSPECT, Vec::new()).await?;
         Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }
 
@@ -177,8 +170,8 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn wait(&self) -> Result<Waited, SyncError> {
-        self.wait_by(&Request::default()).await
+    pub async fn wait(&self) -> Result<WaitOutcome, SyncError> {
+        self.wait_within(None).await
     }
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
@@ -189,89 +182,79 @@ impl Latch {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn wait_for(&self, limit: Duration) -> Result<Waited, SyncError> {
-        self.wait_by(&Request::default().wait(limit)).await
+    pub async fn wait_for(&self, limit: Duration) -> Result<WaitOutcome, SyncError> {
+        self.wait_within(Some(limit)).await
     }
 
-    async fn wait_by(&self, request: &Request) -> Result<Waited, SyncError> {
-        let (core, gate) = (self.core(), self.gate.clone()?);
+    async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
+        let (core, latch) = (&self.session.core, self.local.clone()?);
         core.ready()?;
-        let deadline = request.deadline(core.look_limit()).map_err(SyncError::Wait)?;
-        let began = core.now();
-        let ear = Ear::new(gate.ledger.keys.channel.clone());
-        let mut waiter =
-            Waiter { core: core.clone(), gate, seat: None, ear, tally: Tally::default(), patience: core.patience() };
-        let once = request.is_once();
-        let outcome = match once {
-            true => before(deadline, waiter.attempt()).await.transpose()?,
-            false => before(deadline, wait(&mut waiter)).await.transpose()?.map(Tried::Won),
-        };
-        match outcome {
+        let once = limit.is_some_and(|limit| limit.is_zero());
+        let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+        let ear = Ear::new(core, latch.ledger.keys.channel.clone());
+        let mut waiter = Waiter { latch, seat: None, ear, patience: core.patience() };
+        match contend(&mut waiter, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
-            Some(Tried::Busy(_)) => Ok(Waited::TimedOut),
-            None if once || waiter.tally.is_unheard(core, began) || core.wire.is_silent() => {
-                Err(SyncError::late(&self.name))
-            }
-            None => Ok(Waited::TimedOut),
+            Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
+            // A latch that is not open and no server are told apart by whether the server answers.
+            None if once || waiter.ear.is_unheard() => Err(SyncError::late(&self.name)),
+            None => Ok(WaitOutcome::TimedOut),
         }
     }
 }
 
 /// Who waits for a latch. Each looks once; then the first of the process looks for all.
 struct Waiter {
-    core: Arc<Core>,
-    gate: Arc<Gate>,
+    latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Seat<Arc<Known>, Waited>>>,
+    seat: Option<Arc<Seat<Arc<Known>, WaitOutcome>>>,
     ear: Ear,
-    tally: Tally,
     patience: Patience,
 }
 
 /// What a look, and what was heard, says to who knew of `before`.
-fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<Waited> {
+fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<WaitOutcome> {
     // It may have ended and been set again between two looks.
     if !ended.is_empty() && ended != before.ended {
-        return Some(if ended.ends_with("deleted") { Waited::Deleted } else { Waited::Opened });
+        return Some(if ended.ends_with("deleted") { WaitOutcome::Deleted } else { WaitOutcome::Opened });
     }
-    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(Waited::Opened)
+    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(WaitOutcome::Opened)
 }
 
 impl Contest for Waiter {
-    type Prize = Waited;
+    type Prize = WaitOutcome;
     type Error = SyncError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Waited>, SyncError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
         let Some(seat) = &mut self.seat else { return Ok(Turn::Try) };
-        let (known, core, ear) = (seat.wish.clone(), &self.core, &self.ear);
+        let (known, ear) = (seat.wish.clone(), &self.ear);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {
             if known.zeros.load(Ordering::Acquire) == u64::MAX {
-                if let Some(zeros) = ear.zeros(core, core.settings.command_timeout).await {
+                if let Some(zeros) = ear.zeros().await {
                     known.zeros.store(zeros, Ordering::Release);
                 }
             }
             std::future::pending().await
         };
         tokio::select! {
-            turn = self.gate.row.turn(seat, ear, pause) => turn,
+            turn = self.latch.row.turn(seat, ear, pause) => turn,
             never = learn => never,
         }
     }
 
-    async fn attempt(&mut self) -> Result<Tried<Waited>, SyncError> {
-        self.tally.asks();
-        self.ear.drain(&self.core);
+    async fn attempt(&mut self) -> Result<Tried<WaitOutcome>, SyncError> {
+        self.ear.asks();
         // Who comes later may wait for a later latch.
-        let all = if self.seat.is_some() { self.gate.row.first(usize::MAX) } else { Vec::new() };
-        let looked = self.gate.look(&self.core, &self.patience).await;
-        self.tally.heard();
+        let all = if self.seat.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
+        let looked = self.latch.look(&self.patience).await;
+        self.ear.answered();
         let (count, ended) = looked?;
         let Some(seat) = &self.seat else {
             if count <= 0 {
-                return Ok(Tried::Won(Waited::Opened));
+                return Ok(Tried::Won(WaitOutcome::Opened));
             }
-            self.seat = Some(self.gate.row.join(Arc::new(Known::new(ended))));
+            self.seat = Some(self.latch.row.join(Arc::new(Known::new(ended))));
             return Ok(Tried::Busy(None));
         };
         let zeros = self.ear.heard_zeros();
@@ -279,26 +262,27 @@ impl Contest for Waiter {
             let waited = verdict(&seat.wish, count, &ended, zeros)?;
             Some((seat, waited))
         });
-        self.gate.row.serve(told.collect());
+        self.latch.row.serve(told.collect());
         Ok(seat.take_prize().map_or(Tried::Busy(None), Tried::Won))
     }
 
     fn listen(&mut self) -> bool {
         let Some(seat) = &self.seat else { return false };
         // Who is not the first listens too: for how often the latch was opened.
-        let missed = self.ear.listen(&self.core);
-        missed && self.gate.row.is_first(seat)
+        let missed = self.ear.listen();
+        missed && self.latch.row.is_first(seat)
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {
-        self.core.wire.jittered(self.core.settings.wait_cap)
+        let core = &self.latch.ledger.core;
+        core.wire.jittered(core.settings.wait_cap)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         if let Some(seat) = &self.seat {
-            self.gate.row.leave(seat);
+            self.latch.row.leave(seat);
         }
     }
 }

@@ -7,7 +7,6 @@ use crate::clock::millis;
 use crate::error::LockError;
 use crate::hold::{Line, Share};
 use crate::kind::{script, Role};
-use crate::majority::Majority;
 use crate::owner::Owner;
 use crate::script::Status;
 use crate::session::Session;
@@ -60,7 +59,7 @@ impl<L: ?Sized> Leaf<L> {
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
         let slot = self.line.slot(&self.field);
-        slot.has(Share::Bare).is_some() || Majority::bare_of(&slot).is_some()
+        slot.has(Share::Bare).is_some() || !slot.elected().is_empty()
     }
 
     /// Asks the server for its id. Two clients of one server get the same.

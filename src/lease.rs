@@ -3,11 +3,12 @@
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::{millis, Clock, Moment};
@@ -222,13 +223,9 @@ impl Leased {
         })
     }
 
-    fn validity(&self) -> MutexGuard<'_, Validity> {
-        self.validity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.
     pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) -> u64 {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         validity.shares += 1;
         let share = validity.shares;
         validity.longest = validity.longest.max(lease.duration());
@@ -245,7 +242,7 @@ impl Leased {
 
     /// This share was given back, or is not to be renewed any more.
     pub(crate) fn stop_renewing(&self, share: u64) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         if let Some(at) = validity.renewals.iter().position(|(of, _)| *of == share) {
             validity.renewals.swap_remove(at);
         }
@@ -253,14 +250,14 @@ impl Leased {
 
     /// This share is renewed until then, if it is.
     pub(crate) fn renew_until(&self, share: u64, end: Option<Moment>) {
-        if let Some((_, renewal)) = self.validity().renewals.iter_mut().find(|(of, _)| *of == share) {
+        if let Some((_, renewal)) = self.validity.lock().renewals.iter_mut().find(|(of, _)| *of == share) {
             renewal.end = end;
         }
     }
 
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         if judge(&mut validity, now) == State::Lost {
             return;
         }
@@ -275,13 +272,13 @@ impl Leased {
 
     /// Tells this one what becomes of it.
     pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.followers.lock();
         followers.retain(|other| other.strong_count() > 0);
         followers.push(follower);
     }
 
     fn followers(&self) -> Vec<Arc<dyn Follower>> {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let followers = self.followers.lock();
         followers.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -292,7 +289,7 @@ impl Leased {
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
     pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
         validity.longest = validity.longest.max(lease);
         validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
@@ -302,7 +299,7 @@ impl Leased {
 
     /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         let Some(Change { lease, .. }) = validity.change.take() else { return };
         if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != State::Lost) {
             validity.until = sent.after(lease - margin(lease));
@@ -315,7 +312,7 @@ impl Leased {
 
     /// A renewal failed. `true`: that is new.
     pub(crate) fn doubted(&self) -> bool {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         let new = !validity.uncertain && validity.lost.is_none();
         validity.uncertain = true;
         drop(validity);
@@ -325,7 +322,7 @@ impl Leased {
 
     /// It is over.
     pub(crate) fn end(&self, why: LostBy) {
-        self.validity().lost.get_or_insert(why);
+        self.validity.lock().lost.get_or_insert(why);
         self.changed.notify_waiters();
         for follower in self.followers() {
             follower.ended();
@@ -334,38 +331,38 @@ impl Leased {
 
     /// Why it is lost, to be told: once, and not of one that was given back.
     pub(crate) fn tell(&self) -> Option<LostBy> {
-        let why = self.validity().lost.filter(|why| *why != LostBy::Released);
+        let why = self.validity.lock().lost.filter(|why| *why != LostBy::Released);
         why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
     pub(crate) fn state(&self, now: Moment) -> State {
-        judge(&mut self.validity(), now)
+        judge(&mut self.validity.lock(), now)
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn lost(&self, now: Moment) -> Option<LostBy> {
-        let mut validity = self.validity();
+        let mut validity = self.validity.lock();
         judge(&mut validity, now);
         validity.lost
     }
 
     /// The lease that an inner release refreshes to, in milliseconds.
     pub(crate) fn lease_millis(&self) -> String {
-        millis(self.validity().lease).to_string()
+        millis(self.validity.lock().lease).to_string()
     }
 
     /// So long the server may have it after the last call for it.
     pub(crate) fn longest(&self) -> Duration {
-        self.validity().longest
+        self.validity.lock().longest
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
-        self.validity().until
+        self.validity.lock().until
     }
 
     /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
-        let validity = self.validity();
+        let validity = self.validity.lock();
         let wanted = validity
             .renewals
             .iter()
@@ -375,20 +372,20 @@ impl Leased {
     }
 
     pub(crate) fn is_bare(&self) -> bool {
-        self.validity().bare
+        self.validity.lock().bare
     }
 
     pub(crate) fn set_bare(&self, bare: bool) {
-        self.validity().bare = bare;
+        self.validity.lock().bare = bare;
     }
 
     /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.
     pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
-        std::mem::replace(&mut self.validity().due, due)
+        std::mem::replace(&mut self.validity.lock().due, due)
     }
 
     pub(crate) fn due(&self) -> Option<Moment> {
-        self.validity().due
+        self.validity.lock().due
     }
 
     /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
@@ -398,11 +395,11 @@ impl Leased {
 
     /// `true` when no renewal of it was under way.
     pub(crate) fn begin_renewal(&self) -> bool {
-        !std::mem::replace(&mut self.validity().renewing, true)
+        !std::mem::replace(&mut self.validity.lock().renewing, true)
     }
 
     pub(crate) fn end_renewal(&self) {
-        self.validity().renewing = false;
+        self.validity.lock().renewing = false;
     }
 
     /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer

@@ -1,8 +1,9 @@
 //! What a client knows of the life of its server: whether it may have lost what it granted. Rule 21 of
 //! docs/PROTOCOL.md.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::clock::{Moment, ServerTime};
 
@@ -43,19 +44,15 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    fn run(&self) -> MutexGuard<'_, Option<Run>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A new client was answered by this run, which has not voted yet.
     pub(crate) fn met(&self, id: &str) {
-        *self.run() = Some(Run { id: id.to_owned(), marked: None, changed: None });
+        *self.run.lock() = Some(Run { id: id.to_owned(), marked: None, changed: None });
     }
 
     /// A vote that was read at `now` came from this run, which had lost nothing for `age`, since that moment of its
     /// clock.
     pub(crate) fn saw(&self, id: &str, since: ServerTime, age: Duration, now: Moment) {
-        let mut run = self.run();
+        let mut run = self.run.lock();
         let changed = match &*run {
             Some(old) if old.id == id => match &old.marked {
                 Some(marked) if marked.since == since => return,
@@ -70,12 +67,12 @@ impl Life {
 
     /// The run that was seen last.
     pub(crate) fn id(&self) -> Option<String> {
-        self.run().as_ref().map(|run| run.id.clone())
+        self.run.lock().as_ref().map(|run| run.id.clone())
     }
 
     /// Whether it is no use to ask for a vote.
     pub(crate) fn is_known_to_rest(&self, trust: Trust, now: Moment) -> bool {
-        let has_voted = self.run().as_ref().is_some_and(|run| run.marked.is_some());
+        let has_voted = self.run.lock().as_ref().is_some_and(|run| run.marked.is_some());
         has_voted && self.rests(trust, now).is_some()
     }
 
@@ -84,7 +81,7 @@ impl Life {
         if trust.durable {
             return None;
         }
-        let run = self.run();
+        let run = self.run.lock();
         let Some(Run { marked: Some(marked), changed, .. }) = &*run else { return Some(trust.max_lease) };
         let age = marked.age.saturating_add(now.since(marked.told));
         let known = match changed {

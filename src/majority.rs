@@ -1,7 +1,6 @@
 //! Votes that stand together: most of them have to. Those that are missing are asked for again. Rule 21 of
 //! docs/PROTOCOL.md.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -204,28 +203,15 @@ impl Majority {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            bare().entry(address(&wish.slot)).or_default().push(self.clone());
+            wish.slot.elected().push(self.clone());
         }
         drop(votes);
         self.standing();
     }
 
-    /// The newest one that is a bare hold of this entry's owner.
-    pub(crate) fn bare_of(slot: &Arc<Slot>) -> Option<Arc<Self>> {
-        bare().get(&address(slot))?.last().cloned()
-    }
-
-    fn forget_at(&self, entry: usize) {
-        let mut all = bare();
-        let Some(of) = all.get_mut(&entry) else { return };
-        let at = of.iter().position(|majority| majority.id == self.id);
-        let removed = at.map(|at| of.remove(at));
-        if of.is_empty() {
-            all.remove(&entry);
-        }
-        // What it drops may take others' locks.
-        drop(all);
-        drop(removed);
+    /// The newest bare hold that the vote of this entry belongs to.
+    pub(crate) fn elected(slot: &Slot) -> Option<Arc<Self>> {
+        slot.elected().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -244,7 +230,7 @@ impl Majority {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            self.forget_at(address(&wish.slot));
+            wish.slot.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -401,17 +387,6 @@ impl Seat {
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
     hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
-}
-
-/// Bare holds by votes, which nobody else keeps, by the owner's entries (its votes keep those, so that their addresses
-/// stay); oldest first. A client that ends loses its votes, and with most of them the hold is struck out.
-fn bare() -> MutexGuard<'static, BTreeMap<usize, Vec<Arc<Majority>>>> {
-    static BARE: Mutex<BTreeMap<usize, Vec<Arc<Majority>>>> = Mutex::new(BTreeMap::new());
-    BARE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn address(slot: &Arc<Slot>) -> usize {
-    Arc::as_ptr(slot).addr()
 }
 
 /// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{join_all, OptionFuture};
 
-use crate::acquire::{before, Request, Told};
+use crate::acquire::{Request, Told};
 use crate::any::sealed::Sealed;
 use crate::any::{Acquire, Leaf, RLock};
 use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
@@ -20,6 +20,7 @@ use crate::keys::NameError;
 use crate::kind::Role;
 use crate::lease::Lease;
 use crate::owner::Owner;
+use crate::wait::before;
 
 /// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.
 ///

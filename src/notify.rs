@@ -1,16 +1,17 @@
-//! Wake-ups: pub/sub channels on one side, semaphores on the other. Rule 15 of docs/PROTOCOL.md: they are hints, and
-//! whenever some may have been missed every waiter is woken.
+//! The channels that this client listens to: a message wakes those who wait for it. Rule 15 of docs/PROTOCOL.md:
+//! messages are hints, and whenever some may have been missed every waiter is woken.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{sleep_until, Instant};
 
 use crate::backend::{Backend, Signal};
 use crate::janitor::say;
@@ -114,15 +115,11 @@ impl Channels {
         (channels.clone(), Pump { channels, orders: received, signals, backend })
     }
 
-    fn map(&self) -> MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Subscribes, or shares a subscription that is there; the receiver says whether the server confirmed it. One that
     /// it did not is tried again, and then wakes its users.
     pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> (Subscription, oneshot::Receiver<bool>) {
         let joined = {
-            let mut map = self.map();
+            let mut map = self.map.lock();
             map.end_at(name, None);
             let Map { all, missing, .. } = &mut *map;
             let channel = all.entry(name.clone()).or_insert_with(|| {
@@ -151,18 +148,18 @@ impl Channels {
             (Subscription { channels, name: name.clone(), wakes, confirmed: is_confirmed, zeros }, confirmed)
         };
         if self.orders.send(Order::Look).is_err() {
-            self.map().all.values_mut().for_each(|channel| channel.joining.clear());
+            self.map.lock().all.values_mut().for_each(|channel| channel.joining.clear());
         }
         joined
     }
 
     pub(crate) fn is_confirmed(&self, name: &str) -> bool {
-        self.map().all.get(name).is_some_and(|channel| channel.confirmed.load(Ordering::Acquire))
+        self.map.lock().all.get(name).is_some_and(|channel| channel.confirmed.load(Ordering::Acquire))
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
-        let map = self.map();
+        let map = self.map.lock();
         let Some(channel) = map.all.get(name) else { return false };
         channel.wakes.forget_permits(usize::MAX);
         channel.confirmed.load(Ordering::Acquire)
@@ -170,7 +167,7 @@ impl Channels {
 
     /// How many channels are subscribed to, those that linger included.
     pub(crate) fn len(&self) -> usize {
-        self.map().all.len()
+        self.map.lock().all.len()
     }
 
     /// How often messages may have been missed.
@@ -223,7 +220,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut map = self.channels.map();
+        let mut map = self.channels.map.lock();
         let Some(channel) = map.all.get_mut(&self.name) else { return };
         channel.users -= 1;
         if channel.users == 0 {
@@ -236,7 +233,7 @@ impl Drop for Subscription {
 impl Drop for Pump {
     fn drop(&mut self) {
         self.orders.close();
-        self.channels.map().all.values_mut().for_each(|channel| channel.joining.clear());
+        self.channels.map.lock().all.values_mut().for_each(|channel| channel.joining.clear());
     }
 }
 
@@ -266,7 +263,9 @@ impl Pump {
                     work = None;
                     retry_at = (!ok).then(|| Instant::now() + RETRY);
                 }
-                () = sleep_until(wake_at) => retry_at = retry_at.filter(|at| *at > Instant::now()),
+                Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {
+                    retry_at = retry_at.filter(|at| *at > Instant::now());
+                }
             }
             if work.is_none() && retry_at.is_none() {
                 // Work that panics is work that failed.
@@ -278,11 +277,11 @@ impl Pump {
     }
 
     fn first_idle(&self) -> Option<Instant> {
-        self.channels.map().idle.first().map(|(ends, _)| *ends)
+        self.channels.map.lock().idle.first().map(|(ends, _)| *ends)
     }
 
     fn wake(&self, name: &str, zero: bool) {
-        let mut map = self.channels.map();
+        let mut map = self.channels.map.lock();
         let Some((name, channel)) = map.all.get_key_value(name) else { return };
         channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
         if channel.wakes.available_permits() < MOST_WAKES {
@@ -297,7 +296,7 @@ impl Pump {
     /// No subscription is left, as far as is known.
     fn gap(&self) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
-        let mut map = self.channels.map();
+        let mut map = self.channels.map.lock();
         let Map { all, missing, .. } = &mut *map;
         for (name, channel) in all.iter() {
             channel.confirmed.store(false, Ordering::Release);
@@ -311,7 +310,7 @@ impl Pump {
     }
 
     fn next_work(&self) -> Option<BoxFuture<'static, bool>> {
-        let mut map = self.channels.map();
+        let mut map = self.channels.map.lock();
         let idle = map.take_idle(Instant::now());
         if !idle.is_empty() {
             let left = self.backend.unsubscribe(texts(&idle));
@@ -339,7 +338,7 @@ impl Channels {
                 false => tracing::debug!(target: "lockson", why, "a subscription failed and is tried again"),
             });
         }
-        let mut map = self.map();
+        let mut map = self.map.lock();
         for name in names {
             if ok {
                 map.missing.remove(name);
@@ -358,13 +357,9 @@ impl Channels {
         ok
     }
 
-    fn gap_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.gap_since.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// `true`: it is the beginning of one.
     fn begin_gap(&self) -> bool {
-        let mut since = self.gap_since();
+        let mut since = self.gap_since.lock();
         let begins = since.is_none();
         since.get_or_insert_with(Instant::now);
         begins
@@ -372,11 +367,11 @@ impl Channels {
 
     /// The server answers: that is the end of a gap if no channel is without its subscription.
     fn end_gap(&self) {
-        let map = self.map();
+        let map = self.map.lock();
         if !map.missing.is_empty() {
             return;
         }
-        let (channels, since) = (map.all.len(), self.gap_since().take());
+        let (channels, since) = (map.all.len(), self.gap_since.lock().take());
         drop(map);
         if let Some(after) = since.map(|since| since.elapsed()) {
             say(|| tracing::info!(target: "lockson", channels, ?after, "gap ended: messages come again"));
@@ -386,11 +381,4 @@ impl Channels {
 
 fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(|name| name.to_string()).collect()
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

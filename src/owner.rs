@@ -149,11 +149,7 @@ pub struct InvalidOwner;
 
 /// The field of one owner of one client, as Redisson writes it.
 pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
-    let mut text = String::with_capacity(client_id.len() + 1 + owner.0.len());
-    text.push_str(client_id);
-    text.push(':');
-    text.push_str(&owner.0);
-    text.into()
+    [client_id, ":", &owner.0].concat().into()
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::acquire::Request;
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
 use crate::error::{Lost, LostBy, SyncError};
@@ -18,18 +17,19 @@ use crate::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::keys::NameError;
 use crate::kind::script;
 use crate::lease::{Leased, State};
-use crate::permits::{is_done, take, Grant, Pool, Table, Wish, DIGITS, MOST_IDS};
-use crate::receipt::{Call, CANCEL};
-use crate::script::{Answer, Status};
-use crate::semaphore::{change, count, MOST};
+use crate::permits::{Grant, Pool, Scripts, Wanted, DIGITS, MOST_IDS};
+use crate::receipt::{is_done, number, Call, CANCEL, MOST};
+use crate::script::Answer;
 use crate::session::{Core, Session};
+use crate::take::{take, take_within, Take};
+use crate::watchdog::report_lost;
 
 static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
 static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 static INSPECT: &Script = script!("permit_semaphore/inspect" after "once", [Free, Expiries]);
 
-pub(crate) static LEASED: Table = Table {
+pub(crate) static LEASED: Scripts = Scripts {
     acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
     cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
     give_back: RELEASE,
@@ -75,8 +75,7 @@ impl fmt::Debug for PermitId {
 ///
 /// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
 /// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
-/// so a large request is not starved by small ones; one for more permits than
-/// there are keeps all behind it waiting.
+/// so a large request is not starved by small ones; one for more permits than there are keeps all behind it waiting.
 #[derive(Clone)]
 pub struct PermitSemaphore {
     session: Arc<Session>,
@@ -95,10 +94,6 @@ impl PermitSemaphore {
         Self { session, name: name.into(), pool }
     }
 
-    fn core(&self) -> &Arc<Core> {
-        &self.session.core
-    }
-
     /// The name, without the client's prefix.
     pub fn name(&self) -> &str {
         &self.name
@@ -112,7 +107,7 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
-        change(self.core(), &self.pool.clone()?, count(permits, MOST)?.into(), "absent").await
+        self.change(number(permits, MOST)?.into(), "absent").await
     }
 
     /// Makes it have this many permits in all, whether anybody has set it or not. If more are taken than that, what is
@@ -124,9 +119,9 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
-        let args = vec![count(permits, MOST)?.to_string()];
+        let args = vec![number(permits, MOST)?.to_string()];
         let call = Call { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        self.pool.clone()?.ledger.change(self.core(), call).await.map(drop)
+        self.pool.clone()?.ledger.change(call).await.map(drop)
     }
 
     /// Adds permits, whether anybody has set it or not.
@@ -137,7 +132,7 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
     pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
-        change(self.core(), &self.pool.clone()?, count(permits, MOST)?.into(), "always").await.map(drop)
+        self.change(number(permits, MOST)?.into(), "always").await.map(drop)
     }
 
     /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
@@ -149,8 +144,11 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
     pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
-        let by = -i64::from(count(permits, MOST)?);
-        change(self.core(), &self.pool.clone()?, by, "always").await.map(drop)
+        self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
+    }
+
+    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
+        self.pool.clone()?.change(by, when).await
     }
 
     /// How many permits are free, those that have expired among them; below zero after
@@ -177,7 +175,7 @@ impl PermitSemaphore {
     }
 
     async fn inspect(&self) -> Result<Answer, SyncError> {
-        self.pool.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await
+        self.pool.clone()?.ledger.look(INSPECT, Vec::new()).await
     }
 
     /// Begins a request with a wait limit and a lease, for a guard, or for the bare ids of permits.
@@ -194,8 +192,8 @@ impl PermitSemaphore {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self, permits: u32) -> TakeLeased<'_> {
-        TakeLeased { semaphore: self, permits, request: Request::default() }
+    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
+        Take::new(self, permits)
     }
 
     /// Waits for this many permits, all at once: a guard that renews them, and gives them back when it is dropped.
@@ -207,8 +205,8 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn guard(&self, permits: u32) -> Result<PermitGuard, SyncError> {
-        // Without a limit the wait ends in permits or an error.
-        self.acquire(permits).guard().await?.ok_or(SyncError::Closed)
+        let (pool, wanted) = self.acquire(permits).wanted()?;
+        PermitGuard::of(take(&pool, wanted).await?, &self.session)
     }
 
     /// Gives permits back, whoever took them: all of them, or none.
@@ -222,7 +220,7 @@ impl PermitSemaphore {
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
         let call = Call { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
-        self.held(&pool.ledger.change(self.core(), call).await?)
+        self.held(&pool.ledger.change(call).await?)
     }
 
     /// Sets the leases of permits anew, exactly: of all of them, or none.
@@ -234,11 +232,11 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
     pub async fn set_lease(&self, permits: &[PermitId], lease: Duration) -> Result<(), SyncError> {
-        let (core, ledger) = (self.core(), self.pool.clone()?.ledger.clone());
+        let (core, pool) = (&self.session.core, self.pool.clone()?);
         let (ids, lease) = (joined(permits)?, millis(core.check_lease(lease)?).to_string());
         let set = async {
-            let settled = ledger.send(core, EXTEND, &[&ids, &lease], &core.patience()).await?;
-            let answer = ledger.read(core, settled.result)?;
+            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &core.patience()).await?;
+            let answer = pool.ledger.read(settled.result)?;
             if let Some(doubt) = settled.doubt {
                 // A late copy would undo what is set next.
                 core.wire.pass(doubt).await;
@@ -246,8 +244,7 @@ impl PermitSemaphore {
             self.held(&answer)
         };
         core.ready()?;
-        let set = tokio::time::timeout(core.look_limit(), set).await;
-        set.unwrap_or_else(|_| Err(SyncError::late(&self.name)))
+        pool.ledger.in_time(set).await
     }
 
     /// What is left of a permit's lease on the server; `None` when it is not held.
@@ -259,51 +256,36 @@ impl PermitSemaphore {
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
         let args = vec![permit.0.clone(), "0".to_owned()];
-        let answer = self.pool.clone()?.ledger.look(self.core(), EXTEND, args).await?;
+        let answer = self.pool.clone()?.ledger.look(EXTEND, args).await?;
         let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
         Ok(left.map(Duration::from_millis))
     }
 
     fn held(&self, answer: &Answer) -> Result<(), SyncError> {
-        match answer.status {
-            Status::Done => Ok(()),
-            _ => Err(SyncError::NotHeld { name: self.name.to_string() }),
+        if is_done(answer) {
+            return Ok(());
         }
+        Err(SyncError::NotHeld { name: self.name.to_string() })
     }
 }
 
 /// The ids as the scripts get them.
 fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
     let permits: BTreeSet<&PermitId> = permits.iter().collect();
-    count(u32::try_from(permits.len()).unwrap_or(u32::MAX), MOST_IDS)?;
+    number(u32::try_from(permits.len()).unwrap_or(u32::MAX), MOST_IDS)?;
     Ok(permits.into_iter().map(|permit| permit.0.as_str()).collect())
 }
 
-/// A request for permits with leases under construction.
-#[must_use = "a request does nothing until `guard` or `ids` is awaited"]
-#[derive(Debug)]
-pub struct TakeLeased<'a> {
-    semaphore: &'a PermitSemaphore,
-    permits: u32,
-    request: Request,
-}
-
-impl TakeLeased<'_> {
-    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-
+impl Take<'_, PermitSemaphore> {
     /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.request = self.request.lease(lease);
+        self.lease = Some(lease);
         self
     }
 
     /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
     pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.request = self.request.max_hold(limit);
+        self.max_hold = Some(limit);
         self
     }
 
@@ -315,42 +297,38 @@ impl TakeLeased<'_> {
     /// # Cancel safety
     /// As [`PermitSemaphore::guard`]'s.
     pub async fn guard(self) -> Result<Option<PermitGuard>, SyncError> {
-        let session = self.semaphore.session.clone();
-        let grant = self.grant().await?;
-        Ok(grant.and_then(|grant| {
-            let leased = grant.leased()?.clone();
-            Some(PermitGuard { grant, leased, changes: Arc::default(), session })
-        }))
+        let (pool, wanted) = self.wanted()?;
+        let grant = take_within(&pool, wanted, self.limit).await?;
+        grant.map(|grant| PermitGuard::of(grant, &self.semaphore.session)).transpose()
     }
 
     /// Ends the request with the ids of permits that have this lease, whatever was asked for before, and that nobody
     /// renews or gives back by itself.
     ///
     /// # Errors
-    /// As [`guard`](TakeLeased::guard)'s.
+    /// As [`PermitSemaphore::guard`]'s.
     ///
     /// # Cancel safety
-    /// As [`guard`](TakeLeased::guard)'s.
+    /// As [`PermitSemaphore::guard`]'s.
     pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
-        let grant = self.lease(lease).grant().await?;
-        Ok(grant.map(|grant| {
-            let ids = ids(&grant);
-            grant.keep();
+        Ok(self.lease(lease).guard().await?.map(|guard| {
+            let ids = guard.ids();
+            guard.grant.keep();
             ids
         }))
     }
 
-    async fn grant(self) -> Result<Option<Grant>, SyncError> {
-        let (core, pool) = (self.semaphore.core(), self.semaphore.pool.clone()?);
-        let count = count(self.permits, MOST_IDS)?;
-        let lease = Some(self.request.leases(core)?);
-        take(core, &pool, Wish { count, lease }, &self.request).await
+    fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
+        let pool = self.semaphore.pool.clone()?;
+        let count = number(self.permits, MOST_IDS)?;
+        let lease = Some(self.semaphore.session.core.lease(self.lease, self.max_hold)?);
+        Ok((pool, Wanted { count, lease }))
     }
 }
 
-fn ids(grant: &Grant) -> Vec<PermitId> {
-    let mut ids = Vec::new();
-    let mut rest = grant.ids();
+/// The ids in a mark.
+fn parted(mark: &str) -> Vec<PermitId> {
+    let (mut ids, mut rest) = (Vec::new(), mark);
     while let Some((id, others)) = rest.split_at_checked(DIGITS) {
         ids.push(PermitId(id.to_owned()));
         rest = others;
@@ -375,6 +353,12 @@ pub struct PermitGuard {
 }
 
 impl PermitGuard {
+    fn of(grant: Grant, session: &Arc<Session>) -> Result<Self, SyncError> {
+        // What is taken for a lease has one.
+        let leased = grant.leased().cloned().ok_or_else(|| SyncError::NotHeld { name: grant.ledger().name() })?;
+        Ok(Self { grant, leased, changes: Arc::default(), session: session.clone() })
+    }
+
     fn core(&self) -> &Arc<Core> {
         &self.session.core
     }
@@ -386,7 +370,7 @@ impl PermitGuard {
 
     /// Their ids.
     pub fn ids(&self) -> Vec<PermitId> {
-        ids(&self.grant)
+        parted(&self.leased.mark)
     }
 
     /// What is known of them at this instant.
@@ -436,14 +420,13 @@ impl PermitGuard {
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
-    pub async fn extend(&self, lease: Duration) -> Result<(), SyncError> {
+    pub async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let lease = self.core().check_lease(lease)?;
         self.core().ready()?;
-        let set = tokio::time::timeout(self.core().look_limit(), self.set_lease(lease)).await;
-        set.unwrap_or_else(|_| Err(SyncError::late(&self.grant.ledger().keys.name)))
+        self.grant.ledger().in_time(self.change_lease(lease)).await
     }
 
-    async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
+    async fn change_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let (core, ledger) = (self.core(), self.grant.ledger());
         let mut doubt = self.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
@@ -459,12 +442,12 @@ impl PermitGuard {
             let patience = to.patience().unless(abandoned);
             let settled = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
             *doubt = settled.doubt;
-            of.read(&to, settled.result)
+            of.read(settled.result)
         });
         if !is_done(&work.await?) {
             core.watchdog.forget(&self.leased);
             self.leased.end(LostBy::Server);
-            crate::watchdog::report_lost(&self.leased);
+            report_lost(&self.leased);
         }
         self.leased.lost(core.now()).map_or(Ok(()), |_| Err(not_held()))
     }

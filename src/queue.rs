@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use crate::attempt::{Waits, Wish};
 use crate::crowd::Member;
 use crate::doubt::owe;
-use crate::ear::{Ear, Tally};
+use crate::ear::Ear;
 use crate::error::LockError;
 use crate::hold::{Slot, Wanted};
 use crate::kind;
-use crate::script::{Answer, Fate, Status};
+use crate::script::{Answer, Status};
 use crate::session::Core;
 use crate::ticket::Ticket;
 use crate::wait::{sleep_until, Contest, Tried, Turn};
@@ -29,8 +29,7 @@ pub(crate) struct Queuer {
     wish: Wish,
     queue: kind::Queue,
     member: Arc<Member<Wanted>>,
-    ear: Ear,
-    pub(crate) tally: Tally,
+    pub(crate) ear: Ear,
     /// The server took it out of the queue as it got the lock.
     won: bool,
 }
@@ -39,8 +38,8 @@ impl Queuer {
     pub(crate) fn new(wish: Wish, queue: kind::Queue) -> Self {
         let line = &wish.slot.line;
         let member = line.crowd.join(&wish.slot.field, wish.wanted());
-        let ear = Ear::new(format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, queue, member, ear, tally: Tally::default(), won: false }
+        let ear = Ear::new(&wish.core, format!("{}:{}", line.keys.channel, wish.slot.field).into());
+        Self { wish, queue, member, ear, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
@@ -51,7 +50,7 @@ impl Queuer {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
             let copy = self.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
-            if let Fate::Answered(answer) = copy.fate {
+            if let Ok(answer) = copy.answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
                     line.crowd.missing(owner);
@@ -113,11 +112,10 @@ impl Contest for Queuer {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.tally.asks();
-        self.ear.drain(&self.wish.core);
+        self.ear.asks();
         self.wish.slot.line.crowd.asks();
         let tried = self.wish.attempt(Some(self.member.clone())).await;
-        self.tally.heard();
+        self.ear.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
             Ok(Tried::Busy(_)) => self.refresh().await,
@@ -127,7 +125,7 @@ impl Contest for Queuer {
     }
 
     fn listen(&mut self) -> bool {
-        self.ear.listen(&self.wish.core)
+        self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -142,7 +140,7 @@ impl Drop for Queuer {
     fn drop(&mut self) {
         let slot = &self.wish.slot;
         slot.line.crowd.leave(&slot.field, &self.member);
-        if self.tally.attempts > 0 && !self.won {
+        if self.ear.attempts() > 0 && !self.won {
             let core = &self.wish.core;
             core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));
         }

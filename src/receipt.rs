@@ -1,7 +1,10 @@
-//! Calls that have no owner on the server to tell their copies apart: a receipt there says what a call did. Rule 22 of
-//! docs/PROTOCOL.md.
+//! Calls that are done once. Permits and latches have no owner on the server by which the copies of a call could be
+//! told from another call, so a receipt there says what a call did. Rule 22 of docs/PROTOCOL.md.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::Future;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::backend::Script;
 use crate::clock::millis;
@@ -16,8 +19,24 @@ use crate::session::Core;
 /// Undoes a call that changed a number.
 pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Life]);
 
-/// A receipt's key, for one call at a time.
-struct Lane {
+/// The most permits in one call, and the largest count of a latch, as Java's are.
+pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
+
+/// A number that a call can be about.
+pub(crate) fn number(asked: u32, most: u32) -> Result<u32, SyncError> {
+    if asked == 0 || asked > most {
+        return Err(SyncError::Count { asked: asked.into(), max: most });
+    }
+    Ok(asked)
+}
+
+/// Whether an answer says that the change was made.
+pub(crate) fn is_done(answer: &Answer) -> bool {
+    answer.status == Status::Done
+}
+
+/// A receipt, for one call at a time.
+struct Receipt {
     key: String,
     /// The number of its last call.
     call: String,
@@ -25,9 +44,10 @@ struct Lane {
 
 /// One semaphore or latch, as this client calls it.
 pub(crate) struct Ledger {
-    pub(crate) keys: Keys,
-    /// Lanes whose last call can have no copy on its way.
-    free: Mutex<Vec<Lane>>,
+    pub(crate) core: Arc<Core>,
+    pub(crate) keys: Arc<Keys>,
+    /// Receipts whose last call can have no copy on its way.
+    free: Mutex<Vec<Receipt>>,
 }
 
 /// A call that is done at most once.
@@ -41,60 +61,50 @@ pub(crate) struct Call {
 }
 
 impl Ledger {
-    pub(crate) fn new(keys: Keys) -> Arc<Self> {
-        Arc::new(Self { keys, free: Mutex::default() })
+    pub(crate) fn new(core: &Arc<Core>, keys: Keys) -> Arc<Self> {
+        Arc::new(Self { core: core.clone(), keys: Arc::new(keys), free: Mutex::default() })
     }
 
     pub(crate) fn name(&self) -> String {
         self.keys.name.to_string()
     }
 
-    fn free(&self) -> MutexGuard<'_, Vec<Lane>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A lane for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
+    /// A receipt for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
     /// this name says nothing to a later one.
-    fn lane(&self, core: &Core) -> Lane {
-        let call = core.next_number().to_string();
-        let free = self.free().pop();
-        let key = free.map_or_else(|| self.keys.receipt(&core.client_id, &call), |lane| lane.key);
-        Lane { key, call }
+    fn receipt(&self) -> Receipt {
+        let call = self.core.next_number().to_string();
+        let free = self.free.lock().pop();
+        let key = free.map_or_else(|| self.keys.receipt(&self.core.client_id, &call), |last| last.key);
+        Receipt { key, call }
     }
 
     /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
     /// been or may yet be, is undone in the background.
-    pub(crate) async fn once(
-        self: &Arc<Self>,
-        core: &Arc<Core>,
-        call: Call,
-        patience: Patience,
-    ) -> Result<Answer, SyncError> {
-        self.once_or_in_doubt(core, call, patience).await.0
+    pub(crate) async fn once(self: &Arc<Self>, call: Call, patience: Patience) -> Result<Answer, SyncError> {
+        self.once_or_in_doubt(call, patience).await.0
     }
 
     /// And whether copies of it may have run that gave no answer.
     pub(crate) async fn once_or_in_doubt(
         self: &Arc<Self>,
-        core: &Arc<Core>,
         call: Call,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
-        let lane = self.lane(core);
+        let (core, receipt) = (&self.core, self.receipt());
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
         let limit = core.settings.outage_limit;
         let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
         let patience = patience.until(core.now().after(limit));
-        let settled = self.send_once(core, call.script, &lane, &life, &call.args, &patience).await;
-        let is_done = matches!(&settled.result, Ok(answer) if answer.status == Status::Done);
+        let settled = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
+        let was_done = settled.result.as_ref().is_ok_and(is_done);
         match (settled.doubt, call.cancel) {
-            (None, _) => self.free().push(lane),
-            (Some(_), Some((script, args))) if !is_done => {
-                let (ledger, to, owing) = (self.clone(), core.clone(), core.owed.note(&self.keys.name));
+            (None, _) => self.free.lock().push(receipt),
+            (Some(_), Some((script, args))) if !was_done => {
+                let (ledger, owing) = (self.clone(), core.owed.note(&self.keys.name));
                 let patience = core.patience().until(core.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(&to, script, &lane, &life, &args, &patience).await;
+                    let undone = ledger.send_once(script, &receipt, &life, &args, &patience).await;
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
@@ -109,77 +119,79 @@ impl Ledger {
             }
             _ => {}
         }
-        (self.read(core, settled.result), settled.doubt.is_some())
+        (self.read(settled.result), settled.doubt.is_some())
     }
 
     async fn send_once(
         &self,
-        core: &Core,
         script: &'static Script,
-        lane: &Lane,
+        receipt: &Receipt,
         life: &str,
         args: &[String],
         patience: &Patience,
     ) -> Settled {
         let mut keys = self.keys.of(script.keys);
-        keys.push(&lane.key);
-        let args: Vec<&str> = [lane.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
-        core.wire.settle(script, &keys, &args, patience).await
+        keys.push(&receipt.key);
+        let args: Vec<&str> =
+            [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+        self.core.wire.settle(script, &keys, &args, patience).await
     }
 
     /// Asks for something that may be asked for twice.
     pub(crate) async fn ask(
         &self,
-        core: &Core,
         script: &'static Script,
         args: &[&str],
         patience: &Patience,
     ) -> Result<Answer, SyncError> {
-        let settled = self.send(core, script, args, patience).await?;
-        self.read(core, settled.result)
+        self.read(self.send(script, args, patience).await?.result)
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
     pub(crate) async fn look(
         self: &Arc<Self>,
-        core: &Arc<Core>,
         script: &'static Script,
         args: Vec<String>,
     ) -> Result<Answer, SyncError> {
-        core.ready()?;
-        let (ledger, to) = (self.clone(), core.clone());
+        self.core.ready()?;
+        let ledger = self.clone();
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = core.janitor.carry(|abandoned| async move {
+        let work = self.core.janitor.carry(|abandoned| async move {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            ledger.ask(&to, script, &args, &to.patience().unless(abandoned)).await
+            ledger.ask(script, &args, &ledger.core.patience().unless(abandoned)).await
         });
-        let answer = tokio::time::timeout(core.look_limit(), work).await;
+        self.in_time(work).await
+    }
+
+    /// Waits no longer than one question is waited for.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, SyncError>>) -> Result<T, SyncError> {
+        let answer = tokio::time::timeout(self.core.look_limit(), work).await;
         answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
     }
 
     /// Sends what has no receipt.
     pub(crate) async fn send(
         &self,
-        core: &Core,
         script: &'static Script,
         args: &[&str],
         patience: &Patience,
     ) -> Result<Settled, SyncError> {
-        core.ready()?;
-        Ok(core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
+        self.core.ready()?;
+        Ok(self.core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
     }
 
     /// Changes something, once; goes on if the caller goes away.
-    pub(crate) async fn change(self: &Arc<Self>, core: &Arc<Core>, call: Call) -> Result<Answer, SyncError> {
-        core.ready()?;
-        let (ledger, to) = (self.clone(), core.clone());
-        core.janitor.carry(|_| async move { ledger.once(&to, call, to.patience()).await }).await
+    pub(crate) async fn change(self: &Arc<Self>, call: Call) -> Result<Answer, SyncError> {
+        self.core.ready()?;
+        let ledger = self.clone();
+        let work = self.core.janitor.carry(|_| async move { ledger.once(call, ledger.core.patience()).await });
+        work.await
     }
 
     /// Done, busy or not held; anything else is an error.
-    pub(crate) fn read(&self, core: &Core, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
+    pub(crate) fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
         let name = self.name();
-        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, core.is_closing()))?;
+        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.core.is_closing()))?;
         match answer.status {
             Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
             Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),

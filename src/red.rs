@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 
-use crate::acquire::{before, Request, Told};
+use crate::acquire::{Request, Told};
 use crate::any::sealed::Sealed;
 use crate::any::{Acquire, Leaf, Member, RLock};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
@@ -23,7 +23,7 @@ use crate::majority::{Majority, Rules, Voter};
 use crate::owner::Owner;
 use crate::traits::Votes;
 use crate::vote::Candidate;
-use crate::wait::{wait, Tried};
+use crate::wait::{before, wait, Tried};
 
 /// A server is given at least this long for its vote.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
@@ -306,7 +306,7 @@ fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError
 
 /// The bare hold that its vote belongs to, the newest one.
 fn elected<K: Votes>(lock: &Lock<K>) -> Option<Arc<Majority>> {
-    Majority::bare_of(&lock.line().ok()?.slot(&lock.field()))
+    Majority::elected(&lock.line().ok()?.slot(&lock.field()))
 }
 
 fn no_members() -> LockError {

@@ -1,14 +1,17 @@
-//! What is shared under one name for as long as anybody has it. Whatever goes strikes itself out, so that nothing is
-//! left of names that nobody uses.
+//! Things that are shared by name: one for each name, as long as anybody has it. As the last one goes it strikes itself
+//! out, so that nothing is left of names that nobody uses.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 /// A table of fewer is not worth giving back.
 const SMALL: usize = 64;
 
 pub(crate) struct Registry<T> {
+    /// (Nothing that is registered is dropped under this lock: it would ask for it again.)
     known: Mutex<HashMap<Arc<str>, Weak<T>>>,
 }
 
@@ -19,14 +22,9 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// (Nothing that is registered is dropped under this lock: it would ask for it again.)
-    fn known(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<T>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The one of this name. What is made has to strike itself out as it goes.
     pub(crate) fn of(&self, name: &Arc<str>, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if let Some(found) = known.get(name).and_then(Weak::upgrade) {
             return found;
         }
@@ -37,7 +35,7 @@ impl<T> Registry<T> {
 
     /// The one of this name is gone, unless another was made since.
     pub(crate) fn strike(&self, name: &str) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.get(name).is_some_and(|found| found.strong_count() == 0) {
             known.remove(name);
             shrink(&mut known);
@@ -45,12 +43,12 @@ impl<T> Registry<T> {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        self.known().values().filter_map(Weak::upgrade).collect()
+        self.known.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.known().len()
+        self.known.lock().len()
     }
 }
 
@@ -99,7 +97,7 @@ mod tests {
         assert!(Arc::ptr_eq(&kept, &of("kept")) && registry.len() == 10_001);
         drop(others);
         assert_eq!(registry.len(), 1);
-        assert!(registry.known().capacity() <= 2 * SMALL);
+        assert!(registry.known.lock().capacity() <= 2 * SMALL);
         drop(kept);
         assert_eq!((registry.len(), registry.all().len()), (0, 0));
     }

@@ -7,11 +7,10 @@ use std::task::{Context, Poll, Waker};
 
 use futures::future::{ready, FutureExt};
 
-use crate::doubt::{owe, settle_args, settle_to, sweep, Rest};
+use crate::doubt::{owe, settle, settle_args, Rest};
 use crate::error::{LostBy, UnlockError};
-use crate::hold::{Gate, Hold, Place, Share, Slot};
+use crate::hold::{Gate, Hold, Place, Share, Slot, Wanted};
 use crate::janitor::say;
-use crate::kind::Table;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
 use crate::ticket::Ticket;
@@ -36,7 +35,6 @@ impl Drop for Heir {
 /// may be left of it is looked after.
 struct UnderWay {
     core: Arc<Core>,
-    slot: Arc<Slot>,
     share: Share,
     hold: Arc<Hold>,
     done: bool,
@@ -44,22 +42,22 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.done || self.slot.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
+        let slot = &self.hold.slot;
+        if self.done || slot.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
             return;
         }
-        self.slot.leave(self.share);
+        slot.leave(self.share);
         let doubt = self.core.wire.latest(self.core.now());
-        self.core.janitor.finish(sweep(self.core.clone(), Rest::of(&self.hold), None, Some(doubt)));
+        Rest::of(&self.hold).take_back(&self.core, None, Some(doubt));
     }
 }
 
-/// A share of a hold on its way back, with its entry to itself.
+/// A share of a hold on its way back, with its entry to itself. It is given back by the kind that took it: a release
+/// through another kind's handle wakes the same waiters.
 struct Leaving<'a> {
     core: &'a Arc<Core>,
-    kind: &'static Table,
-    slot: &'a Arc<Slot>,
     share: Share,
-    hold: Arc<Hold>,
+    hold: &'a Arc<Hold>,
     /// The count before.
     n: u32,
     gate: Gate,
@@ -80,10 +78,8 @@ pub(crate) async fn release(
         core.can_release()?;
         return Err(not_held(&core, &slot));
     };
-    // By the kind that took it: a release through another kind's handle wakes the same waiters.
-    let kind = hold.kind;
-    let mut under_way = UnderWay { core: core.clone(), slot: slot.clone(), share, hold: hold.clone(), done: false };
-    let leaving = Leaving { core: &core, kind, slot: &slot, share, hold, n, gate, patience };
+    let mut under_way = UnderWay { core: core.clone(), share, hold: hold.clone(), done: false };
+    let leaving = Leaving { core: &core, share, hold: &hold, n, gate, patience };
     let given = leaving.give().await;
     under_way.done = true;
     given
@@ -97,8 +93,8 @@ impl Leaving<'_> {
         self.core.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
         let is_lost = self.hold.leased.lost(self.core.now()).is_some();
-        let can_hand_over = self.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
-        match self.slot.line.turns.next(self.core.now(), can_hand_over) {
+        let can_hand_over = self.hold.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
+        match self.hold.slot.line.turns.next(self.core.now(), can_hand_over) {
             Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
             Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
         }
@@ -111,30 +107,30 @@ impl Leaving<'_> {
     }
 
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
-        let keys = &self.slot.line.keys;
+        let keys = &self.hold.slot.line.keys;
         let own = last_of_run && self.core.channels.drain(&keys.channel);
         let (lease, n, left);
         let (script, args) = if self.may_have_more() {
             left = (self.n - 1).to_string();
-            (self.kind.settle, settle_args(self.kind, self.slot, &self.hold.leased.mark, &left))
+            (self.hold.kind.settle, settle_args(self.hold.kind, &self.hold.slot, &self.hold.leased.mark, &left))
         } else {
             (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
-            (self.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
+            (self.hold.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
         };
         let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
-        owe(self.core, self.slot, &mut self.gate, settled.doubt);
+        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
                     // Other libraries than this one hear nothing.
-                    let hears = heard > 0 || !self.kind.anonymous;
-                    let tells = self.kind.announces && hears;
+                    let hears = heard > 0 || !self.hold.kind.anonymous;
+                    let tells = self.hold.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    self.slot.line.turns.stand_aside(self.core.now(), own, others);
+                    self.hold.slot.line.turns.stand_aside(self.core.now(), own, others);
                 }
                 self.gate.unanswered = false;
-                self.slot.leave(self.share);
+                self.hold.slot.leave(self.share);
                 self.look_after_copies();
                 Ok(())
             }
@@ -145,32 +141,32 @@ impl Leaving<'_> {
 
     async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
         let place = heir.place.clone();
-        let gate = place.wish.slot.gate.clone().try_lock_owned().ok();
+        let Wanted { slot: heir_slot, kind, lease } = &place.wish;
+        let gate = heir_slot.gate.clone().try_lock_owned().ok();
         let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
         let gate = gate.filter(|gate| !gate.unanswered);
-        let (Some(script), Some(mut heir_gate)) = (place.wish.kind.hand_over, gate) else {
+        let (Some(script), Some(mut heir_gate)) = (kind.hand_over, gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
             drop(heir);
             return self.give_to_server(false).await;
         };
-        let lease = crate::clock::millis(place.wish.lease.duration()).to_string();
-        let keys = self.slot.line.keys.of(script.keys);
-        let mark = place.wish.slot.mark(place.wish.kind);
-        let seen = place.wish.kind.fenced.then(|| self.slot.line.token().to_string());
-        let mut args = vec![&*self.hold.leased.mark, &mark, &lease];
+        let ms = crate::clock::millis(lease.duration()).to_string();
+        let keys = self.hold.slot.line.keys.of(script.keys);
+        let mark = heir_slot.mark(kind);
+        let seen = kind.fenced.then(|| self.hold.slot.line.token().to_string());
+        let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
-        owe(self.core, self.slot, &mut self.gate, settled.doubt);
+        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket =
-                    Ticket::enter(self.core, place.wish.kind, &place.wish.slot, &mark, &answer, place.wish.lease);
+                let ticket = Ticket::enter(self.core, kind, heir_slot, &mark, &answer, *lease);
                 heir.served = true;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(&place);
                 drop(heir_gate);
-                self.slot.leave(self.share);
+                self.hold.slot.leave(self.share);
                 self.look_after_copies();
                 Ok(())
             }
@@ -189,13 +185,11 @@ impl Leaving<'_> {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
                 heir_gate.release = heir_gate.release.max(settled.doubt);
-                if !place.wish.kind.fenced {
+                if !kind.fenced {
                     heir_gate.untold = heir_gate.untold.max(settled.doubt);
                 }
                 drop(heir_gate);
-                let (kind, slot, lease) = (place.wish.kind, place.wish.slot.clone(), place.wish.lease.duration());
-                let rest = Rest { kind, slot, mark, lease };
-                self.core.janitor.finish(sweep(self.core.clone(), rest, None, settled.doubt));
+                Rest::of_attempt(place.wish.clone(), mark).take_back(self.core, None, settled.doubt);
                 let error = self.unanswered(fault);
                 drop(heir);
                 Err(error)
@@ -206,14 +200,13 @@ impl Leaving<'_> {
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
         if let Some(doubt) = self.gate.acquire {
-            let rest = Rest::of(&self.hold);
-            self.core.janitor.finish(sweep(self.core.clone(), rest, None, Some(doubt)));
+            Rest::of(self.hold).take_back(self.core, None, Some(doubt));
         }
     }
 
     fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
-        let name = self.slot.line.keys.name.to_string();
-        self.slot.drop_hold(self.hold.leased.id, LostBy::Server);
+        let name = self.hold.slot.line.keys.name.to_string();
+        self.hold.slot.drop_hold(self.hold.leased.id, LostBy::Server);
         self.core.watchdog.forget(&self.hold.leased);
         self.look_after_copies();
         match &answer.status {
@@ -221,7 +214,7 @@ impl Leaving<'_> {
             Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
             Status::Refused(why) => UnlockError::Refused { name, why: why.clone() },
             Status::NotHeld | Status::Done | Status::Busy => {
-                let owner = self.core.owner_of(&self.slot.field);
+                let owner = self.core.owner_of(&self.hold.slot.field);
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
@@ -234,11 +227,11 @@ impl Leaving<'_> {
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
         self.hold.unanswered.store(true, Ordering::Release);
-        self.slot.leave(self.share);
+        self.hold.slot.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
-        let (core, closed) = (self.core.clone(), self.core.is_dead());
-        self.core.janitor.finish(sweep(core, Rest::of(&self.hold), Some(self.gate), doubt));
-        UnlockError::of_fault(&self.slot.line.keys.name, fault, closed)
+        let closed = self.core.is_dead();
+        Rest::of(self.hold).take_back(self.core, Some(self.gate), doubt);
+        UnlockError::of_fault(&self.hold.slot.line.keys.name, fault, closed)
     }
 }
 
@@ -313,9 +306,9 @@ pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
     let n = slot.count_of(&hold.leased.mark).to_string();
-    let settled = settle_to(&core, hold.kind, &slot, &mut gate, [&hold.leased.mark, &n], &core.patience()).await;
+    let settled = settle(&core, hold.kind, &slot, &mut gate, [&hold.leased.mark, &n], &core.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
-        core.janitor.finish(sweep(core.clone(), Rest::of(&hold), None, Some(doubt)));
+        Rest::of(&hold).take_back(&core, None, Some(doubt));
     }
     matches!(settled, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }

@@ -2,9 +2,10 @@
 //! of all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::ear::Ear;
@@ -27,13 +28,9 @@ impl<W, P> Default for Row<W, P> {
 }
 
 impl<W: Clone, P> Row<W, P> {
-    fn seats(&self) -> MutexGuard<'_, Waiters<W, P>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes who waits, and tells whoever is the first by that.
     fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
-        let mut seats = self.seats();
+        let mut seats = self.seats.lock();
         let before = seats.first().cloned();
         let changed = change(&mut seats);
         let is_new = |first: &&Arc<Seat<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
@@ -53,12 +50,12 @@ impl<W: Clone, P> Row<W, P> {
     }
 
     pub(crate) fn is_first(&self, seat: &Seat<W, P>) -> bool {
-        self.seats().is_first(seat)
+        self.seats.lock().is_first(seat)
     }
 
     /// The first of them, in their order.
     pub(crate) fn first(&self, most: usize) -> Vec<Arc<Seat<W, P>>> {
-        self.seats().iter().take(most).cloned().collect()
+        self.seats.lock().iter().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
@@ -112,7 +109,7 @@ impl<W: Clone, P> Row<W, P> {
     /// Ends every wait, those too that begin later.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut seats = self.seats();
+        let mut seats = self.seats.lock();
         seats.iter().for_each(|seat| seat.post(Mail::Closed));
         seats.clear();
     }

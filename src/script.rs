@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script};
+pub(crate) use crate::backend::Fate;
+use crate::backend::{Backend, Call, Item, Script};
 use crate::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
-pub(crate) use crate::error::Fault;
-use crate::error::Refused;
+pub(crate) use crate::fault::Fault;
+use crate::fault::Refused;
 use crate::janitor::say;
 
 /// The first pause between two copies, and the longest.
@@ -246,17 +247,21 @@ impl Wire {
         let mut was_late = false;
         loop {
             let copy = self.copy(script, keys, args).await;
-            let why = match copy.fate {
-                Fate::Answered(answer) => return Settled { result: Ok(answer), doubt },
-                Fate::Refused(why) => return Settled { result: Err(Fault::Refused(why)), doubt },
+            let why = match copy.answer {
+                Ok(answer) => return Settled { result: Ok(answer), doubt },
+                Err(Fate::Refused(why)) => return Settled { result: Err(Fault::Refused(why)), doubt },
                 // It wrote nothing, and now the clock is known: once, that costs no patience.
-                Fate::Late if !was_late && !self.overslept(patience, began, first_doubt) => {
+                Err(Fate::Late) if !was_late && !self.overslept(patience, began, first_doubt) => {
                     was_late = true;
                     continue;
                 }
-                Fate::Late => "this client's idea of the server's clock was behind".to_owned(),
-                Fate::NotSent(why) => why,
-                Fate::Doubtful(why) => {
+                Err(Fate::Late) => "this client's idea of the server's clock was behind".to_owned(),
+                Err(Fate::UnknownScript) => {
+                    let why = Refused::Other("the server does not keep scripts".to_owned());
+                    return Settled { result: Err(Fault::Refused(why)), doubt };
+                }
+                Err(Fate::NotSent(why)) => why,
+                Err(Fate::Doubtful(why)) => {
                     doubt = doubt.max(Some(copy.not_after));
                     if patience.once {
                         return Settled { result: Err(Fault::Unreachable(why)), doubt };
@@ -285,24 +290,18 @@ impl Wire {
         let answer = self.backend.call(call);
         // Moments are never 0 once a client is connected, but the embedded clock starts there.
         let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
-        let outcome = match answer.await {
+        let answer = match answer.await {
             // It proves that nothing ran.
-            Outcome::NotExecuted(Refusal::UnknownScript) => self.backend.call(Call { in_full: true, ..call }).await,
-            outcome => outcome,
+            Err(Fate::UnknownScript) => self.backend.call(Call { in_full: true, ..call }).await,
+            answer => answer,
         };
-        let fate = match outcome {
-            Outcome::Executed(items) => self.read(script.name, items, nonce, sent),
-            Outcome::NotExecuted(Refusal::NotReady(why)) => Fate::NotSent(why),
-            Outcome::NotExecuted(refusal) => {
-                self.silent_since.store(0, Ordering::Relaxed);
-                Fate::Refused(refused(refusal))
-            }
-            Outcome::Unknown(why) => Fate::Doubtful(why),
-        };
-        Copy { fate, not_after }
+        if matches!(answer, Err(Fate::Refused(_) | Fate::UnknownScript)) {
+            self.silent_since.store(0, Ordering::Relaxed);
+        }
+        Copy { answer: answer.and_then(|items| self.read(script.name, items, nonce, sent)), not_after }
     }
 
-    fn read(&self, script: &'static str, items: Vec<Item>, nonce: u64, sent: Moment) -> Fate {
+    fn read(&self, script: &'static str, items: Vec<Item>, nonce: u64, sent: Moment) -> Result<Answer, Fate> {
         let mut items = items.into_iter();
         let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
             (items.next(), items.next(), items.next())
@@ -320,46 +319,34 @@ impl Wire {
         let status = match status {
             0 => Status::Busy,
             1 => Status::Done,
-            2 => return Fate::Late,
+            2 => return Err(Fate::Late),
             3 => Status::NotHeld,
             4 => wrong_type(take_text(&mut rest)),
             5 => Status::Tampered(take_text(&mut rest)),
             6 => Status::Refused(refused_in_words(take_text(&mut rest))),
             other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
         };
-        Fate::Answered(Answer { status, time, rest, sent })
+        Ok(Answer { status, time, rest, sent })
     }
 
     /// Answers and questions no longer match on this connection: whatever was answered can't be believed.
-    fn poisoned(&self, script: &'static str, why: &str) -> Fate {
+    fn poisoned(&self, script: &'static str, why: &str) -> Result<Answer, Fate> {
         say(|| tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced"));
         self.backend.reset();
-        Fate::Doubtful(why.to_owned())
+        Err(Fate::Doubtful(why.to_owned()))
     }
 
-    /// Between a half and the whole of a pause, so that clients drift apart.
+    /// Between a half and the whole of a pause, so that clients drift apart. By chance that a simulation can replay.
     pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        let mut bits = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let share = u32::try_from((bits >> 33) % 512).unwrap_or_default();
-        pause * (512 + share) / 1024
+        let seed = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
+        pause * fastrand::Rng::with_seed(seed).u32(512..1024) / 1024
     }
 }
 
-/// One copy, and what became of it.
+/// One copy, and its answer.
 pub(crate) struct Copy {
-    pub(crate) fate: Fate,
+    pub(crate) answer: Result<Answer, Fate>,
     pub(crate) not_after: ServerTime,
-}
-
-pub(crate) enum Fate {
-    Answered(Answer),
-    /// It came after its `not_after`: it wrote nothing, and the server's clock is known now.
-    Late,
-    NotSent(String),
-    Doubtful(String),
-    Refused(Refused),
 }
 
 fn take_text(rest: &mut Vec<Item>) -> String {
@@ -372,23 +359,16 @@ fn take_text(rest: &mut Vec<Item>) -> String {
 
 /// The command that would tell the type may be the one that is not allowed.
 fn wrong_type(text: String) -> Status {
-    match Refusal::of_reply(&text) {
-        Some(refusal) => Status::Refused(refused(refusal)),
+    match Fate::of_error(&text) {
+        Some(Fate::Refused(why)) => Status::Refused(why),
+        Some(_) => Status::Refused(Refused::Other(text)),
         None => Status::WrongType(text),
     }
 }
 
 fn refused_in_words(text: String) -> Refused {
-    refused(Refusal::of_reply(&text).unwrap_or(Refusal::Other(text)))
-}
-
-fn refused(refusal: Refusal) -> Refused {
-    match refusal {
-        Refusal::NoPermission(text) => Refused::NoPermission(text),
-        Refusal::NotAuthenticated(text) => Refused::NotAuthenticated(text),
-        Refusal::ReadOnly => Refused::ReadOnly,
-        Refusal::OutOfMemory => Refused::OutOfMemory,
-        Refusal::UnknownScript => Refused::Other("the server does not keep scripts".to_owned()),
-        Refusal::NotReady(text) | Refusal::Other(text) => Refused::Other(text),
+    match Fate::of_error(&text) {
+        Some(Fate::Refused(why)) => why,
+        _ => Refused::Other(text),
     }
 }

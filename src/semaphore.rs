@@ -7,23 +7,19 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::acquire::Request;
 use crate::backend::Script;
 use crate::error::SyncError;
-use crate::keys::Key::{Channel, Life, Lock as Free};
+use crate::keys::Key::{Life, Lock as Free};
 use crate::keys::NameError;
 use crate::kind::script;
-use crate::permits::{is_done, take, Grant, Pool, Table, Wish};
-use crate::receipt::{Call, CANCEL};
-use crate::session::{Core, Session};
+use crate::permits::{Grant, Pool, Scripts, Wanted, CHANGE};
+use crate::receipt::{number, CANCEL, MOST};
+use crate::session::Session;
+use crate::take::{take, take_within, Take};
 
-/// The most permits in one call, as Java's are.
-pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
-
-pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
 static INSPECT: &Script = script!("semaphore/inspect" after "once", [Free]);
 
-pub(crate) static COUNTED: Table = Table {
+pub(crate) static COUNTED: Scripts = Scripts {
     acquire: script!("semaphore/acquire" after "once", [Free, Life]),
     cancel: CANCEL,
     give_back: CHANGE,
@@ -52,21 +48,9 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// A number of permits that a call can be about.
-pub(crate) fn count(asked: u32, max: u32) -> Result<u32, SyncError> {
-    if asked == 0 || asked > max {
-        return Err(SyncError::Count { asked: asked.into(), max });
-    }
-    Ok(asked)
-}
-
 impl Semaphore {
     pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
         Self { session, name: name.into(), pool }
-    }
-
-    fn core(&self) -> &Arc<Core> {
-        &self.session.core
     }
 
     /// The name, without the client's prefix.
@@ -82,7 +66,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
-        self.change(count(permits, MOST)?.into(), "absent").await
+        self.change(number(permits, MOST)?.into(), "absent").await
     }
 
     /// Adds permits, whether anybody has set it or not.
@@ -93,7 +77,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
     pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
-        self.change(count(permits, MOST)?.into(), "always").await.map(drop)
+        self.change(number(permits, MOST)?.into(), "always").await.map(drop)
     }
 
     /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
@@ -105,7 +89,7 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
     pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
-        self.change(-i64::from(count(permits, MOST)?), "always").await.map(drop)
+        self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
     }
 
     /// How many permits are free; below zero after [`reduce_permits`](Semaphore::reduce_permits), 0 when nobody has set
@@ -117,7 +101,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn available_permits(&self) -> Result<i64, SyncError> {
-        let answer = self.pool.clone()?.ledger.look(self.core(), INSPECT, Vec::new()).await?;
+        let answer = self.pool.clone()?.ledger.look(INSPECT, Vec::new()).await?;
         Ok(answer.int(0).unwrap_or_default())
     }
 
@@ -129,7 +113,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn drain_permits(&self) -> Result<u32, SyncError> {
-        self.pool.clone()?.drain(self.core()).await
+        self.pool.clone()?.drain().await
     }
 
     /// One attempt: `false` when there are not so many, or others of this process wait for theirs. What it takes is not
@@ -159,8 +143,8 @@ impl Semaphore {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self, permits: u32) -> Take<'_> {
-        Take { semaphore: self, permits, request: Request::default() }
+    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
+        Take::new(self, permits)
     }
 
     /// Waits for this many permits, all at once: a guard that gives them back when it is dropped.
@@ -170,9 +154,9 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn guard(&self, permits: u32) -> Result<SemaphoreGuard, SyncError> {
-        // Without a limit the wait ends in permits or an error.
-        self.acquire(permits).guard().await?.ok_or(SyncError::Closed)
+    pub async fn guard(&self, permits: u32) -> Result<SemaphorePermit, SyncError> {
+        let grant = take(&self.pool.clone()?, wanted(permits)?).await?;
+        Ok(SemaphorePermit { grant, _session: self.session.clone() })
     }
 
     /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
@@ -194,44 +178,19 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
     pub async fn release_if_exists(&self, permits: u32) -> Result<bool, SyncError> {
-        self.change(count(permits, MOST)?.into(), "exists").await
+        self.change(number(permits, MOST)?.into(), "exists").await
     }
 
     async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        change(self.core(), &self.pool.clone()?, by, when).await
+        self.pool.clone()?.change(by, when).await
     }
 }
 
-/// Changes how many are free, of either kind of semaphore.
-pub(crate) async fn change(core: &Arc<Core>, pool: &Arc<Pool>, by: i64, when: &str) -> Result<bool, SyncError> {
-    let args = vec![by.to_string(), when.to_owned()];
-    let call = Call { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-    Ok(is_done(&pool.ledger.change(core, call).await?))
+fn wanted(permits: u32) -> Result<Wanted, SyncError> {
+    Ok(Wanted { count: number(permits, MOST)?, lease: None })
 }
 
-/// A request for permits under construction; awaiting it says whether they were taken.
-///
-/// # Errors
-/// As [`Semaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
-///
-/// # Cancel safety
-/// As [`Semaphore::guard`]'s. Permits that were taken without a guard stay taken until they are given back by
-/// [`release`](Semaphore::release).
-#[must_use = "a request does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct Take<'a> {
-    semaphore: &'a Semaphore,
-    permits: u32,
-    request: Request,
-}
-
-impl<'a> Take<'a> {
-    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-
+impl Take<'_, Semaphore> {
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
@@ -239,19 +198,18 @@ impl<'a> Take<'a> {
     ///
     /// # Cancel safety
     /// As [`Semaphore::guard`]'s.
-    pub async fn guard(self) -> Result<Option<SemaphoreGuard>, SyncError> {
+    pub async fn guard(self) -> Result<Option<SemaphorePermit>, SyncError> {
         let session = self.semaphore.session.clone();
-        Ok(self.grant().await?.map(|grant| SemaphoreGuard { grant, _session: session }))
+        Ok(self.grant().await?.map(|grant| SemaphorePermit { grant, _session: session }))
     }
 
     async fn grant(self) -> Result<Option<Grant>, SyncError> {
         let pool = self.semaphore.pool.clone()?;
-        let wish = Wish { count: count(self.permits, MOST)?, lease: None };
-        take(self.semaphore.core(), &pool, wish, &self.request).await
+        take_within(&pool, wanted(self.permits)?, self.limit).await
     }
 }
 
-impl<'a> IntoFuture for Take<'a> {
+impl<'a> IntoFuture for Take<'a, Semaphore> {
     type Output = Result<bool, SyncError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -266,13 +224,13 @@ impl<'a> IntoFuture for Take<'a> {
 /// is silent for longer than the outage limit then, they may be lost, as those of a killed process are.
 #[must_use = "the permits are given back when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct SemaphoreGuard {
+pub struct SemaphorePermit {
     grant: Grant,
     /// Keeps the client open.
     _session: Arc<Session>,
 }
 
-impl SemaphoreGuard {
+impl SemaphorePermit {
     /// How many permits.
     pub fn count(&self) -> u32 {
         self.grant.count()
@@ -303,8 +261,8 @@ impl SemaphoreGuard {
     }
 }
 
-impl fmt::Debug for SemaphoreGuard {
+impl fmt::Debug for SemaphorePermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphoreGuard").field("count", &self.count()).finish_non_exhaustive()
+        f.debug_struct("SemaphorePermit").field("count", &self.count()).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
-//! What the handles of one client share.
+//! The engine of a client: what every call needs, and no lock, permit or latch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{join_all, BoxFuture, Future, FutureExt};
+use futures::future::{BoxFuture, Future, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -12,17 +12,12 @@ use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
 use crate::config::Settings;
 use crate::error::{in_runtime, LeaseRange, LostBy, Unready};
-use crate::hold::{Forgotten, Line};
-use crate::janitor::{contain, say, Janitor, Owed};
-use crate::keys::Keys;
-use crate::latch::Gate;
+use crate::janitor::{say, Chores, Janitor, Owed};
 use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
-use crate::notify::Channels;
+use crate::notify::{Channels, Pump};
 use crate::owner::Owner;
-use crate::permits::Pool;
-use crate::registry::Registry;
-use crate::script::{Fate, Patience, Settled, Status, Wire};
+use crate::script::{Patience, Settled, Status, Wire};
 use crate::watchdog::{Claim, Watchdog};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
@@ -34,19 +29,14 @@ const LAST_RETRY: Duration = Duration::from_secs(2);
 /// Who is given what it waited for has to be polled within so many command timeouts.
 const CLAIMED_WITHIN: u32 = 3;
 
-/// The parts. Background tasks and work under way hold these, not the [`Session`], so that they don't keep it open.
+/// The engine: the way to the server, the wake-ups, the renewals and the clean-up of one client. It knows no lock.
+/// Background tasks and work under way hold it, not the [`Session`], so that they don't keep the client open.
 pub(crate) struct Core {
     pub(crate) settings: Settings,
     /// A fresh uuid, behind the label if there is one.
     pub(crate) client_id: String,
-    pub(crate) wire: Wire,
+    pub(crate) wire: Arc<Wire>,
     pub(crate) channels: Arc<Channels>,
-    /// The read/write lock of a name is another than its exclusive ones, by its channel.
-    pub(crate) lines: Arc<Registry<Line>>,
-    pub(crate) semaphores: Arc<Registry<Pool>>,
-    pub(crate) permit_semaphores: Arc<Registry<Pool>>,
-    pub(crate) latches: Arc<Registry<Gate>>,
-    forgotten: Arc<Forgotten>,
     pub(crate) life: Life,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
@@ -59,22 +49,28 @@ pub(crate) struct Core {
     /// Nothing is held, waited for or renewed any more.
     over: AtomicBool,
     numbers: AtomicU64,
-    renewals: Mutex<Vec<(usize, Arc<dyn Renew>)>>,
 }
 
-/// One client. The last handle or guard that goes closes it.
+/// One client, open. Handles and guards hold it: the last of them that goes closes the client.
 pub struct Session {
     pub(crate) core: Arc<Core>,
 }
 
-impl Session {
-    /// Starts the client's tasks on the current runtime.
-    pub(crate) fn start(
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.refuse();
+        self.core.janitor.close();
+    }
+}
+
+impl Core {
+    /// And the work of two of its tasks; that of the third is the watchdog's.
+    pub(crate) fn new(
         settings: Settings,
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
         clock: Clock,
-    ) -> Arc<Self> {
+    ) -> (Arc<Self>, Pump, Chores) {
         let id = uuid::Uuid::new_v4();
         let client_id = match &settings.label {
             Some(label) => format!("{label}-{id}"),
@@ -82,19 +78,13 @@ impl Session {
         };
         let (channels, pump) = Channels::new(backend.clone(), signals);
         let (janitor, chores) = Janitor::new();
-        let watchdog = Arc::new(Watchdog::new(clock));
-        let core = Arc::new(Core {
-            wire: Wire::new(backend, clock, settings.command_timeout),
+        let core = Self {
+            wire: Arc::new(Wire::new(backend, clock, settings.command_timeout)),
             settings,
             client_id,
             channels,
-            lines: Arc::default(),
-            semaphores: Arc::default(),
-            permit_semaphores: Arc::default(),
-            latches: Arc::default(),
-            forgotten: Arc::default(),
             life: Life::default(),
-            watchdog: watchdog.clone(),
+            watchdog: Arc::new(Watchdog::new(clock)),
             janitor,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
@@ -102,50 +92,16 @@ impl Session {
             dead: AtomicBool::new(false),
             over: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
-            renewals: Mutex::default(),
-        });
-        core.start(pump.run());
-        core.start(watchdog.run());
-        let parts = core.clone();
-        core.start(async move {
-            chores.run(parts.settings.command_timeout).await;
-            parts.end().await;
-        });
-        Arc::new(Self { core })
+        };
+        (Arc::new(core), pump, chores)
     }
-}
 
-/// One of a client's tasks, as long as it runs.
-struct Task(Weak<Core>);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        if let Some(core) = self.0.upgrade() {
-            core.task_ended();
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.core.closing.store(true, Ordering::Release);
-        self.core.janitor.close();
-    }
-}
-
-impl Core {
     pub(crate) fn now(&self) -> Moment {
         self.wire.clock.now()
     }
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
-    }
-
-    /// The line for these keys, which are one lock: one a channel, however many handles there are.
-    pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
-        let channel = keys.channel.clone();
-        self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
     /// Whether its tasks ended before it did: nothing can be given back any more.
@@ -169,46 +125,30 @@ impl Core {
         in_runtime()
     }
 
-    /// Starts a task without which the client can't be.
-    fn start(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        let task = Task(Arc::downgrade(self));
-        tokio::spawn(async move {
-            let _task = task;
-            work.await;
-        });
+    /// No verb begins from here on.
+    pub(crate) fn refuse(&self) {
+        self.closing.store(true, Ordering::Release);
     }
 
-    /// The runtime is gone, unless the client is being closed: whoever waits is told, here and on other runtimes.
-    fn task_ended(&self) {
+    /// Nothing is renewed from here on.
+    pub(crate) fn stop(&self) {
+        self.over.store(true, Ordering::Release);
+        self.watchdog.close();
+    }
+
+    /// One of its tasks has ended. `true`: before the client did, so its runtime is gone, and nothing is renewed or
+    /// answered any more.
+    pub(crate) fn task_ended(&self) -> bool {
         if self.over.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         if !self.closing.swap(true, Ordering::AcqRel) {
             say(|| tracing::error!(target: "lockson", "the runtime of this client has ended: it is closed"));
         }
         self.dead.store(true, Ordering::Release);
         self.wire.end();
-        self.let_go(LostBy::Ended);
-    }
-
-    /// Nothing is held, waited for or renewed from here on.
-    fn let_go(&self, why: LostBy) {
         self.watchdog.close();
-        for line in self.lines.all() {
-            line.close();
-            for slot in line.slots() {
-                if let Some(hold) = slot.hold() {
-                    contain(|| slot.drop_hold(hold.leased.id, why));
-                }
-            }
-        }
-        for pool in self.semaphores.all().into_iter().chain(self.permit_semaphores.all()) {
-            pool.close(why);
-        }
-        for latch in self.latches.all() {
-            latch.close();
-        }
-        self.renewals.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        true
     }
 
     /// A number that this client has not used before.
@@ -321,115 +261,32 @@ impl Core {
         settled
     }
 
-    /// What renews by a script: one object a script, so that what it renews shares batches.
-    pub(crate) fn renewal(self: &Arc<Self>, script: &'static Script) -> Arc<dyn Renew> {
-        let lane = std::ptr::from_ref(script).addr();
-        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, renewal)) = renewals.iter().find(|(other, _)| *other == lane) {
-            return renewal.clone();
-        }
-        let renewal: Arc<dyn Renew> = Arc::new(Renewal { core: self.clone(), script, lane });
-        renewals.push((lane, renewal.clone()));
-        renewal
-    }
-
-    /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
-    pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
-        self.closing.store(true, Ordering::Release);
-        if in_runtime().is_err() {
-            return self.shutdown_unseen(limit);
-        }
-        self.close_all(limit).await
-    }
-
-    /// Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
-    fn shutdown_unseen(self: &Arc<Self>, limit: Duration) -> Vec<String> {
-        let slots = self.lines.all().into_iter().flat_map(|line| line.slots());
-        let held = slots.filter(|slot| slot.count() > 0).map(|slot| slot.line.keys.name.to_string());
-        let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all());
-        let taken = pools.filter(|pool| pool.has_shares()).map(|pool| pool.ledger.name());
-        let names = held.chain(taken).collect();
-        let core = self.clone();
-        self.janitor.finish(async move { drop(core.close_all(limit).await) });
-        names
-    }
-
-    async fn close_all(self: &Arc<Self>, limit: Duration) -> Vec<String> {
-        let began = self.now();
-        let mut slots = Vec::new();
-        let mut waiters = Vec::new();
-        for line in self.lines.all() {
-            waiters.extend(line.crowd.close());
-            line.close();
-            slots.extend(line.slots());
-        }
-        let left: Mutex<Vec<String>> = Mutex::default();
-        let releases = slots.into_iter().map(|slot| {
-            let left = &left;
-            async move {
-                let name = slot.line.keys.name.to_string();
-                let given_back = crate::release::give_all_back(self.clone(), slot);
-                let confirmed = tokio::time::timeout(limit, given_back).await.unwrap_or(false);
-                if !confirmed {
-                    left.lock().unwrap_or_else(PoisonError::into_inner).push(name);
-                }
-            }
-        });
-        let leaves = waiters
-            .iter()
-            .map(|waiter| tokio::time::timeout(limit, crate::queue::leave_queue(self.clone(), &waiter.wish)));
-        for latch in self.latches.all() {
-            latch.close();
-        }
-        let pools = self.semaphores.all().into_iter().chain(self.permit_semaphores.all()).map(|pool| {
-            let left = &left;
-            async move {
-                if !tokio::time::timeout(limit, pool.shutdown(self)).await.unwrap_or(false) {
-                    left.lock().unwrap_or_else(PoisonError::into_inner).push(pool.ledger.name());
-                }
-            }
-        });
-        tokio::join!(join_all(releases), join_all(leaves), join_all(pools));
-        // Copies in doubt of calls that were given up, which may take something yet.
-        let rest = limit.saturating_sub(self.now().since(began));
-        let _ = tokio::time::timeout(rest, self.owed.settled()).await;
-        self.janitor.close();
-        let mut left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let owed = self.owed.names();
-        left.extend(owed.into_iter().filter(|name| !left.contains(name)).collect::<Vec<_>>());
-        left
-    }
-
-    /// Closes every task and socket.
-    async fn end(&self) {
-        self.over.store(true, Ordering::Release);
-        self.let_go(LostBy::Released);
-        self.channels.close().await;
-        self.wire.close().await;
+    /// What renews by a script.
+    pub(crate) fn renewal(&self, script: &'static Script) -> Arc<dyn Renew> {
+        Arc::new(Renewal { wire: self.wire.clone(), script })
     }
 }
 
 /// Renews batches of leases with one script.
 struct Renewal {
-    core: Arc<Core>,
+    wire: Arc<Wire>,
     script: &'static Script,
-    lane: usize,
 }
 
 impl Renew for Renewal {
     fn lane(&self) -> usize {
-        self.lane
+        std::ptr::from_ref(self.script).addr()
     }
 
     fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
-        let (core, script) = (self.core.clone(), self.script);
+        let (wire, script) = (self.wire.clone(), self.script);
         async move {
             let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
             let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
             let args: Vec<&str> =
                 holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
             // One copy: the watchdog itself tries again.
-            let Fate::Answered(answer) = core.wire.copy(script, &keys, &args).await.fate else {
+            let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
                 return vec![Verdict::Unknown; holds.len()];
             };
             (0..holds.len())

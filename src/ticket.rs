@@ -1,11 +1,10 @@
-//! What becomes of an acquisition that the server confirmed: its hold, its lease, who answers for it. How it is given back
-//! stands in release.rs.
+//! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::doubt::{owe, settle_debt};
+use crate::doubt::{owe, wait_out};
 use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
 pub(crate) use crate::hold::Ticket;
 use crate::hold::{Gate, Place, Slot};
@@ -112,7 +111,7 @@ impl Ticket {
         let work = core.janitor.carry(|abandoned| async move {
             if lease.is_some() {
                 // A late copy of an earlier change would undo this one.
-                settle_debt(&to, &mut gate).await;
+                wait_out(&to, &mut gate).await;
             }
             let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
             let keys = of.line.keys.of(script.keys);

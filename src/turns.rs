@@ -2,8 +2,10 @@
 //! neither Redis nor what is handed over. Rule 16 of docs/PROTOCOL.md.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::aside::{Aside, Others};
 use crate::clock::Moment;
@@ -65,13 +67,9 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<H, W, P>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A waiter arrives, behind all others.
     pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         // While readers are inside, one more need not wait for those that stand before it.
         let is_reader = wish.role() == Role::Read;
         let is_next = inner.waiters.is_empty() || (is_reader && inner.is_held() && inner.other_waiters == 0);
@@ -85,13 +83,13 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// Whether this is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, waiter: &Waiter<W, P>) -> bool {
-        self.inner().waiters.is_first(waiter)
+        self.inner.lock().waiters.is_first(waiter)
     }
 
     /// The readers that stand first while readers may come in, each with what `free` says of it. Left out is whom it
     /// says nothing of.
     pub(crate) fn first_readers<F>(&self, free: impl Fn(&Waiter<W, P>) -> Option<F>) -> Vec<(Arc<Waiter<W, P>>, F)> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         if !inner.lets_in(Role::Read) {
             return Vec::new();
         }
@@ -101,7 +99,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// Who was given the lock stands in nobody's way, whether it knows yet or is gone with it.
     pub(crate) fn served(&self, waiters: &[Arc<Waiter<W, P>>]) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let served = waiters.iter().filter(|waiter| waiter.is_served());
         if served.filter(|waiter| inner.take_out(waiter)).count() > 0 {
             inner.wake();
@@ -115,7 +113,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
             // It was taken out as the lock was handed over to it.
             return;
         }
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let was_head = inner.waiters.is_first(waiter);
         inner.take_out(waiter);
         if was_head {
@@ -126,7 +124,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// A hold of this process began.
     pub(crate) fn took(&self, hold: &Arc<H>, id: u64, since: Moment) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let (began, is_reader) = (Arc::downgrade(hold), hold.role() == Role::Read);
         if is_reader {
             inner.readers.insert(id, began);
@@ -144,7 +142,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// A hold of this process is over or lost.
     pub(crate) fn ended(&self, hold: &H, id: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let was_there = match hold.role() {
             Role::Read => inner.readers.remove(&id).is_some(),
             _ => inner.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
@@ -156,13 +154,13 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<H>> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.holder.iter().chain(inner.readers.values()).filter_map(Weak::upgrade).collect()
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
     pub(crate) fn busy_elsewhere(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if !inner.is_held() {
             inner.run = 0;
             inner.run_began = None;
@@ -172,7 +170,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// The one place that decides between handing over here and letting others in.
     pub(crate) fn next(&self, now: Moment, can_hand_over: bool) -> Next<W, P> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let long = inner.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
         if inner.run >= LONGEST_RUN || long {
             inner.run = 0;
@@ -187,7 +185,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// The hand-over did not happen: the waiter is the head again.
     pub(crate) fn put_back(&self, heir: Arc<Waiter<W, P>>) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if !heir.is_gone() {
             inner.other_waiters += usize::from(heir.wish.role() != Role::Read);
             inner.waiters.put_back(heir);
@@ -197,27 +195,27 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
 
     /// The last release of a run: see [`Others::begin`].
     pub(crate) fn stand_aside(&self, now: Moment, own: bool, others: Option<u32>) {
-        self.inner().others.begin(now, own, others);
+        self.inner.lock().others.begin(now, own, others);
     }
 
     /// A message came while standing aside.
     pub(crate) fn heard_aside(&self, now: Moment) {
-        self.inner().others.heard(now);
+        self.inner.lock().others.heard(now);
     }
 
     /// Whether to stand aside still.
     pub(crate) fn aside(&self) -> Option<Aside> {
-        self.inner().others.aside()
+        self.inner.lock().others.aside()
     }
 
     /// Nobody else comes: standing aside is over.
     pub(crate) fn end_aside(&self) {
-        self.inner().others.end();
+        self.inner.lock().others.end();
     }
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        for waiter in self.inner().waiters.iter() {
+        for waiter in self.inner.lock().waiters.iter() {
             waiter.post(Mail::Closed);
         }
     }

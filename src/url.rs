@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::ConnectError;
+use crate::fault::ConnectError;
 
 /// Where a server is, and as whom to talk to it.
 #[derive(Clone, PartialEq, Eq)]

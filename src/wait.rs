@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use tokio::time::Instant;
 
 /// What an attempt came to.
@@ -52,6 +53,32 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
             Tried::Busy(left) => pause = Some(contest.pause(left)),
         }
     }
+}
+
+/// One attempt (`once`), or as many as it takes, until the deadline. `None`: that came first.
+pub(crate) async fn contend<C: Contest>(
+    contest: &mut C,
+    once: bool,
+    deadline: Option<Instant>,
+) -> Result<Option<Tried<C::Prize>>, C::Error> {
+    if once {
+        before(deadline, contest.attempt()).await.transpose()
+    } else {
+        Ok(before(deadline, wait(contest)).await.transpose()?.map(Tried::Won))
+    }
+}
+
+/// `None`: the deadline came first.
+pub(crate) fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).map(Result::ok).left_future(),
+        None => work.map(Some).right_future(),
+    }
+}
+
+/// When a wait for so long ends; the limit itself if that is beyond what the clock can say.
+pub(crate) fn deadline(limit: Option<Duration>) -> Result<Option<Instant>, Duration> {
+    limit.map(|limit| Instant::now().checked_add(limit).ok_or(limit)).transpose()
 }
 
 /// Sleeps until then; without a deadline, for ever.

@@ -1,8 +1,9 @@
 //! Those of this process who wait for one thing, in the order of their arrival, and the mailbox of each.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::watchdog::Claim;
@@ -33,19 +34,15 @@ pub(crate) struct Waiter<W, P> {
 }
 
 impl<W, P> Waiter<W, P> {
-    fn mail(&self) -> MutexGuard<'_, Mail<P>> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn take_mail(&self) -> Mail<P> {
-        let mut mail = self.mail();
+        let mut mail = self.mail.lock();
         let left = if matches!(*mail, Mail::Won(_)) { Mail::Gone } else { Mail::Nothing };
         std::mem::replace(&mut *mail, left)
     }
 
     /// What it was given, if anything; other mail stays.
     pub(crate) fn take_prize(&self) -> Option<P> {
-        let mut mail = self.mail();
+        let mut mail = self.mail.lock();
         match std::mem::replace(&mut *mail, Mail::Gone) {
             Mail::Won(prize) => Some(prize),
             other => {
@@ -58,7 +55,7 @@ impl<W, P> Waiter<W, P> {
     /// Leaves mail, unless something weightier lies there or nobody is there to read it: then a prize is dropped here,
     /// and gives itself back.
     pub(crate) fn post(&self, new: Mail<P>) {
-        let mut mail = self.mail();
+        let mut mail = self.mail.lock();
         if matches!(*mail, Mail::Nothing | Mail::Try) {
             *mail = new;
             drop(mail);
@@ -68,21 +65,21 @@ impl<W, P> Waiter<W, P> {
 
     /// It goes away. Returns what it did not read.
     pub(crate) fn go(&self) -> Mail<P> {
-        std::mem::replace(&mut *self.mail(), Mail::Gone)
+        std::mem::replace(&mut *self.mail.lock(), Mail::Gone)
     }
 
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(*self.mail(), Mail::Gone)
+        matches!(*self.mail.lock(), Mail::Gone)
     }
 
     /// Whether it was given what it waits for, be it that it knows yet or is gone with it.
     pub(crate) fn is_served(&self) -> bool {
-        matches!(*self.mail(), Mail::Won(_) | Mail::Gone)
+        matches!(*self.mail.lock(), Mail::Won(_) | Mail::Gone)
     }
 
     #[cfg(test)]
     pub(crate) fn finds(&self, what: &Mail<()>) -> bool {
-        match *self.mail() {
+        match *self.mail.lock() {
             Mail::Try => matches!(what, Mail::Try),
             Mail::Closed => matches!(what, Mail::Closed),
             _ => false,
@@ -92,11 +89,11 @@ impl<W, P> Waiter<W, P> {
 
 impl<W: Send + Sync, P: Send> Claim for Waiter<W, P> {
     fn is_open(&self) -> bool {
-        matches!(*self.mail(), Mail::Won(_))
+        matches!(*self.mail.lock(), Mail::Won(_))
     }
 
     fn lapse(&self) {
-        let mut mail = self.mail();
+        let mut mail = self.mail.lock();
         if !matches!(*mail, Mail::Won(_)) {
             return;
         }

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
@@ -67,10 +68,6 @@ impl Watchdog {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let due = match hold.renewable(sent) {
@@ -81,7 +78,7 @@ impl Watchdog {
     }
 
     fn put(&self, hold: &Arc<Leased>, due: Moment) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if let Some(old) = hold.reschedule(Some(due)) {
             queue.holds.remove(&(old, hold.id));
         }
@@ -94,7 +91,7 @@ impl Watchdog {
 
     /// Stops looking after it: before its release is sent.
     pub(crate) fn forget(&self, hold: &Leased) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if let Some(due) = hold.reschedule(None) {
             queue.holds.remove(&(due, hold.id));
         }
@@ -103,7 +100,7 @@ impl Watchdog {
     /// A claim lapses after `limit`, which is the same for all.
     pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>, limit: Duration) {
         let due = self.clock.now().after(limit);
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         // They come and go in their order, mostly: so there are few.
         while queue.claims.front().is_some_and(|(_, claim)| claim.upgrade().is_none_or(|claim| !claim.is_open())) {
             queue.claims.pop_front();
@@ -116,20 +113,20 @@ impl Watchdog {
     }
 
     fn lapsed(&self) -> Vec<Weak<dyn Claim>> {
-        let (mut queue, now) = (self.queue(), self.clock.now());
+        let (mut queue, now) = (self.queue.lock(), self.clock.now());
         let count = queue.claims.iter().take_while(|(due, _)| *due <= now).count();
         queue.claims.drain(..count).map(|(_, claim)| claim).collect()
     }
 
     /// Every hold that is looked after.
     pub(crate) fn holds(&self) -> Vec<Arc<Leased>> {
-        self.queue().holds.values().cloned().collect()
+        self.queue.lock().holds.values().cloned().collect()
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.bell.notify_one();
-        let holds = std::mem::take(&mut self.queue().holds);
+        let holds = std::mem::take(&mut self.queue.lock().holds);
         drop(holds);
     }
 
@@ -159,7 +156,7 @@ impl Watchdog {
 
     /// When to look next.
     fn alarm(&self) -> Moment {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.alarm <= self.clock.now() {
             let first = queue.holds.keys().map(|key| key.0).take(1).chain(queue.claims.front().map(|claim| claim.0));
             queue.alarm = first.min().unwrap_or(NEVER);
@@ -171,7 +168,7 @@ impl Watchdog {
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
         let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
-        if self.queue().holds.keys().next().is_none_or(|key| key.0 > now) {
+        if self.queue.lock().holds.keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
         for hold in self.due_holds(now) {
@@ -194,7 +191,7 @@ impl Watchdog {
     }
 
     fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
-        let queue = self.queue();
+        let queue = self.queue.lock();
         queue
             .holds
             .iter()

@@ -44,14 +44,14 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Health>();
     value::<State>();
     value::<lockson::Semaphore>();
-    value::<lockson::SemaphoreGuard>();
-    value::<lockson::Take<'static>>();
+    value::<lockson::SemaphorePermit>();
+    value::<lockson::Take<'static, lockson::Semaphore>>();
     value::<lockson::PermitSemaphore>();
     value::<lockson::PermitGuard>();
     value::<lockson::PermitId>();
-    value::<lockson::TakeLeased<'static>>();
+    value::<lockson::Take<'static, lockson::PermitSemaphore>>();
     value::<lockson::Latch>();
-    value::<lockson::Waited>();
+    value::<lockson::WaitOutcome>();
     #[cfg(feature = "embedded")]
     value::<lockson::EmbeddedServer>();
 }
@@ -65,7 +65,7 @@ fn plain_values_compare() {
     plain::<State>();
     plain::<LostBy>();
     plain::<lockson::PermitId>();
-    plain::<lockson::Waited>();
+    plain::<lockson::WaitOutcome>();
     fn parses<T: FromStr<Err = InvalidOwner>>() {}
     parses::<Owner>();
 }
@@ -120,7 +120,7 @@ fn every_future_can_be_spawned() {
         let permits = locks.permit_semaphore("p");
         let guard = permits.acquire(1).guard().await.unwrap().unwrap();
         guard.run(async {}).await.unwrap();
-        guard.extend(std::time::Duration::ZERO).await.unwrap();
+        guard.set_lease(std::time::Duration::ZERO).await.unwrap();
         permits.release(&guard.ids()).await.unwrap();
         guard.release().await.unwrap();
         let latch = locks.latch("l");

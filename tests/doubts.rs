@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockson::{Builder, Locks, PermitGuard, SyncError, Waited};
+use lockson::{Builder, Locks, PermitGuard, SyncError, WaitOutcome};
 use support::sha1::sha1;
 use support::{eventually, patient, unique, Filter, Proxy, Server};
 
@@ -84,8 +84,8 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     assert!(semaphore.try_set_permits(1).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
     let copy = site.proxy.hold_back(1, script(EXTEND));
-    guard.extend(ms(3000)).await.unwrap();
-    guard.extend(ms(60_000)).await.unwrap();
+    guard.set_lease(ms(3000)).await.unwrap();
+    guard.set_lease(ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
     let kept = site.kept(&guard).await;
     assert!(guard.remaining() <= kept && kept > ms(50_000), "says {:?}, the server {kept:?}", guard.remaining());
@@ -179,7 +179,7 @@ async fn a_full_server_renews() {
         guard.remaining() > before - ms(500)
     })
     .await;
-    guard.extend(ms(60_000)).await.unwrap();
+    guard.set_lease(ms(60_000)).await.unwrap();
     assert!(site.kept(&guard).await > ms(50_000));
 }
 
@@ -224,6 +224,6 @@ async fn a_shutdown_ends_takers_and_waiters() {
     site.proxy.wait_requests(1, script(INSPECT)).await;
     site.ours.shutdown(Duration::from_secs(5)).await.unwrap();
     assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Closed));
-    assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<Waited, _>(SyncError::Closed));
+    assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<WaitOutcome, _>(SyncError::Closed));
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
 }

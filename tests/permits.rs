@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::{select, Either};
-use lockson::{Builder, Locks, SyncError, Waited};
+use lockson::{Builder, Locks, SyncError, WaitOutcome};
 use support::permits::Kind;
 use support::process::{epoch, run, tests, Process, Test};
 use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
@@ -236,7 +236,7 @@ async fn waiters(args: &[String]) {
     println!("ready");
     let mut opened = 0;
     for task in tasks {
-        opened += usize::from(task.await.unwrap() == Waited::Opened);
+        opened += usize::from(task.await.unwrap() == WaitOutcome::Opened);
     }
     println!("{opened} {}", epoch());
     std::future::pending().await

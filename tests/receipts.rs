@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use lockson::{Builder, Locks, Refused, SyncError, Waited};
+use lockson::{Builder, Locks, Refused, SyncError, WaitOutcome};
 use support::permits::Kind;
 use support::sha1::sha1;
 use support::{eventually, patient, unique, Filter, Proxy, Reply, Server};
@@ -281,13 +281,13 @@ async fn a_latch_counts_once_whatever_is_cut() {
                 let fault = proxy.cut_after(cuts, script(delete));
                 assert!(latch.delete().await.unwrap());
                 fault.done().await;
-                Waited::Deleted
+                WaitOutcome::Deleted
             }
             _ => {
                 let fault = proxy.cut_after(cuts, script(count_down));
                 assert_eq!(latch.count_down().await.unwrap(), Some(0));
                 fault.done().await;
-                Waited::Opened
+                WaitOutcome::Opened
             }
         };
         assert_eq!(patient("the latch", waiter).await.unwrap(), expected);

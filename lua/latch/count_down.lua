@@ -2,11 +2,12 @@
 -- KEYS[1] latch  string  the count
 -- KEYS[2] channel
 -- KEYS[3] ended  string  when and how the last latch of this name ended
--- KEYS[4] receipt  string  of this call's lane
+-- KEYS[4] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms
 -- Returns {1, nonce, now, left} counted; {0, nonce, now} there is no latch; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
--- Redisson: RedissonCountDownLatch.countDownAsync. Differs: once however often it is sent; says that it was opened, for a day.
+-- Redisson: RedissonCountDownLatch.countDownAsync. Differs: done once, however many copies of the call arrive; for a day it says that the
+--   latch was opened.
 local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -15,7 +16,7 @@ local before = done_before(receipt, ARGV[3])
 if before then return {1, nonce, now, before} end
 if not found then return {0, nonce, now} end
 local left = math.max(tonumber(found) - 1, 0)
--- First a write that no memory limit refuses: then the others are let through too.
+-- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 redis.call('DEL', receipt)
 local refused = write_receipt(receipt, ARGV[3], left, 1, ARGV[4], redis.call('GET', ended) or '')
 if refused then return {6, nonce, now, refused} end

@@ -2,19 +2,19 @@
 -- KEYS[1] latch  string  the count
 -- KEYS[2] channel
 -- KEYS[3] ended  string  when and how the last latch of this name ended
--- KEYS[4] receipt  string  of this call's lane
+-- KEYS[4] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms
 -- Returns {1, nonce, now} deleted; {0, nonce, now} there is no latch; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
--- Redisson: RedissonCountDownLatch.deleteAsync. Differs: sends `0`, so that who waits looks again (Redisson's `1` leaves its waiters
---   asleep); says that it was deleted, for a day.
+-- Redisson: RedissonCountDownLatch.deleteAsync. Differs: sends `0`, so that waiters look again (Redisson's `1` leaves its waiters
+--   asleep); for a day it says that the latch was deleted.
 local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if not found then return {0, nonce, now} end
--- First a write that no memory limit refuses: then the others are let through too.
+-- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 redis.call('DEL', receipt)
 local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end

@@ -1,10 +1,10 @@
 -- latch/set.lua: make a latch, unless there is one.
 -- KEYS[1] latch  string  the count
 -- KEYS[2] channel
--- KEYS[3] receipt  string  of this call's lane
+-- KEYS[3] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[5] count
 -- Returns {1, nonce, now} made; {0, nonce, now} there is one; {4, nonce, now, error} another type; {6, nonce, now, error} refused.
--- Redisson: RedissonCountDownLatch.trySetCountAsync. Differs: once however often it is sent.
+-- Redisson: RedissonCountDownLatch.trySetCountAsync. Differs: done once, however many copies of the call arrive.
 local latch, channel, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end

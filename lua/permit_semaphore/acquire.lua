@@ -1,14 +1,15 @@
--- permit_semaphore/acquire.lua: take permits for those who wait together, in their order: the first, and as many more as
---   fit. What has expired is free again first.
+-- permit_semaphore/acquire.lua: take permits for takers who wait together, in their order: for the first, and for as many more
+--   as fit. Expired permits are freed.
 -- KEYS[1] permits  string  how many are free
 -- KEYS[2] expiries  zset  permit -> epoch milliseconds
 -- KEYS[3] channel
--- KEYS[4] receipt  string  of this call's lane
--- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each wants: `lease_ms ids`
--- Returns {1, nonce, now, served} how many of them; {0, nonce, now, ms} not even the first (until the next permit expires, -1
---   for none, -3 to ask again at once: more has expired than one call frees); {4, nonce, now, error} another type; {6, nonce, now, error} refused.
--- Redisson: RedissonPermitExpirableSemaphore.tryAcquireAsync. Differs: many in one script, each once however often it is sent; the
---   server's clock; what has expired is freed, needed or not.
+-- KEYS[4] receipt  string  what this call did (once.lua)
+-- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each taker wants: `lease_ms ids`
+-- Returns {1, nonce, now, served} how many takers got theirs; {0, nonce, now, ms} not enough for the first (ms until the next permit
+--   expires, -1 if none does, -3 to ask again at once: more have expired than one call frees); {4, nonce, now, error} another type;
+--   {6, nonce, now, error} refused.
+-- Redisson: RedissonPermitExpirableSemaphore.tryAcquireAsync. Differs: many takers in one script; done once, however
+--   many copies of the call arrive; the server's clock; expired permits are freed, needed or not.
 local permits, expiries, channel, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -19,7 +20,7 @@ local before = done_before(receipt, ARGV[3])
 if before and before > 0 then return {1, nonce, now, before} end
 if before or not found then return {0, nonce, now, -1} end
 local free, freed, left, served, taken, entries = tonumber(found), 0, MOST, 0, {}, {}
--- What has expired is free again: as much of it as this call may still touch.
+-- Frees expired permits, as many as this call may still touch (rule 12).
 local function free_expired()
   local count = math.min(expired, left)
   if count == 0 then return end

@@ -1,8 +1,8 @@
--- permit_semaphore/cancel.lua: a call of acquire shall not have been: give its permits back, and let no late copy take them.
+-- permit_semaphore/cancel.lua: undo a call of acquire: give its permits back, and let no late copy of it take them.
 -- KEYS[1] permits  string  how many are free
 -- KEYS[2] expiries  zset  permit -> epoch milliseconds
 -- KEYS[3] channel
--- KEYS[4] receipt  string  of that call's lane
+-- KEYS[4] receipt  string  what that call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[5] ids, all that it wanted
 -- Returns {1, nonce, now} given back; {0, nonce, now} it had taken none; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.

@@ -1,12 +1,14 @@
--- semaphore/acquire.lua: take permits for those who wait together, in their order: the first, and as many more as fit.
+-- semaphore/acquire.lua: take permits for takers who wait together, in their order: for the first, and for as many more as fit.
 -- KEYS[1] permits  string  how many are free
--- KEYS[2] life  string  the receipt and the call by which lockson made it; goes when a call finds the semaphore gone
--- KEYS[3] receipt  string  of this call's lane
--- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each wants, a number or `all`
--- Returns {1, nonce, now, served, taken, life} how many of them, permits in all, and of which life (`none`: not made by
---   lockson); {0, nonce, now} not even the first;
+-- KEYS[2] life  string  tells the semaphore from others of its name: the receipt and the call by which lockson made it; deleted
+--   when a call finds the semaphore gone
+-- KEYS[3] receipt  string  what this call did (once.lua)
+-- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each taker wants, a number or `all`
+-- Returns {1, nonce, now, served, taken, life} how many takers got theirs, the permits of all of them, and the semaphore's life
+--   (`none`: lockson did not make it); {0, nonce, now} not enough for the first;
 --   {4, nonce, now, error} another type; {6, nonce, now, error} refused.
--- Redisson: RedissonSemaphore.tryAcquireAsync, drainPermitsAsync. Differs: many in one script, each once however often it is sent.
+-- Redisson: RedissonSemaphore.tryAcquireAsync, drainPermitsAsync. Differs: many takers in one script; done once,
+--   however many copies of the call arrive.
 local permits, life, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end

@@ -1,14 +1,14 @@
 -- semaphore/change.lua: add permits, or take some away whether they are free or not.
 -- KEYS[1] permits  string  how many are free
 -- KEYS[2] channel
--- KEYS[3] life  string  the receipt and the call by which lockson made it
--- KEYS[4] receipt  string  of this call's lane
+-- KEYS[3] life  string  tells the semaphore from others of its name: the receipt and the call by which lockson made it
+-- KEYS[4] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[5] how many, below zero to take away
--- ARGV[6] `always`, `exists` or `absent`: only if there is such a semaphore, or none; `alive`: only in this ARGV[7] life
--- Returns {1, nonce, now} changed; {0, nonce, now} there is none, another, or one; {4, nonce, now, error} another type;
+-- ARGV[6] when: `always`; `exists`, if there is such a semaphore; `absent`, if there is none; `alive`, if its life is ARGV[7]
+-- Returns {1, nonce, now} changed; {0, nonce, now} that is not so, and nothing was changed; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
--- Redisson: RedissonSemaphore.releaseAsync, releaseIfExistsAsync, addPermitsAsync, trySetPermitsAsync. Differs: once however often
---   it is sent, keeps the TTL, sends no number below 1 (Java's listener throws on it).
+-- Redisson: RedissonSemaphore.releaseAsync, releaseIfExistsAsync, addPermitsAsync, trySetPermitsAsync. Differs: done once,
+--   however many copies of the call arrive; keeps the TTL, sends no number below 1 (Java's listener throws on it).
 local permits, channel, life, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local mode = ARGV[6]
 local found = redis.pcall('GET', permits)
@@ -20,17 +20,17 @@ if (mode == 'exists' or mode == 'alive') and not found then
   redis.call('DEL', life)
   return {0, nonce, now}
 end
--- What was taken of a semaphore that is gone is not given to the next one of its name.
+-- Permits of a semaphore that is gone are not given to the next one of its name.
 if mode == 'alive' and (redis.call('GET', life) or 'none') ~= ARGV[7] then return {0, nonce, now} end
--- Java counts no further. What a guard gives back is let through.
+-- Java counts no further. Permits that are given back are counted all the same.
 if mode ~= 'exists' and mode ~= 'alive' and (found or 0) + ARGV[5] > 2147483647 then
   return {6, nonce, now, 'ERR there would be more than 2147483647 free permits'}
 end
--- First a write that no memory limit refuses: then the others are let through too.
+-- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 redis.call('DEL', receipt)
 local value = redis.pcall('INCRBY', permits, ARGV[5])
 if type(value) == 'table' then return {6, nonce, now, value.err} end
--- What was made anew is not taken back: an empty one would be left, which nobody could set.
+-- To make a semaphore is not undone: that would leave an empty one, which nobody could set.
 local back = mode == 'absent' and 0 or -ARGV[5]
 if not found then redis.call('SET', life, receipt .. '#' .. ARGV[3]) end
 local refused = write_receipt(receipt, ARGV[3], 1, back, ARGV[4], redis.call('GET', life) or 'none')

@@ -21,8 +21,8 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::{Backend, Call, Item, Outcome, Refusal, Signal};
-use crate::error::{ConnectError, Refused};
+use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use crate::fault::{ConnectError, Refused};
 use crate::janitor::say;
 use crate::url::{Address, Endpoint};
 
@@ -366,9 +366,9 @@ fn echoes(value: &Value, token: &str) -> bool {
 
 fn outcome(result: FredResult<Value>) -> Outcome {
     match result {
-        Ok(Value::Array(values)) => Outcome::Executed(values.into_iter().map(item).collect()),
-        Ok(value) => Outcome::Executed(vec![item(value)]),
-        Err(error) => failed(&error),
+        Ok(Value::Array(values)) => Ok(values.into_iter().map(item).collect()),
+        Ok(value) => Ok(vec![item(value)]),
+        Err(error) => Err(failed(&error)),
     }
 }
 
@@ -383,35 +383,30 @@ fn item(value: Value) -> Item {
 }
 
 /// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
-fn failed(error: &Error) -> Outcome {
+fn failed(error: &Error) -> Fate {
     let text = error.details();
     match error.kind() {
-        ErrorKind::Backpressure | ErrorKind::Canceled => Outcome::NotExecuted(Refusal::NotReady(text.to_owned())),
+        ErrorKind::Backpressure | ErrorKind::Canceled => Fate::NotSent(text.to_owned()),
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
-            Outcome::Unknown(error.to_string())
+            Fate::Doubtful(error.to_string())
         }
-        ErrorKind::Cluster | ErrorKind::Routing => Outcome::NotExecuted(Refusal::Other(text.to_owned())),
+        ErrorKind::Cluster | ErrorKind::Routing => Fate::refused(text),
         _ => {
-            if let Some(refusal) = Refusal::of_reply(text) {
-                return Outcome::NotExecuted(refusal);
+            if let Some(fate) = Fate::of_error(text) {
+                return fate;
             }
             match text {
-                "Client is not initialized." | "Failed to send command to router." => {
-                    Outcome::NotExecuted(Refusal::NotReady(text.to_owned()))
-                }
-                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => {
-                    Outcome::NotExecuted(Refusal::Other(text.to_owned()))
-                }
-                _ => Outcome::Unknown(error.to_string()),
+                "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
+                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::refused(text),
+                _ => Fate::Doubtful(error.to_string()),
             }
         }
     }
 }
 
 fn connect_error(error: &Error) -> ConnectError {
-    match Refusal::of_reply(error.details()) {
-        Some(Refusal::NoPermission(text)) => Refused::NoPermission(text).into(),
-        Some(Refusal::NotAuthenticated(text)) => Refused::NotAuthenticated(text).into(),
+    match Fate::of_error(error.details()) {
+        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
@@ -428,7 +423,7 @@ mod tls {
     use rustls::pki_types::CertificateDer;
     use rustls::{ClientConfig, RootCertStore};
 
-    use crate::error::ConnectError;
+    use crate::fault::ConnectError;
 
     /// With ring by name: fred's own way panics where two providers are in one build.
     pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {

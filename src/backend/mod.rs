@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use ::futures::future::BoxFuture;
 
 use crate::clock::ServerTime;
+use crate::fault::Refused;
 use crate::keys::Key;
 
 /// A Lua file of `lua/`, as it is sent.
@@ -53,43 +54,32 @@ pub(crate) enum Item {
     Nil,
 }
 
-/// What became of one copy. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
+/// What became of one copy that has no answer. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It ran, and this is its answer.
-    Executed(Vec<Item>),
-    /// It did not run and never will.
-    NotExecuted(Refusal),
-    /// It may have run, may run later, or neither.
-    Unknown(String),
-}
-
-/// Why a call was not executed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// No connection took it, or the server is not ready (LOADING, BUSY, MASTERDOWN, ...): worth another try.
-    NotReady(String),
-    /// NOPERM: the server's text names the command or key.
-    NoPermission(String),
-    /// NOAUTH, WRONGPASS.
-    NotAuthenticated(String),
-    /// READONLY: a replica.
-    ReadOnly,
-    /// OOM: `maxmemory` is reached.
-    OutOfMemory,
-    /// NOSCRIPT: the server has to be sent the script's text.
+pub(crate) enum Fate {
+    /// It came after its `not_after`: it wrote nothing, and the server's clock is known now.
+    Late,
+    /// It did not run and never will: no connection took it, or the server is not ready (LOADING, BUSY, MASTERDOWN,
+    /// ...). Worth another try.
+    NotSent(String),
+    /// NOSCRIPT: it did not run, the server has to be sent the script's text.
     UnknownScript,
-    /// Any other error reply, in the server's words.
-    Other(String),
+    /// It did not run and never will.
+    Refused(Refused),
+    /// It may have run, may run later, or neither.
+    Doubtful(String),
 }
 
-impl Refusal {
+/// What one copy came to: its answer, or else its fate.
+pub(crate) type Outcome = Result<Vec<Item>, Fate>;
+
+impl Fate {
     /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
-    pub(crate) fn of_reply(text: &str) -> Option<Self> {
+    pub(crate) fn of_error(text: &str) -> Option<Self> {
         // What a script's user may not use, in the words of Redis 7.0, and in those of Redis 7.2 and Valkey.
         let in_a_script = ["The user executing the script can't", "ACL failure in script"];
         if text.starts_with("NOPERM") || in_a_script.iter().any(|words| text.contains(words)) {
-            return Some(Self::NoPermission(text.to_owned()));
+            return Some(Self::Refused(Refused::NoPermission(text.to_owned())));
         }
         let word = text.split(' ').next().unwrap_or_default();
         if text.starts_with("NOSCRIPT No matching script") {
@@ -97,14 +87,19 @@ impl Refusal {
         }
         // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
         match word {
-            "NOAUTH" | "WRONGPASS" => Some(Self::NotAuthenticated(text.to_owned())),
-            "READONLY" => Some(Self::ReadOnly),
-            "OOM" => Some(Self::OutOfMemory),
+            "NOAUTH" | "WRONGPASS" => Some(Self::Refused(Refused::NotAuthenticated(text.to_owned()))),
+            "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
+            "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
             "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "MISCONF" => {
-                Some(Self::NotReady(text.to_owned()))
+                Some(Self::NotSent(text.to_owned()))
             }
             _ => None,
         }
+    }
+
+    /// Any other refusal, in the server's words.
+    pub(crate) fn refused(text: &str) -> Self {
+        Self::Refused(Refused::Other(text.to_owned()))
     }
 }
 

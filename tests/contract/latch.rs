@@ -1,7 +1,7 @@
 //! The latch: who waits is let go once, when the count is zero or the latch is deleted.
 
 use futures::future::join_all;
-use lockson::{Latch, Locks, NameError, SyncError, Waited};
+use lockson::{Latch, Locks, NameError, SyncError, WaitOutcome};
 
 use crate::support::patient;
 use crate::world::{begun, ms, secs, Case};
@@ -11,7 +11,7 @@ async fn patient_client(case: &Case) -> Locks {
     case.client_with(Locks::builder().wait_cap(secs(60))).await
 }
 
-async fn waited(latch: Latch) -> Waited {
+async fn waited(latch: Latch) -> WaitOutcome {
     latch.wait().await.unwrap()
 }
 
@@ -19,18 +19,18 @@ pub async fn a_latch_counts_down(case: Case) {
     let locks = case.client().await;
     let latch = locks.latch(&case.name);
     // One that nobody has set is open, as in Redisson.
-    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, Waited::Opened));
+    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, WaitOutcome::Opened));
     assert_eq!(latch.count_down().await.unwrap(), None);
     assert!(!latch.delete().await.unwrap());
     assert!(case.is_free().await);
     assert!(latch.try_set_count(2).await.unwrap());
     assert!(!latch.try_set_count(3).await.unwrap());
     assert_eq!(case.ask(&["GET", &case.name]).await, "2");
-    assert_eq!(latch.wait_for(ms(50)).await.unwrap(), Waited::TimedOut);
-    assert_eq!(latch.wait_for(ms(0)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(latch.wait_for(ms(50)).await.unwrap(), WaitOutcome::TimedOut);
+    assert_eq!(latch.wait_for(ms(0)).await.unwrap(), WaitOutcome::TimedOut);
     assert_eq!(latch.count_down().await.unwrap(), Some(1));
     assert_eq!(latch.count_down().await.unwrap(), Some(0));
-    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, Waited::Opened));
+    assert_eq!((latch.count().await.unwrap(), latch.wait().await.unwrap()), (0, WaitOutcome::Opened));
     assert!(case.is_free().await);
     assert!(latch.try_set_count(1).await.unwrap());
     assert!(latch.delete().await.unwrap());
@@ -50,7 +50,7 @@ pub async fn all_waiters_are_let_go(case: Case) {
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     latch.count_down().await.unwrap();
     for waiter in join_all(waiters.into_iter().map(|waiter| patient("the latch", waiter))).await {
-        assert_eq!(waiter.unwrap(), Waited::Opened);
+        assert_eq!(waiter.unwrap(), WaitOutcome::Opened);
     }
 }
 
@@ -70,12 +70,12 @@ pub async fn deletion_ends_waits(case: Case) {
     assert!(latch.try_set_count(1).await.unwrap());
     let later = tokio::spawn(waited(b.latch(&case.name)));
     for waiter in join_all(waiters.into_iter().map(|waiter| patient("the end", waiter))).await {
-        assert_eq!(waiter.unwrap(), Waited::Deleted);
+        assert_eq!(waiter.unwrap(), WaitOutcome::Deleted);
     }
     tokio::time::sleep(ms(50)).await;
     assert!(!later.is_finished());
     assert_eq!(latch.count_down().await.unwrap(), Some(0));
-    assert_eq!(patient("the second", later).await.unwrap(), Waited::Opened);
+    assert_eq!(patient("the second", later).await.unwrap(), WaitOutcome::Opened);
 }
 
 /// Redisson's `delete()`, or an operator's DEL, says nothing: found within the cap, and not told from an open latch.
@@ -87,7 +87,7 @@ pub async fn a_latch_that_vanishes_is_open(case: Case) {
     case.until_waiting(&locks).await;
     case.ask(&["DEL", &case.name]).await;
     for waiter in waiters {
-        assert_eq!(patient("the cap", waiter).await.unwrap(), Waited::Opened);
+        assert_eq!(patient("the cap", waiter).await.unwrap(), WaitOutcome::Opened);
     }
 }
 
@@ -107,9 +107,9 @@ pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     case.eval(opened_and_set, &[&case.name], &[&channel]).await;
     let later = latch.wait_for(ms(300));
     for waiter in join_all(waiters.into_iter().map(|waiter| patient("the opening", waiter))).await {
-        assert_eq!(waiter.unwrap(), Waited::Opened);
+        assert_eq!(waiter.unwrap(), WaitOutcome::Opened);
     }
-    assert_eq!(later.await, Ok(Waited::TimedOut));
+    assert_eq!(later.await, Ok(WaitOutcome::TimedOut));
     assert_eq!(latch.count().await, Ok(3));
 }
 
@@ -132,7 +132,7 @@ pub async fn a_dropped_waiter_passes_on_its_part(case: Case) {
     for waiter in &waiters[3..] {
         waiter.abort();
     }
-    assert_eq!(patient("the latch", last).await.unwrap(), Waited::Opened);
+    assert_eq!(patient("the latch", last).await.unwrap(), WaitOutcome::Opened);
 }
 
 pub async fn shutdown_ends_latch_waits(case: Case) {

@@ -171,7 +171,7 @@ pub async fn very_many_expired_permits_keep_nobody_waiting(case: Case) {
     assert_eq!(counts(&semaphore).await, (2000, 0));
     let most = semaphore.acquire(500).wait(ms(0)).guard().await.unwrap().expect("enough have expired");
     assert!(semaphore.acquire(1).wait(ms(0)).guard().await.unwrap().is_some());
-    most.extend(secs(60)).await.unwrap();
+    most.set_lease(secs(60)).await.unwrap();
     most.release().await.unwrap();
     assert_eq!(counts(&semaphore).await.0, 2000);
 }
@@ -185,9 +185,9 @@ pub async fn leases_are_set_exactly(case: Case) {
     let [first, second] = left.map(|left| left.unwrap().unwrap());
     assert!(first <= secs(10) && second > secs(20) && second <= secs(60), "{first:?} {second:?}");
     let guard = semaphore.guard(1).await.unwrap();
-    guard.extend(secs(100)).await.unwrap();
+    guard.set_lease(secs(100)).await.unwrap();
     assert!(guard.remaining() > secs(70));
-    guard.extend(ms(200)).await.unwrap();
+    guard.set_lease(ms(200)).await.unwrap();
     assert!(guard.remaining() <= ms(200));
     let stranger: PermitId = "00".repeat(16).parse().unwrap();
     let not_held = Err(SyncError::NotHeld { name: case.name.clone() });
@@ -206,11 +206,11 @@ pub async fn losing_permits_is_told(case: Case) {
     patient("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
     patient("the loss", lost).await;
     assert_eq!((guard.state(), guard.remaining()), (State::Lost, ms(0)));
-    assert_eq!(guard.extend(secs(1)).await, Err(SyncError::NotHeld { name: case.name.clone() }));
+    assert_eq!(guard.set_lease(secs(1)).await, Err(SyncError::NotHeld { name: case.name.clone() }));
     drop(guard);
     let guard = a.permit_semaphore(&case.name).guard(1).await.unwrap();
     semaphore.release(&guard.ids()).await.unwrap();
-    assert_eq!(guard.extend(secs(1)).await, Err(SyncError::NotHeld { name: case.name.clone() }));
+    assert_eq!(guard.set_lease(secs(1)).await, Err(SyncError::NotHeld { name: case.name.clone() }));
     assert!(!guard.is_valid());
     drop(guard);
     assert_eq!(a.health().holds, 0);

@@ -156,7 +156,7 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     until_free(&semaphore, 5).await;
 }
 
-async fn taken(semaphore: Semaphore, permits: u32) -> lockson::SemaphoreGuard {
+async fn taken(semaphore: Semaphore, permits: u32) -> lockson::SemaphorePermit {
     semaphore.guard(permits).await.unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, RedLock, SemaphoreGuard};
+use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, RedLock, SemaphorePermit};
 
 use crate::java::Java;
 use crate::locks::leaves_nothing;
@@ -191,7 +191,7 @@ pub async fn part(url: &str, args: &[String]) {
 enum Held {
     Lock(Side),
     Guard(Guard),
-    Permit(SemaphoreGuard),
+    Permit(SemaphorePermit),
     Leased(PermitGuard),
 }
 

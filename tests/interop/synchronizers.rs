@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockson::{Latch, Locks, PermitId, PermitSemaphore, Semaphore, SyncError, Waited};
+use lockson::{Latch, Locks, PermitId, PermitSemaphore, Semaphore, SyncError, WaitOutcome};
 use tokio::task::spawn_local;
 
 use crate::java::{Java, Jvm};
@@ -247,7 +247,7 @@ async fn latch(world: &World, count: u32) -> (Java, Latch, String) {
 
 pub async fn latches_open_for_both(world: Arc<World>) {
     let (java, rust, name) = latch(&world, 2).await;
-    assert_eq!(rust.wait_for(secs(1)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(rust.wait_for(secs(1)).await.unwrap(), WaitOutcome::TimedOut);
     assert!(!java.get::<bool>("w", "latch", &name, "await 300").await);
     shown("latch", "excludes", "R>J");
     shown("latch", "times out", "R>J");
@@ -265,12 +265,12 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert_eq!(rust.count_down().await.unwrap(), Some(0));
     assert!(patient("our count wakes Java", theirs).await.unwrap());
     shown("latch", "wakes", "R>J");
-    assert_eq!(patient("and us", ours).await.unwrap().unwrap(), Waited::Opened);
+    assert_eq!(patient("and us", ours).await.unwrap().unwrap(), WaitOutcome::Opened);
     assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, 0);
     shown("latch", "state", "R>J");
     // Java's last count wakes a Rust waiter; so does Java's delete.
     assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    assert_eq!(rust.wait_for(ms(300)).await.unwrap(), Waited::TimedOut);
+    assert_eq!(rust.wait_for(ms(300)).await.unwrap(), WaitOutcome::TimedOut);
     shown("latch", "excludes", "J>R");
     shown("latch", "times out", "J>R");
     let waiter = spawn_local({
@@ -280,7 +280,7 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     tokio::time::sleep(ms(500)).await;
     assert!(!waiter.is_finished());
     java.must("t", "latch", &name, "count_down").await;
-    assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), Waited::Opened);
+    assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), WaitOutcome::Opened);
     shown("latch", "wakes", "J>R");
     assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
     let ours = rust.clone();
@@ -289,7 +289,7 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert!(java.get::<bool>("t", "latch", &name, "delete").await);
     let waited = patient("Java's delete wakes us", waiter).await.unwrap().unwrap();
     // It leaves no trace by which a deletion could be told.
-    assert_eq!(waited, Waited::Opened);
+    assert_eq!(waited, WaitOutcome::Opened);
     shown("latch", "forces", "J>R");
     // And ours wakes Java's, whose own would not.
     assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);

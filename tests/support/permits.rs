@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockson::{Locks, PermitGuard, PermitSemaphore, Semaphore, SemaphoreGuard, SyncError};
+use lockson::{Locks, PermitGuard, PermitSemaphore, Semaphore, SemaphorePermit, SyncError};
 
 /// Either kind, as takers use it.
 #[derive(Clone)]
@@ -12,7 +12,7 @@ pub enum Kind {
 }
 
 pub enum Guard {
-    Counted(SemaphoreGuard),
+    Counted(SemaphorePermit),
     Leased(PermitGuard),
 }
 

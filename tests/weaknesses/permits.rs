@@ -1,6 +1,6 @@
 //! 6.A.4, 6.A.5, 6.A.7 and 6.B.1 of semaphores and latches.
 
-use lockson::{Locks, Semaphore, Waited};
+use lockson::{Locks, Semaphore, WaitOutcome};
 
 use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
 use crate::{connect, deaf_but_for_messages, ms, secs};
@@ -79,7 +79,7 @@ async fn id_6_a_5a_a_deletion_ends_the_wait() {
     let waiter = tokio::spawn(async move { latch.wait().await.unwrap() });
     waits(&b).await;
     assert!(a.latch(&name).delete().await.unwrap());
-    assert_eq!(patient("the end", waiter).await.unwrap(), Waited::Deleted);
+    assert_eq!(patient("the end", waiter).await.unwrap(), WaitOutcome::Deleted);
 }
 
 /// The message between the look and the listening was lost there, and the wait never ended.
@@ -94,7 +94,7 @@ async fn id_6_a_5b_no_moment_is_deaf() {
         // Swept over the look and the subscription.
         tokio::time::sleep(std::time::Duration::from_micros(40 * round)).await;
         assert_eq!(a.latch(&name).count_down().await.unwrap(), Some(0));
-        assert_eq!(patient("the latch", waiter).await.unwrap(), Waited::Opened);
+        assert_eq!(patient("the latch", waiter).await.unwrap(), WaitOutcome::Opened);
     }
 }
 

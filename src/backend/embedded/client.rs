@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::faults::{Faults, Trip};
 use super::server::{Sent, Shared};
-use crate::backend::{Backend, Call, Outcome, Signal};
+use crate::backend::{Backend, Call, Fate, Outcome, Signal};
 
 const STOPPED: &str = "the embedded server is stopped";
 
@@ -71,11 +71,11 @@ impl Backend for Client {
                     return outcome;
                 }
                 tokio::time::sleep_until(begun + timeout).await;
-                return Outcome::Unknown("there was no answer in time".to_owned());
+                return Err(Fate::Doubtful("there was no answer in time".to_owned()));
             }
             let answer = match shared.with(|server| server.accept(id, call)) {
                 Ok(answer) => answer,
-                Err(refusal) => return Outcome::NotExecuted(refusal),
+                Err(fate) => return Err(fate),
             };
             let hop = Hop(&shared);
             tokio::task::yield_now().await;
@@ -84,7 +84,7 @@ impl Backend for Client {
                 return outcome;
             }
             tokio::time::sleep(timeout.saturating_sub(begun.elapsed())).await;
-            Outcome::Unknown(STOPPED.to_owned())
+            Err(Fate::Doubtful(STOPPED.to_owned()))
         })
     }
 

@@ -12,7 +12,7 @@ use super::reply::{lossy, Value};
 use super::sha1::sha1_hex;
 use super::store::Store;
 use super::touched::Touched;
-use crate::backend::{Call, Item, Outcome, Refusal, Script};
+use crate::backend::{Call, Fate, Item, Outcome, Script};
 
 /// A call that is under way, with words of its own.
 #[derive(Debug)]
@@ -91,9 +91,9 @@ impl Server {
     }
 
     /// Takes a call in; it is done by the next [`Server::drain`].
-    pub(super) fn accept(&mut self, client: u64, call: Sent) -> Result<oneshot::Receiver<Outcome>, Refusal> {
+    pub(super) fn accept(&mut self, client: u64, call: Sent) -> Result<oneshot::Receiver<Outcome>, Fate> {
         if !self.hub(|hub| hub.is_connected(client)) {
-            return Err(Refusal::NotReady("the client is closed".to_owned()));
+            return Err(Fate::NotSent("the client is closed".to_owned()));
         }
         Ok(self.arrive(client, call))
     }
@@ -119,7 +119,8 @@ impl Server {
             }
             self.replies_to_lose -= 1;
             self.hub(|hub| hub.cut(client));
-            self.outgoing.push((reply, Outcome::Unknown("the connection was cut before the answer came".to_owned())));
+            self.outgoing
+                .push((reply, Err(Fate::Doubtful("the connection was cut before the answer came".to_owned()))));
         }
     }
 
@@ -229,14 +230,9 @@ fn outcome(result: Result<Value, String>) -> Outcome {
     let items = match result {
         Ok(Value::List(items)) => items.into_iter().map(item).collect::<Option<Vec<_>>>(),
         Ok(value) => item(value).map(|item| vec![item]),
-        Err(text) => {
-            return Outcome::NotExecuted(Refusal::of_reply(&text).unwrap_or(Refusal::Other(text)));
-        }
+        Err(text) => return Err(Fate::of_error(&text).unwrap_or_else(|| Fate::refused(&text))),
     };
-    match items {
-        Some(items) => Outcome::Executed(items),
-        None => Outcome::NotExecuted(Refusal::Other("the script's reply is not a flat array".to_owned())),
-    }
+    items.ok_or_else(|| Fate::refused("the script's reply is not a flat array"))
 }
 
 fn item(value: Value) -> Option<Item> {

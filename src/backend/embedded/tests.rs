@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::numbers::{format_float, parse_float, parse_int};
 use super::sha1::sha1_hex;
 use super::{EmbeddedServer, Reply};
-use crate::backend::{Backend, Call, Item, Outcome, Refusal, Script, Signal};
+use crate::backend::{Backend, Call, Fate, Item, Outcome, Script, Signal};
+use crate::fault::Refused;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -27,7 +28,7 @@ fn call<'a>(script: &'static Script, key: &'a &'a str) -> Call<'a> {
 }
 
 fn int(value: i64) -> Outcome {
-    Outcome::Executed(vec![Item::Int(value)])
+    Ok(vec![Item::Int(value)])
 }
 
 fn count(server: &EmbeddedServer) -> Result<Reply, String> {
@@ -84,9 +85,9 @@ async fn a_stopped_server_does_nothing_and_answers_late() {
     server.stop();
 
     let begun = Instant::now();
-    assert!(matches!(under_way.await, Outcome::Unknown(_)));
+    assert!(matches!(under_way.await, Err(Fate::Doubtful(_))));
     assert_eq!(begun.elapsed(), TIMEOUT);
-    assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::Unknown(_)));
+    assert!(matches!(client.call(call(&INCR, &"n")).await, Err(Fate::Doubtful(_))));
     assert_eq!(begun.elapsed(), TIMEOUT * 2);
     assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
     assert_eq!(begun.elapsed(), TIMEOUT * 3);
@@ -97,7 +98,7 @@ async fn a_stopped_server_does_nothing_and_answers_late() {
     assert_eq!(drained(&mut signals), []);
     server.start();
     server.start();
-    assert!(matches!(made_while_stopped.await, Outcome::Unknown(_)));
+    assert!(matches!(made_while_stopped.await, Err(Fate::Doubtful(_))));
     assert_eq!(begun.elapsed(), TIMEOUT * 4);
     assert_eq!((count(&server), server.calls()), (Ok(Reply::Nil), 0));
 
@@ -116,7 +117,7 @@ async fn a_lost_reply_leaves_the_work_done() {
     server.lose_replies(2);
     let begun = Instant::now();
     for _ in 0..2 {
-        assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::Unknown(_)));
+        assert!(matches!(client.call(call(&INCR, &"n")).await, Err(Fate::Doubtful(_))));
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(client.call(call(&INCR, &"n")).await, int(3));
@@ -171,7 +172,7 @@ async fn a_closed_client_is_told_so() {
     let (client, mut signals) = client(&server);
     assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
     client.close().await;
-    assert!(matches!(client.call(call(&INCR, &"n")).await, Outcome::NotExecuted(Refusal::NotReady(_))));
+    assert!(matches!(client.call(call(&INCR, &"n")).await, Err(Fate::NotSent(_))));
     assert!(client.subscribe(vec!["channel".to_owned()]).await.is_err());
     assert_eq!(server.command(&["PUBLISH", "channel", "x"]), Ok(Reply::Int(0)));
     assert_eq!(signals.recv().await, None);
@@ -190,15 +191,15 @@ async fn errors_that_escape_a_script_are_refusals() {
     let (client, _signals) = client(&server);
     assert_eq!(server.command(&["SET", "n", "1"]), text("OK"));
     let other = |outcome| match outcome {
-        Outcome::NotExecuted(Refusal::Other(text)) => text,
+        Err(Fate::Refused(Refused::Other(text))) => text,
         other => format!("{other:?}"),
     };
     let wrong = other(client.call(call(&WRONG_TYPE, &"n")).await);
     assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
-    assert_eq!(client.call(call(&OOM, &"n")).await, Outcome::NotExecuted(Refusal::OutOfMemory));
+    assert_eq!(client.call(call(&OOM, &"n")).await, Err(Fate::Refused(Refused::OutOfMemory)));
     assert_eq!(other(client.call(call(&NESTED, &"n")).await), "the script's reply is not a flat array");
     let items = vec![Item::Text("PONG".to_owned()), Item::Nil, Item::Text("x".to_owned()), Item::Int(2)];
-    assert_eq!(client.call(call(&SINGLE, &"n")).await, Outcome::Executed(items));
+    assert_eq!(client.call(call(&SINGLE, &"n")).await, Ok(items));
 }
 
 #[test]

@@ -1,15 +1,85 @@
-//! What is asked of a server before the first lock: whether locks are safe on it, and whether this user may make them.
+//! Connecting to a real server, and what is looked at before the first lock.
 
+use crate::backend::fred::{Config, Target};
 use crate::backend::Script;
-use crate::config::LOWEST_VERSION;
-use crate::error::{ConnectError, Fault, Refused};
+use crate::builder::Builder;
+use crate::client::Locks;
+use crate::clock::Clock;
+use crate::config::Settings;
+use crate::error::in_runtime;
+use crate::fault::{ConnectError, Fault, Refused};
 use crate::script::{Answer, Patience, Status};
 use crate::session::Core;
+use crate::url::Endpoint;
+
+/// The oldest server that the tests run on.
+const LOWEST_VERSION: (u32, u32) = (7, 0);
 
 static PREFLIGHT: Script =
     Script::new("preflight", concat!(include_str!("../lua/begin.lua"), include_str!("../lua/preflight.lua")), &[]);
 
-pub(crate) async fn preflight(core: &Core) -> Result<(), ConnectError> {
+impl Locks {
+    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Connects, and looks the server over before it is used.
+    async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
+        let (backend, signals) = target.connect(settings.command_timeout).await?;
+        let locks = Self::start(settings, backend, signals, Clock::System);
+        preflight(locks.core()).await?;
+        Ok(locks)
+    }
+}
+
+impl Builder {
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
+    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
+    /// managed server won't answer is one warning.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
+    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let mut endpoint = Endpoint::parse(url)?;
+        endpoint.username = self.username.clone().or(endpoint.username);
+        endpoint.password = self.password.clone().or(endpoint.password);
+        endpoint.database = self.database.unwrap_or(endpoint.database);
+        self.check()?;
+        Locks::over(Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
+    }
+
+    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
+    ///
+    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
+    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
+    /// is not safe with others. This is the only place where a type of fred is seen.
+    ///
+    /// # Errors
+    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Builder::connect)'s.
+    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
+        self.check()?;
+        Locks::over(Target::configured(config)?, self.settings).await
+    }
+}
+
+async fn preflight(core: &Core) -> Result<(), ConnectError> {
     let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
