@@ -1,21 +1,13 @@
 //! What the holder of a lock holds.
 
 use std::fmt;
-use std::future::{poll_fn, Future};
-use std::iter::once;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::Poll;
+use std::future::Future;
 use std::time::Duration;
 
-use futures::future::join_all;
-
-use crate::error::{in_runtime, HoldError, Lost, LostBy, UnlockError};
-use crate::group::{first_lost, Group, Taken};
-use crate::lease::State;
+use crate::error::{in_runtime, HoldError, Lost, UnlockError};
+use crate::group::Held;
+use crate::lease::{while_held, State};
 use crate::owner::Owner;
-use crate::session::Session;
-use crate::ticket::Ticket;
 
 /// A lock that is held, until this is dropped.
 ///
@@ -31,91 +23,47 @@ use crate::ticket::Ticket;
 /// lost hold gives nothing back, not even when the same owner has the lock again.
 #[must_use = "the lock is released when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct Guard {
-    /// A multi-lock's other members, which are given back before the first.
-    rest: Taken,
-    first: Group,
-    /// What a multi-lock or a red lock is called.
-    name: Option<Arc<str>>,
-}
-
-/// A guard of a hold that a lock of the kind has just taken.
-pub struct Fresh(pub(crate) Guard);
+pub struct Guard(pub(crate) Held);
 
 /// What holds are guarded by: a guard, or one that knows tokens.
 pub trait Guards: Sized + Send + Sync + 'static {
-    /// Nobody else makes a [`Fresh`] one.
-    fn of(fresh: Fresh) -> Self;
+    /// Nobody outside has what this needs.
+    fn of(held: Held) -> Self;
 }
 
 impl Guards for Guard {
-    fn of(fresh: Fresh) -> Self {
-        fresh.0
+    fn of(held: Held) -> Self {
+        held.complete();
+        Self(held)
     }
 }
 
 impl Guard {
-    pub(crate) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
-        Self { first: Group::one(ticket, session), rest: Taken::default(), name: None }
-    }
-
-    /// Of a lock that is made of others. `None`: of none.
-    pub(crate) fn over(mut taken: Taken, name: Arc<str>) -> Option<Self> {
-        taken.0.iter().for_each(Group::complete);
-        let mut groups = std::mem::take(&mut taken.0).into_iter();
-        Some(Self { first: groups.next()?, rest: Taken(groups.collect()), name: Some(name) })
-    }
-
-    fn groups(&self) -> impl Iterator<Item = &Group> {
-        once(&self.first).chain(&self.rest.0)
-    }
-
-    pub(crate) fn ticket(&self) -> &Ticket {
-        self.first.ticket()
-    }
-
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
     pub fn name(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.ticket().slot.line.keys.name)
-    }
-
-    /// Its holds, of a multi-lock one for each member.
-    pub(crate) fn tickets(&self) -> impl Iterator<Item = &Ticket> {
-        self.groups().map(Group::ticket)
+        self.0.name_of_whole().unwrap_or(&self.0.ticket().slot.line.keys.name)
     }
 
     /// The owner that the lock was taken for.
     pub fn owner(&self) -> Owner {
-        self.ticket().owner()
+        self.0.ticket().owner()
     }
 
     /// What is known of the hold at this instant: of a multi-lock the worst of its members', of a red lock what most of
     /// its servers make of it.
     pub fn state(&self) -> State {
-        let mut worst = State::Held;
-        for group in self.groups() {
-            match group.state() {
-                State::Lost => return State::Lost,
-                State::Uncertain => worst = State::Uncertain,
-                State::Held => {}
-            }
-        }
-        worst
+        self.0.standing().state()
     }
 
     /// Whether nobody else can have the lock at this instant. A process may be paused between this answer and what it
     /// does next: docs/GUARANTEES.md says what helps.
     pub fn is_valid(&self) -> bool {
-        self.why_lost().is_none()
-    }
-
-    fn why_lost(&self) -> Option<LostBy> {
-        self.groups().find_map(Group::lost)
+        self.0.lost().is_none()
     }
 
     /// How long the hold is valid from now on if it is not renewed; zero when it is lost.
     pub fn remaining(&self) -> Duration {
-        self.groups().map(Group::left).min().unwrap_or_default()
+        self.0.standing().left
     }
 
     /// Resolves when the hold is lost, and before the server would give the lock to another.
@@ -123,7 +71,7 @@ impl Guard {
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        first_lost(self.groups().map(Group::watched).collect())
+        self.0.until_lost()
     }
 
     /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
@@ -135,22 +83,7 @@ impl Guard {
     /// # Cancel safety
     /// As the work's. The lock stays held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.lost());
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(lost));
-            }
-            if let Some(why) = self.why_lost() {
-                return Poll::Ready(Err(Lost { why }));
-            }
-            let output = std::task::ready!(work.as_mut().poll(context));
-            match self.why_lost() {
-                None => Poll::Ready(Ok(output)),
-                Some(why) => Poll::Ready(Err(Lost { why })),
-            }
-        })
-        .await
+        while_held(|| self.0.lost(), self.lost(), work).await
     }
 
     /// Asks the server whether the hold is still there, or all servers that it is on. One script each, which writes
@@ -163,7 +96,7 @@ impl Guard {
     /// # Cancel safety
     /// Safe.
     pub async fn verify(&self) -> Result<(), HoldError> {
-        self.extend_by(None).await
+        self.0.extend(None).await
     }
 
     /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
@@ -176,16 +109,8 @@ impl Guard {
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
-        self.groups().try_for_each(|group| group.check_lease(lease))?;
-        self.extend_by(Some(lease)).await
-    }
-
-    async fn extend_by(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        let done = join_all(self.groups().map(|group| group.extend(lease))).await;
-        match self.why_lost() {
-            Some(why) => Err(Lost { why }.into()),
-            None => done.into_iter().collect(),
-        }
+        self.0.check_lease(lease)?;
+        self.0.extend(Some(lease)).await
     }
 
     /// Gives the hold back and says whether that happened. A multi-lock gives back all its members, the last one first,
@@ -200,13 +125,11 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
-    pub async fn unlock(mut self) -> Result<(), UnlockError> {
+    pub async fn unlock(self) -> Result<(), UnlockError> {
         in_runtime()?;
-        let whole = self.name.take().map(|name| (name, self.owner()));
-        let members = self.groups().map(Group::size).sum();
-        let releases: Vec<_> = self.rest.last_first().chain(once(self.first)).map(Group::release).collect();
-        let errors = join_all(releases).await.into_iter().flatten().collect();
-        UnlockError::of(errors, members, whole.as_ref().map(|(name, owner)| (&**name, owner)))
+        let (whole, owner, members) = (self.0.name_of_whole().cloned(), self.owner(), self.0.size());
+        let errors = self.0.release().await;
+        UnlockError::of(errors, members, whole.as_ref().map(|name| (&**name, &owner)))
     }
 
     /// [`unlock`](Self::unlock), but it waits for the server at most this long: for work that is done, and whose caller

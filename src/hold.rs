@@ -132,7 +132,7 @@ fn report_lapsed(wanted: &Wanted) {
 }
 
 /// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
-pub(crate) struct Ticket {
+pub struct Ticket {
     pub(crate) core: Arc<Core>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) hold: Arc<Hold>,

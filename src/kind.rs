@@ -12,8 +12,8 @@ macro_rules! lua {
 }
 pub(crate) use lua;
 
-/// A script of `lua/`, with its KEYS. What several share stands before it. `script!("outer" over "inner")` has the inner
-/// one as its function `acquire`, so that what takes a lock has no second text.
+/// A script of `lua/`, with its KEYS. What several share stands before it. `script!("outer" over "inner", ..)` has the
+/// inner one as its function `acquire`, so that what takes a lock has no second text.
 macro_rules! script {
     ($file:literal $(after $shared:literal)*, $keys:tt) => {
         $crate::kind::script!(@ $file, ($($crate::kind::lua!($shared),)* $crate::kind::lua!($file)), $keys)

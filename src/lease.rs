@@ -28,7 +28,7 @@ pub enum State {
 
 /// How long a lock is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lease {
+pub enum Lease {
     /// The watchdog's, renewed until given back or for `max_hold`.
     Watched { lease: Duration, max_hold: Option<Duration> },
     /// Once.
@@ -418,25 +418,31 @@ impl Leased {
         }
     }
 
-    /// Runs work that must not outlive it. Every poll judges the deadline first.
+    /// Runs work that must not outlive it.
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.clone().until_lost(clock));
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(lost));
-            }
-            if let Some(why) = self.lost(clock.now()) {
-                return Poll::Ready(Err(Lost { why }));
-            }
-            let output = std::task::ready!(work.as_mut().poll(context));
-            match self.lost(clock.now()) {
-                None => Poll::Ready(Ok(output)),
-                Some(why) => Poll::Ready(Err(Lost { why })),
-            }
-        })
-        .await
+        while_held(|| self.lost(clock.now()), self.clone().until_lost(clock), work).await
     }
+}
+
+/// Runs work that must not outlive what is held: it is dropped when that is `lost`. Every poll judges first, and once
+/// more when the work is done.
+pub(crate) async fn while_held<F: Future>(
+    why_lost: impl Fn() -> Option<LostBy>,
+    lost: impl Future<Output = Lost>,
+    work: F,
+) -> Result<F::Output, Lost> {
+    let (mut lost, mut work) = (pin!(lost), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost));
+        }
+        if let Some(why) = why_lost() {
+            return Poll::Ready(Err(Lost { why }));
+        }
+        let output = std::task::ready!(work.as_mut().poll(context));
+        Poll::Ready(why_lost().map_or(Ok(output), |why| Err(Lost { why })))
+    })
+    .await
 }
 
 impl Validity {

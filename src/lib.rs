@@ -68,7 +68,7 @@ mod waiters;
 mod watchdog;
 
 pub use acquire::Request;
-pub use any::RLock;
+pub use any::{Acquire, RLock};
 #[cfg(feature = "embedded")]
 pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
@@ -86,11 +86,11 @@ pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use latch::{Latch, WaitOutcome};
 pub use lease::State;
-pub use lock::{Acquire, Holder, Lock};
-pub use multi::{AcquireAll, MultiLock};
+pub use lock::{Holder, Lock};
+pub use multi::MultiLock;
 pub use owner::{InvalidOwner, Owner};
 pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use red::{AcquireMost, RedLock};
+pub use red::RedLock;
 pub use reply::Reply;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use take::Take;

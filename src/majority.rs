@@ -4,16 +4,17 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, ready, select_all};
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::attempt::Wish;
 use crate::clock::Moment;
-use crate::error::{LockError, LostBy, UnlockError};
-use crate::group::enough;
+use crate::error::{LockError, Lost, LostBy, UnlockError};
 use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
@@ -43,13 +44,47 @@ pub(crate) struct Voter {
     pub(crate) session: Arc<Session>,
 }
 
-/// What is known at one instant of holds that stand together.
+/// What is known at one instant of what is held.
 pub(crate) struct Standing {
-    pub(crate) state: State,
+    /// Whether nothing speaks against it: its last renewal was confirmed.
+    sure: bool,
+    /// How long it is valid from now on if nothing is renewed.
     pub(crate) left: Duration,
     pub(crate) lost: Option<LostBy>,
 }
 
+impl Standing {
+    pub(crate) fn of(Ticket { hold, core, .. }: &Ticket) -> Self {
+        let now = core.now();
+        match hold.leased.lost(now) {
+            Some(why) => Self::over(why),
+            None => {
+                let (sure, left) = (hold.leased.state(now) == State::Held, hold.leased.valid_until().since(now));
+                Self { sure, left, lost: None }
+            }
+        }
+    }
+
+    fn over(why: LostBy) -> Self {
+        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
+    }
+
+    /// Of both as one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
+        Self { sure, left, lost: self.lost.or(other.lost) }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Self { lost: Some(_), .. } => State::Lost,
+            Self { sure: true, .. } => State::Held,
+            Self { sure: false, .. } => State::Uncertain,
+        }
+    }
+}
+
+/// Votes for one owner, of which most have to stand.
 pub(crate) struct Majority {
     /// Of an older one than another's: lower.
     pub(crate) id: u64,
@@ -106,22 +141,38 @@ impl Majority {
         weak
     }
 
-    fn votes(&self) -> MutexGuard<'_, Votes> {
-        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A lost one is on its way back when this returns, whoever asks.
     pub(crate) fn standing(&self) -> Standing {
-        let standing = self.judge(&self.votes().won);
+        let standing = self.judge(&self.votes.lock().won);
         if standing.lost.is_some() {
             self.give_up(true);
         }
         standing
     }
 
+    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
+    pub(crate) async fn until_lost(self: Arc<Self>) -> Lost {
+        loop {
+            let tickets = self.tickets();
+            let mut changed: Vec<_> =
+                tickets.iter().map(|ticket| Box::pin(ticket.hold.leased.changed.notified())).collect();
+            for change in &mut changed {
+                change.as_mut().enable();
+            }
+            let Standing { left, lost, .. } = self.standing();
+            if let Some(why) = lost {
+                return Lost { why };
+            }
+            tokio::select! {
+                _ = select_all(changed) => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
     /// Of all votes that were ever won.
     pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
-        self.votes().won.clone()
+        self.votes.lock().won.clone()
     }
 
     /// The longest lease that it may have.
@@ -132,7 +183,7 @@ impl Majority {
 
     /// All of what it is a part of is held: from here on it has this lease.
     pub(crate) fn begin(&self, lease: Lease) {
-        for seat in &mut self.votes().seats {
+        for seat in &mut self.votes.lock().seats {
             seat.since = seat.wish.core.now();
             seat.wish.lease = seat.wish.lease.changed(lease);
         }
@@ -140,12 +191,12 @@ impl Majority {
 
     /// From here on missing votes are asked for.
     pub(crate) fn open(&self) {
-        self.votes().open = true;
+        self.votes.lock().open = true;
     }
 
-    /// From here on the clients of its servers keep it, until it is given back, or lost.
+    /// From here on the entries of its owner keep it, until it is given back, or lost.
     pub(crate) fn keep_bare(self: &Arc<Self>) {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
@@ -162,7 +213,7 @@ impl Majority {
 
     /// Its guard is gone.
     pub(crate) fn let_go(&self) {
-        let is_bare = self.votes().bare;
+        let is_bare = self.votes.lock().bare;
         if !is_bare {
             self.give_up(false);
         }
@@ -170,7 +221,7 @@ impl Majority {
 
     /// From here on nothing is asked for. Returns what was won, to be given back.
     fn close(&self) -> Vec<Arc<Ticket>> {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         votes.open = false;
         let (won, seats) = (votes.won.clone(), std::mem::take(&mut votes.seats));
         drop(votes);
@@ -212,16 +263,13 @@ impl Majority {
 
     fn judge(&self, won: &[Arc<Ticket>]) -> Standing {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
-        for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
-            let now = core.now();
-            let left = hold.leased.valid_until().since(now).saturating_sub(self.rules.drift);
-            match hold.leased.lost(now) {
-                Some(why) => lost = lost.or(Some(why)),
-                None if left.is_zero() => {}
-                None => {
-                    sure += usize::from(hold.leased.state(now) == State::Held);
-                    lefts.push(left);
-                }
+        for ticket in won {
+            let vote = Standing::of(ticket);
+            let left = vote.left.saturating_sub(self.rules.drift);
+            lost = lost.or(vote.lost);
+            if !left.is_zero() {
+                sure += usize::from(vote.sure);
+                lefts.push(left);
             }
         }
         lefts.sort_unstable_by(|one, other| other.cmp(one));
@@ -229,12 +277,9 @@ impl Majority {
         if left.is_none() {
             self.lost.get_or_init(|| lost.unwrap_or(LostBy::Deadline));
         }
-        match (self.lost.get(), left) {
-            (None, Some(left)) => {
-                let state = if sure >= self.rules.needed { State::Held } else { State::Uncertain };
-                Standing { state, left, lost: None }
-            }
-            (why, _) => Standing { state: State::Lost, left: Duration::ZERO, lost: why.copied() },
+        match self.lost.get() {
+            Some(why) => Standing::over(*why),
+            None => Standing { sure: sure >= self.rules.needed, left: left.unwrap_or_default(), lost: None },
         }
     }
 
@@ -245,7 +290,7 @@ impl Majority {
 
     /// Who has no vote here now and may give one; only while most of the others stand.
     fn missing(&self) -> Vec<Wish> {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         if self.judge(&votes.won).lost.is_some() {
             drop(votes);
             self.give_up(true);
@@ -261,7 +306,7 @@ impl Majority {
     /// Asks one server for its vote once more. Nothing is sent after the lock began to be given back.
     async fn ask(self: Arc<Self>, wish: Wish) {
         let closed = pin!(self.closed.notified());
-        if !self.votes().open {
+        if !self.votes.lock().open {
             return;
         }
         let asked = async {
@@ -287,7 +332,7 @@ impl Majority {
     fn add(self: &Arc<Self>, ticket: Ticket) {
         let now = ticket.core.now();
         let may_vote = ticket.core.life.rests(self.trust(), now).is_none();
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
         if !may_vote || !stands || is_among(&votes.won, &ticket.hold, now) {
             drop(votes);
@@ -339,4 +384,32 @@ impl Seat {
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
     hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
+}
+
+/// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
+/// wrong.
+pub(crate) async fn enough<F, E>(calls: Vec<F>, needed: usize, grace: Duration) -> Vec<E>
+where
+    F: Future<Output = Result<(), E>>,
+{
+    // A single one needs nobody who tells which of them is done: that costs a wake-up.
+    if calls.len() == 1 {
+        return join_all(calls).await.into_iter().filter_map(Result::err).collect();
+    }
+    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
+    let (mut done, mut errors) = (0, Vec::new());
+    while let Some(result) = calls.next().await {
+        match result {
+            Ok(()) => done += 1,
+            Err(error) => errors.push(error),
+        }
+        if done == needed {
+            // A timer of its own is only for those who wait for more.
+            if !calls.is_empty() && !grace.is_zero() {
+                let _ = tokio::time::timeout(grace, calls.by_ref().for_each(|_| ready(()))).await;
+            }
+            return Vec::new();
+        }
+    }
+    errors
 }

@@ -35,9 +35,9 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Arc<dyn RLock>>();
     value::<lockson::MultiLock>();
     value::<lockson::RedLock<lockson::Reentrant>>();
-    value::<lockson::AcquireAll<'static>>();
-    value::<lockson::AcquireMost<'static, lockson::Reentrant>>();
-    value::<Acquire<'static, lockson::Reentrant>>();
+    value::<Acquire<'static>>();
+    value::<Acquire<'static, lockson::FencedGuard>>();
+    value::<Acquire<'static, lockson::FencedGuards>>();
     value::<Request>();
     value::<Owner>();
     value::<Holder>();

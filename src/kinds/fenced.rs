@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::guard::{Fresh, Guard, Guards};
+use crate::group::Held;
+use crate::guard::{Guard, Guards};
 use crate::keys::Key::Lock as Key;
 use crate::kind::{script, Table};
 use crate::kinds::reentrant::Reentrant;
@@ -138,14 +139,14 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 pub struct FencedGuard(Guard);
 
 impl Guards for FencedGuard {
-    fn of(fresh: Fresh) -> Self {
-        Self(fresh.0)
+    fn of(held: Held) -> Self {
+        Self(Guard::of(held))
     }
 }
 
 impl FencedGuard {
     fn hold(&self) -> FencedHold<'_> {
-        FencedHold(self.0.ticket())
+        FencedHold(self.0 .0.ticket())
     }
 
     /// The token of this hold.
@@ -226,15 +227,15 @@ impl fmt::Debug for FencedGuard {
 pub struct FencedGuards(Guard);
 
 impl Guards for FencedGuards {
-    fn of(fresh: Fresh) -> Self {
-        Self(fresh.0)
+    fn of(held: Held) -> Self {
+        Self(Guard::of(held))
     }
 }
 
 impl FencedGuards {
     /// Its members, each lock once, in the order in which every client takes them.
     pub fn members(&self) -> impl Iterator<Item = FencedHold<'_>> {
-        self.0.tickets().map(FencedHold)
+        self.0 .0.parts().map(|held| FencedHold(held.ticket()))
     }
 
     /// The name and the token of each member, as [`members`](Self::members). Two of one name are on two servers.
