@@ -192,7 +192,7 @@ impl Latch {
         let once = limit.is_some_and(|limit| limit.is_zero());
         let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let ear = Ear::new(core, latch.ledger.keys.channel.clone());
-        let mut waiter = Waiter { latch, seat: None, ear, patience: core.patience() };
+        let mut waiter = LatchWait { latch, seat: None, ear, patience: core.patience() };
         match contend(&mut waiter, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
             Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
@@ -204,7 +204,7 @@ impl Latch {
 }
 
 /// Who waits for a latch. Each looks once; then the first of the process looks for all.
-struct Waiter {
+struct LatchWait {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
     seat: Option<Arc<Seat<Arc<Known>, WaitOutcome>>>,
@@ -221,7 +221,7 @@ fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<WaitOu
     (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(WaitOutcome::Opened)
 }
 
-impl Contest for Waiter {
+impl Contest for LatchWait {
     type Prize = WaitOutcome;
     type Error = SyncError;
 
@@ -279,7 +279,7 @@ impl Contest for Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for LatchWait {
     fn drop(&mut self) {
         if let Some(seat) = &self.seat {
             self.latch.row.leave(seat);
