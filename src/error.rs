@@ -124,14 +124,7 @@ pub enum LockError {
     NoRuntime,
 }
 
-/// What is said of a call that was not answered within the limit of its verb.
-const LATE: &str = "the limit came before an answer";
-
 impl LockError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
-
     pub(crate) fn from_query(error: QueryError) -> Self {
         match error {
             QueryError::Name(error) => Self::Name(error),
@@ -282,16 +275,6 @@ impl UnlockError {
         }
     }
 
-    /// Waits at most this long for an unlock that goes on by itself once it is polled.
-    pub(crate) async fn within(
-        limit: Duration,
-        name: String,
-        unlock: impl Future<Output = Result<(), Self>>,
-    ) -> Result<(), Self> {
-        in_runtime()?;
-        tokio::time::timeout(limit, unlock).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
-    }
-
     /// What the members of a lock said that could not be given back. `whole`: what it is called and whose it is, if it
     /// is made of others. If none of `members` was held, it was not.
     pub(crate) fn of(errors: Vec<Self>, members: usize, whole: Option<(&str, &Owner)>) -> Result<(), Self> {
@@ -347,12 +330,6 @@ pub enum QueryError {
     /// Called outside of a tokio runtime. Nothing was sent.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
-}
-
-impl QueryError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
 }
 
 /// Why a hold could not be verified or its lease not be changed.
@@ -552,21 +529,36 @@ macro_rules! of_fault {
 
 of_fault!(LockError UnlockError QueryError SyncError);
 
-impl SyncError {
-    pub(crate) fn late(name: &str) -> Self {
-        Self::Unreachable { name: name.to_owned(), detail: LATE.to_owned() }
-    }
-
-    /// Waits at most this long for a release that goes on by itself once it is polled.
-    pub(crate) async fn within(
-        limit: Duration,
-        name: String,
-        release: impl Future<Output = Result<(), Self>>,
-    ) -> Result<(), Self> {
-        in_runtime()?;
-        tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
-    }
+macro_rules! late {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Of a call that was not answered within the limit of its verb.
+            pub(crate) fn late(name: &str) -> Self {
+                Self::Unreachable { name: name.to_owned(), detail: "the limit came before an answer".to_owned() }
+            }
+        }
+    )*};
 }
+
+late!(LockError QueryError SyncError);
+
+macro_rules! within {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Waits at most this long for a release that goes on by itself once it is polled.
+            pub(crate) async fn within(
+                limit: Duration,
+                name: String,
+                release: impl Future<Output = Result<(), Self>>,
+            ) -> Result<(), Self> {
+                in_runtime()?;
+                tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
+            }
+        }
+    )*};
+}
+
+within!(UnlockError SyncError);
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
