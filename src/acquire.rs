@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::FutureExt;
@@ -10,16 +9,14 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::attempt::{Contender, Wish};
-use crate::backoff::Backoff;
+use crate::attempt::Wish;
 use crate::clock::Clock;
+use crate::contend::Contender;
 use crate::error::{LeaseRange, LockError};
-use crate::guard::Ticket;
-use crate::kind::Table;
 use crate::lease::Lease;
-use crate::line::Line;
 use crate::queue::Queuer;
 use crate::session::Core;
+use crate::ticket::Ticket;
 use crate::wait::{before, deadline, wait, Tried};
 
 /// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
@@ -62,17 +59,6 @@ impl Request {
         self.max_hold = Some(limit);
         self
     }
-}
-
-/// What a handle wants: which lock, for whom.
-pub(crate) struct Want<'a> {
-    pub(crate) core: &'a Arc<Core>,
-    pub(crate) kind: &'static Table,
-    pub(crate) line: &'a Arc<Line>,
-    pub(crate) field: &'a Arc<str>,
-    /// The same owner's field in the other role.
-    pub(crate) sibling: Option<&'a Arc<str>>,
-    pub(crate) backoff: Option<&'a Backoff>,
 }
 
 /// What the span of an acquisition says of it.
@@ -118,36 +104,16 @@ impl<'a> Told<'a> {
     }
 }
 
-/// The one path, in a span of its own.
-pub(crate) async fn acquire(want: Want<'_>, request: &Request) -> Result<Option<Ticket>, LockError> {
-    let (attempts, clock) = (AtomicU32::new(0), want.core.wire.clock);
-    let name = &want.line.keys.name;
-    let told = Told { kind: want.kind.name, name, owner: want.field, clock, attempts: &attempts };
-    told.by(contend(&want, request, &attempts)).await
-}
-
-async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
-    let core = want.core;
-    core.ready()?;
-    let lease = request.leases(core)?;
+/// The one path. Without a hold within the request's limit it is `None`.
+pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
+    let (core, line) = (wish.core.clone(), wish.slot.line.clone());
     let deadline = request.deadline(core.look_limit()).map_err(LockError::Wait)?;
-    let wish = Wish {
-        core: core.clone(),
-        kind: want.kind,
-        slot: want.line.slot(want.field),
-        sibling: want.sibling.map(|field| want.line.slot(field)),
-        lease,
-        backoff: want.backoff.cloned(),
-        queues: false,
-        vote: None,
-        patience: core.patience(),
-    };
     let (outcome, unheard) = if request.once {
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
-        let (outcome, asked, unheard) = if want.kind.refresh.is_some() {
-            let mut queuer = Queuer::new(wish);
+        let (outcome, asked, unheard) = if let Some(queue) = wish.kind.queue {
+            let mut queuer = Queuer::new(wish, queue);
             (before(deadline, wait(&mut queuer)).await, queuer.ear.attempts(), queuer.ear.is_unheard())
         } else {
             let mut contender = Contender::new(wish);
@@ -161,7 +127,7 @@ async fn contend(want: &Want<'_>, request: &Request, attempts: &AtomicU32) -> Re
         Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Busy and unreachable are told apart by whether the server answers.
-        None if unheard => Err(LockError::late(&want.line.keys.name)),
+        None if unheard => Err(LockError::late(&line.keys.name)),
         None => Ok(None),
     }
 }

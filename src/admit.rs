@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::backend::Script;
 use crate::clock::{millis, ServerTime};
-use crate::guard::Ticket;
+use crate::doubt::Rest;
+use crate::hold::{Gate, Line, Place};
 use crate::lease::margin;
-use crate::line::{Line, Place};
-use crate::release::{sweep, Gate, Rest};
 use crate::script::{Answer, Copy, Fate, Status};
 use crate::session::Core;
+use crate::ticket::Ticket;
 
 /// Readers in one script.
 const BATCH: usize = 100;
@@ -19,18 +19,25 @@ type Reader = (Arc<Place>, Gate);
 
 /// A reader got in: those who stand first in its line come along, whatever becomes of it.
 pub(crate) fn admit_readers(core: &Arc<Core>, line: &Arc<Line>, script: &'static Script) {
-    let mut readers = line.readers().into_iter().peekable();
+    let mut readers = line.turns.first_readers(free_entry).into_iter().peekable();
     while readers.peek().is_some() {
         let batch = readers.by_ref().take(BATCH).collect();
         core.janitor.finish(admit(core.clone(), line.clone(), script, batch));
     }
 }
 
+/// Its entry, if an acquire may be sent for it: nothing else is under way, held or owed.
+fn free_entry(place: &Place) -> Option<Gate> {
+    let slot = &place.wish.slot;
+    let gate = slot.gate.clone().try_lock_owned().ok()?;
+    (gate.release.is_none() && !gate.unanswered && slot.count() == 0 && !place.is_gone()).then_some(gate)
+}
+
 /// Sends one copy. Whoever is not let in by its answer is where it was: the head of the line asks for itself, and finds
 /// what this may have done.
 async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch: Vec<Reader>) {
-    let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.lease.duration()).to_string()).collect();
-    let fields = batch.iter().map(|(place, _)| &*place.slot.field);
+    let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
+    let fields = batch.iter().map(|(place, _)| &*place.wish.slot.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
     let Copy { answer, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
     match answer {
@@ -41,7 +48,7 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
                     let_in(&core, reader, &answer);
                 }
             }
-            line.served(&places);
+            line.turns.served(&places);
         }
         Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {
@@ -56,17 +63,17 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
 
 /// Has what one reader may have got, and did not get to hold, given back.
 fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
-    let (slot, mark) = (place.slot.clone(), place.slot.field.clone());
-    let rest = Rest { kind: place.kind, slot, mark, lease: place.lease.duration() };
-    core.janitor.finish(sweep(core.clone(), rest, gate, doubt));
+    let mark = place.wish.slot.field.clone();
+    Rest::of_attempt(place.wish.clone(), mark).take_back(core, gate, doubt);
 }
 
 fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {
-    let lease = place.lease.duration();
+    let lease = place.wish.lease.duration();
     if core.is_closing() || core.now() >= answer.sent.after(lease - margin(lease)) {
         return take_back(core, &place, Some(gate), None);
     }
-    let ticket = Ticket::enter(core, place.kind, &place.slot, &place.slot.field, answer, place.lease);
+    let ticket =
+        Ticket::enter(core, place.wish.kind, &place.wish.slot, &place.wish.slot.field, answer, place.wish.lease);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.
-    place.grant(ticket);
+    ticket.hand_to(&place);
 }

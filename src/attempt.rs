@@ -1,38 +1,36 @@
-//! Taking a lock: one settled attempt, and the contest that waits for the next.
+//! One attempt at a lock: a call with all its copies, and what becomes of its answer.
 
-use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
-
-use futures::future::OptionFuture;
-use tokio::sync::OwnedMutexGuard;
-use tokio::time::Instant;
 
 use crate::admit::admit_readers;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
-use crate::ear::Ear;
+use crate::doubt::{look, settle, wait_out, Rest};
 use crate::error::{LockError, LostBy};
-use crate::guard::Ticket;
-use crate::hold::{Debts, Hold, Slot};
+use crate::hold::{Debts, Gate, Hold, Slot, Wanted};
 use crate::kind::{Role, Table};
 use crate::lease::Lease;
-use crate::line::{Mail, Place};
 use crate::owner::Owner;
-use crate::release::{look, lose, settle_debt, settle_to, sweep, Rest};
 use crate::script::{Answer, Fault, Patience, Settled, Status};
 use crate::session::Core;
-use crate::wait::{Contest, Tried, Turn};
+use crate::ticket::Ticket;
+use crate::wait::Tried;
 use crate::watchdog::report_lost;
 
-/// How long readers let a waiting writer go first after each of its attempts, and how often it attempts at least.
-const WRITER_GOES_FIRST: Duration = Duration::from_secs(2);
-const WRITER_CAP: Duration = Duration::from_secs(1);
-
 /// What an attempt came to, and the entry until somebody has taken it over.
-type Attempted = (Result<Tried<Ticket>, LockError>, Option<OwnedMutexGuard<Debts>>);
+type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
+
+/// Who waits for a lock, as its attempts know it.
+pub(crate) trait Waits: Send + Sync + 'static {
+    /// The lock, if it was handed over meanwhile.
+    fn take(&self) -> Option<Ticket>;
+
+    /// The server says that others have it, or come first.
+    fn is_busy(&self, answer: &Answer);
+}
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -45,18 +43,21 @@ pub(crate) struct Wish {
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
-    /// Whether it takes a place in the server's queue, where its kind has one.
-    pub(crate) queues: bool,
     /// What it asks with in place of the kind's acquire script, where several servers vote.
     pub(crate) vote: Option<&'static Script>,
     pub(crate) patience: Patience,
 }
 
 impl Wish {
+    pub(crate) fn wanted(&self) -> Wanted {
+        Wanted { slot: self.slot.clone(), kind: self.kind, lease: self.lease }
+    }
+
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
-    pub(crate) async fn attempt(&self, place: Option<&Place>) -> Result<Tried<Ticket>, LockError> {
+    pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
-        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(place)).await else {
+        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(waiter.as_deref())).await
+        else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not settled yet".to_owned();
@@ -67,10 +68,10 @@ impl Wish {
             Err(begun) => begun,
         };
         let gate = self.check(gate, is_upgrade)?;
-        let (wish, waits) = (self.clone(), place.is_some());
+        let wish = self.clone();
         let work = self.core.janitor.carry(move |abandoned| {
             let patience = wish.patience.clone().unless(abandoned);
-            async move { wish.settle(gate, waits, patience).await }
+            async move { wish.ask(gate, waiter, patience).await }
         });
         // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
         let (tried, _gate) = work.await;
@@ -79,19 +80,19 @@ impl Wish {
 
     /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
     /// meanwhile.
-    async fn begin(&self, place: Option<&Place>) -> Result<Ticket, (OwnedMutexGuard<Debts>, bool)> {
+    async fn begin(&self, waiter: Option<&dyn Waits>) -> Result<Ticket, (Gate, bool)> {
         let mut gate = self.gate().await;
-        if let Some(ticket) = place.and_then(Place::take_ticket) {
+        if let Some(ticket) = waiter.and_then(Waits::take) {
             return Ok(ticket);
         }
-        settle_debt(&self.core, &mut gate).await;
+        wait_out(&self.core, &mut gate).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Err((gate, is_upgrade))
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
-    async fn gate(&self) -> OwnedMutexGuard<Debts> {
+    async fn gate(&self) -> Gate {
         if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
             drop(sibling.gate.lock().await);
         }
@@ -124,7 +125,7 @@ impl Wish {
     }
 
     /// What can be refused without asking the server.
-    fn check(&self, gate: OwnedMutexGuard<Debts>, is_upgrade: bool) -> Result<OwnedMutexGuard<Debts>, LockError> {
+    fn check(&self, gate: Gate, is_upgrade: bool) -> Result<Gate, LockError> {
         if self.core.is_closing() {
             return Err(LockError::Closed);
         }
@@ -138,7 +139,7 @@ impl Wish {
             }
             return Ok(gate);
         };
-        if let Some(why) = hold.lost(self.core.now()) {
+        if let Some(why) = hold.leased.lost(self.core.now()) {
             return Err(self.end(&hold, why, gate, None));
         }
         if !self.kind.reentrant {
@@ -152,29 +153,29 @@ impl Wish {
     }
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
-    fn end(&self, hold: &Hold, why: LostBy, gate: OwnedMutexGuard<Debts>, doubt: Option<i64>) -> LockError {
-        self.core.watchdog.forget(hold);
-        self.slot.drop_hold(hold.id, why);
-        report_lost(hold);
+    fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
+        self.core.watchdog.forget(&hold.leased);
+        self.slot.drop_hold(hold.leased.id, why);
+        report_lost(&hold.leased);
         let doubt = gate.acquire.max(doubt);
-        self.take_back(&hold.mark, Some(gate), doubt);
+        self.take_back(&hold.leased.mark, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
-    fn holds_as_sibling(&self) -> bool {
+    pub(crate) fn holds_as_sibling(&self) -> bool {
         let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
-        hold.is_some_and(|hold| hold.lost(self.core.now()).is_none())
+        hold.is_some_and(|hold| hold.leased.lost(self.core.now()).is_none())
     }
 
     /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
     /// what is found there would be taken for what this attempt did.
-    async fn clear(&self, gate: &mut OwnedMutexGuard<Debts>, patience: &Patience) -> Result<(), LockError> {
+    async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
             let n = self.slot.count().to_string();
-            let settled = settle_to(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
+            let settled = settle(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
             settled.map_err(|fault| self.failed(fault))?;
-            settle_debt(&self.core, gate).await;
+            wait_out(&self.core, gate).await;
         }
         Ok(())
     }
@@ -183,23 +184,16 @@ impl Wish {
         LockError::of_fault(&self.slot.line.keys.name, fault, self.core.is_closing())
     }
 
-    async fn settle(self, mut gate: OwnedMutexGuard<Debts>, waits: bool, patience: Patience) -> Attempted {
+    async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
         let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
+        let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
-        let (goes_first, fence);
-        match (self.kind.role, &self.sibling) {
-            (Role::Read, Some(writer)) => args.push(&writer.field),
-            (Role::Write, _) => {
-                goes_first = millis(WRITER_GOES_FIRST * u32::from(waits)).to_string();
-                args.push(&goes_first);
-            }
-            _ if self.kind.refresh.is_some() => args.push(if self.queues { "1" } else { "0" }),
-            _ => {}
-        }
+        args.extend(asks.as_deref());
+        let fence;
         if self.kind.fenced {
             fence = self.slot.fence(&gate);
             args.extend([&*self.slot.field, &fence[0], &fence[1]]);
@@ -212,12 +206,17 @@ impl Wish {
             settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
             settled.doubt = settled.doubt.max(doubt);
         }
+        if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
+            if answer.status == Status::Busy {
+                waiter.is_busy(answer);
+            }
+        }
         self.read(&mark, gate, settled)
     }
 
-    fn read(&self, mark: &Arc<str>, mut gate: OwnedMutexGuard<Debts>, settled: Settled) -> Attempted {
+    fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
-        let outer = self.slot.hold().and_then(|hold| hold.lost(self.core.now()).map(|why| (hold, why)));
+        let outer = self.slot.hold().and_then(|hold| hold.leased.lost(self.core.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
             gate.untold = gate.untold.max(doubt);
         }
@@ -261,18 +260,15 @@ impl Wish {
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                self.slot.line.busy_elsewhere();
-                if let Some(score) = answer.int(1).filter(|_| self.queues) {
-                    self.slot.line.crowd.rank(&self.slot.field, (answer.time, score), answer.int(2) == Some(1));
-                }
+                self.slot.line.turns.busy_elsewhere();
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }
             Status::NotHeld => {
                 if let Some(hold) = self.slot.hold() {
-                    self.core.watchdog.forget(&hold);
-                    self.slot.drop_hold(hold.id, LostBy::Server);
-                    report_lost(&hold);
+                    self.core.watchdog.forget(&hold.leased);
+                    self.slot.drop_hold(hold.leased.id, LostBy::Server);
+                    report_lost(&hold.leased);
                 }
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(mark, None, Some(doubt));
@@ -298,8 +294,8 @@ impl Wish {
                 Role::Read => self.kind.role == Role::Read,
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
             };
-            if !beside && hold.since <= sent && hold.is_watched() {
-                lose(&self.core, &hold, LostBy::Server);
+            if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
+                hold.lose(&self.core, LostBy::Server);
             }
         }
     }
@@ -312,159 +308,7 @@ impl Wish {
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.
-    fn take_back(&self, mark: &Arc<str>, gate: Option<OwnedMutexGuard<Debts>>, doubt: Option<i64>) {
-        let (kind, slot, lease) = (self.kind, self.slot.clone(), self.lease.duration());
-        let rest = Rest { kind, slot, mark: mark.clone(), lease };
-        self.core.janitor.finish(sweep(self.core.clone(), rest, gate, doubt));
-    }
-}
-
-/// A waiter: in the process's line, and at its head on the server.
-pub(crate) struct Contender {
-    wish: Wish,
-    place: Arc<Place>,
-    pub(crate) ear: Ear,
-    /// Whether readers may be letting it go first.
-    goes_first: bool,
-    /// Whether the last look found that the owner holds the lock in the other role.
-    saw_sibling: bool,
-}
-
-impl Contender {
-    pub(crate) fn new(wish: Wish) -> Self {
-        let line = &wish.slot.line;
-        let place = line.join(wish.slot.clone(), wish.kind, wish.lease);
-        let ear = Ear::new(&wish.core, line.keys.channel.clone());
-        Self { wish, place, ear, goes_first: false, saw_sibling: false }
-    }
-
-    /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
-    fn finds_sibling(&mut self) -> bool {
-        let holds = self.wish.holds_as_sibling();
-        let saw = std::mem::replace(&mut self.saw_sibling, holds);
-        holds && !saw
-    }
-
-    /// The longest pause between two attempts.
-    fn cap(&self) -> Duration {
-        let Wish { core, kind, .. } = &self.wish;
-        let cap = core.settings.wait_cap;
-        core.wire.jittered(if kind.role == Role::Write { cap.min(WRITER_CAP) } else { cap })
-    }
-
-    /// Lets another process go first: until it had the lock, at most as long as the line says.
-    async fn stand_aside(&mut self) {
-        let line = self.wish.slot.line.clone();
-        let Some(aside) = line.aside() else { return };
-        let core = self.wish.core.clone();
-        let limit = aside.until.since(core.now());
-        if self.wish.backoff.is_none() && self.ear.subscribe(limit).await {
-            self.ear.drain();
-        }
-        while let Some(aside) = line.aside() {
-            let left = aside.until.since(core.now());
-            tokio::select! {
-                () = self.ear.wakes() => line.heard_aside(core.now()),
-                () = tokio::time::sleep(left) => line.end_aside(),
-            }
-        }
-    }
-}
-
-impl Contest for Contender {
-    type Prize = Ticket;
-    type Error = LockError;
-
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
-        // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
-        let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
-        let slot = self.wish.slot.clone();
-        loop {
-            match self.place.take_mail() {
-                Mail::Granted(ticket) => return Ok(Turn::Won(ticket)),
-                Mail::Lapsed => {
-                    self.place = slot.line.join(slot.clone(), self.wish.kind, self.wish.lease);
-                    continue;
-                }
-                Mail::Closed => return Err(LockError::Closed),
-                Mail::Try => {
-                    self.stand_aside().await;
-                    return Ok(Turn::Try);
-                }
-                Mail::Nothing | Mail::Gone => {}
-            }
-            let mut held = pin!(slot.held.notified());
-            held.as_mut().enable();
-            let sibling = self.wish.sibling.clone();
-            let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
-            // Nothing to be told yet: the first poll registers it.
-            let _ = futures::poll!(sibling_held.as_mut());
-            if slot.is_enterable() || self.finds_sibling() {
-                // The same owner got it elsewhere: entering again needs no place in the line.
-                return Ok(Turn::Try);
-            }
-            let is_head = slot.line.is_head(&self.place);
-            let listens = is_head && pause != Some(Duration::ZERO);
-            tokio::select! {
-                // Mail first: who was handed the lock holds it, too.
-                biased;
-                () = self.place.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
-                Some(()) = sibling_held => {}
-                () = self.ear.wakes(), if listens => {
-                    self.wish.doubt_holders();
-                    return Ok(Turn::Try);
-                }
-                () = tokio::time::sleep_until(deadline) => {
-                    if slot.line.is_head(&self.place) {
-                        return Ok(Turn::Try);
-                    }
-                    deadline = Instant::now() + self.cap();
-                }
-            }
-        }
-    }
-
-    async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.ear.asks();
-        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.role == Role::Write);
-        let tried = self.wish.attempt(Some(&self.place)).await;
-        self.ear.answered();
-        self.goes_first = match &tried {
-            Ok(Tried::Won(_)) => false,
-            Ok(Tried::Busy(_)) => self.goes_first,
-            Err(_) => went_first,
-        };
-        tried
-    }
-
-    fn listen(&mut self) -> bool {
-        self.wish.backoff.is_none() && self.ear.listen()
-    }
-
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let Wish { core, slot, backoff, .. } = &self.wish;
-        let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
-            Some(backoff) => backoff.pause(self.ear.attempts(), |pause| core.wire.jittered(pause)),
-            // Behind a hold of this process it is told of the release.
-            None => self.cap(),
-        };
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
-    }
-}
-
-impl Drop for Contender {
-    fn drop(&mut self) {
-        self.wish.slot.line.leave(&self.place);
-        if self.goes_first {
-            // Readers need not let it any more.
-            let Wish { core, kind, slot, .. } = self.wish.clone();
-            core.janitor.clone().finish(async move {
-                let gate = slot.gate.clone().lock_owned().await;
-                let (mark, lease) = (slot.field.clone(), WRITER_GOES_FIRST);
-                sweep(core, Rest { kind, slot, mark, lease }, Some(gate), None).await;
-            });
-        }
+    fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
+        Rest::of_attempt(self.wanted(), mark.clone()).take_back(&self.core, gate, doubt);
     }
 }

@@ -11,7 +11,6 @@ use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::keys::{Keys, NameError};
-use crate::kind::Kind;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -26,6 +25,7 @@ use crate::names::Names;
 use crate::permit_semaphore::PermitSemaphore;
 use crate::semaphore::Semaphore;
 use crate::session::{Core, Session};
+use crate::traits::Kind;
 
 /// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
 ///
@@ -36,6 +36,7 @@ use crate::session::{Core, Session};
 /// static beside the client:
 ///
 /// ```no_run
+/// # #[cfg(feature = "redis")] {
 /// use std::sync::OnceLock;
 /// use lockson::Locks;
 /// use tokio::runtime::Runtime;
@@ -53,6 +54,7 @@ use crate::session::{Core, Session};
 ///     });
 ///     locks
 /// }
+/// # }
 /// ```
 ///
 /// A verb outside of any runtime is an error (`NoRuntime`). Guards may be dropped anywhere.
@@ -100,15 +102,6 @@ pub struct Leftover {
 }
 
 impl Locks {
-    /// A client of a new server inside this process: no server needed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    #[cfg(feature = "embedded")]
-    pub fn embedded() -> Self {
-        crate::EmbeddedServer::new().connect()
-    }
-
     /// The reentrant lock of this name (Redisson's `getLock`).
     pub fn lock(&self, name: &str) -> Lock<Reentrant> {
         self.handle(name)
@@ -241,35 +234,13 @@ impl Locks {
         let (session, names) = start(settings, backend, signals, clock);
         Self { session, names }
     }
-
-    #[cfg(feature = "embedded")]
-    pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
-        let (backend, signals) = server.backend(settings.command_timeout);
-        let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let locks = Self::start(settings, backend, signals, clock);
-        locks.core().wire.server.learn(server.now_ms(), clock.now());
-        locks
-    }
 }
 
-#[cfg(feature = "embedded")]
-impl crate::EmbeddedServer {
-    /// A client of this server with the default settings. Several clients of one server exclude each other as processes
-    /// do.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub fn connect(&self) -> Locks {
-        Locks::in_process(self, Settings::default())
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
 
     /// What the client has of names, after each was used once.
-    #[cfg(feature = "embedded")]
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();
@@ -293,13 +264,13 @@ mod tests {
         assert_eq!(others, [0; 3]);
         // The last that were lost are kept, to tell their owners.
         assert!(lines <= 257, "{lines}");
-        assert!(kept.line().is_some_and(|line| line.entries.len() <= 256));
+        assert!(kept.line().is_ok_and(|line| line.entries.len() <= 256));
         assert!(matches!(locks.fair_lock("fair:name:299").try_lock().await, Err(crate::LockError::Lost { .. })));
         assert_eq!(locks.health().holds, 0);
         for number in 0..300 {
             assert!(locks.mutex(&format!("last:{number}")).acquire().lease(secs(1)).await.unwrap());
             tokio::time::sleep(secs(2)).await;
         }
-        assert!(kept.line().is_some_and(|line| line.entries.len() == 0));
+        assert!(kept.line().is_ok_and(|line| line.entries.len() == 0));
     }
 }

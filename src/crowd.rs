@@ -3,17 +3,17 @@
 
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::clock::ServerTime;
-use crate::fifo::Fifo;
-use crate::hold::Slot;
-use crate::kind::Table;
 use crate::registry::shrink;
+use crate::waiters::{Mail, Waiter, Waiters};
 
 /// An owner that does not ask itself is said to be there this often.
 const REFRESH: Duration = Duration::from_secs(20);
@@ -25,41 +25,8 @@ const BATCHES: usize = 8;
 /// Scripts at once by which waiters leave.
 const LEAVING: usize = 64;
 
-/// What a waiter is told beside the messages of the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum News {
-    #[default]
-    Nothing,
-    /// Its owner's place on the server is gone.
-    Ask,
-    Closed,
-}
-
-/// One waiter.
-pub(crate) struct Member {
-    /// Among those of its owner.
-    number: u64,
-    pub(crate) slot: Arc<Slot>,
-    pub(crate) kind: &'static Table,
-    news: Mutex<News>,
-    /// Rung when there is news, and when it has become the first.
-    pub(crate) bell: Notify,
-}
-
-impl Member {
-    fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn take_news(&self) -> News {
-        std::mem::take(&mut *self.news())
-    }
-
-    fn tell(&self, what: News) {
-        *self.news() = what;
-        self.bell.notify_one();
-    }
-}
+/// Nobody here gives a waiter anything: the server does.
+pub(crate) type Member<W> = Waiter<W, Infallible>;
 
 /// When an owner came to the queue, and its score then. Later scores are lower by what was taken off meanwhile.
 type Came = (ServerTime, i64);
@@ -69,17 +36,16 @@ const NOT_YET: Came = (ServerTime::MAX, i64::MAX);
 type Rank = (Came, u64);
 
 /// Owners have one place on the server each, however many futures wait as one.
-struct Waiting {
+struct Waiting<W> {
     rank: Rank,
-    members: Fifo<Member>,
+    members: Waiters<W, Infallible>,
     /// When the server last heard of it.
     told: Instant,
 }
 
-#[derive(Default)]
-struct State {
+struct Inner<W> {
     arrivals: u64,
-    owners: HashMap<Arc<str>, Waiting>,
+    owners: HashMap<Arc<str>, Waiting<W>>,
     order: BTreeMap<Rank, Arc<str>>,
     /// Those with a rank, by when the server last heard of them.
     told: BTreeMap<(Instant, u64), Arc<str>>,
@@ -87,8 +53,14 @@ struct State {
     asked: Option<Instant>,
 }
 
-impl State {
-    fn first(&self) -> Option<&Arc<Member>> {
+impl<W> Default for Inner<W> {
+    fn default() -> Self {
+        Self { arrivals: 0, owners: HashMap::new(), order: BTreeMap::new(), told: BTreeMap::new(), asked: None }
+    }
+}
+
+impl<W> Inner<W> {
+    fn first(&self) -> Option<&Arc<Member<W>>> {
         self.order.values().next().and_then(|field| self.owners.get(field)).and_then(|owner| owner.members.first())
     }
 
@@ -96,7 +68,7 @@ impl State {
     fn change(&mut self, change: impl FnOnce(&mut Self)) {
         let before = self.first().cloned();
         change(self);
-        let same = |now: &&Arc<Member>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
+        let same = |now: &&Arc<Member<W>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
         if let Some(first) = self.first().filter(|first| !same(first)) {
             first.bell.notify_one();
         }
@@ -104,104 +76,98 @@ impl State {
 }
 
 /// Those who wait for one lock.
-pub(crate) struct Crowd {
-    state: Mutex<State>,
+pub(crate) struct Crowd<W> {
+    inner: Mutex<Inner<W>>,
     /// So many leave the server's queue at once: more would be asked twice, as the answers take longer than a call may.
     pub(crate) leaving: Semaphore,
 }
 
-impl Default for Crowd {
+impl<W> Default for Crowd<W> {
     fn default() -> Self {
-        Self { state: Mutex::default(), leaving: Semaphore::new(LEAVING) }
+        Self { inner: Mutex::default(), leaving: Semaphore::new(LEAVING) }
     }
 }
 
-impl Crowd {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<W> Crowd<W> {
     /// A waiter arrives; until its rank is known it is behind all others.
-    pub(crate) fn join(&self, slot: Arc<Slot>, kind: &'static Table) -> Arc<Member> {
-        let field = slot.field.clone();
-        let mut state = self.state();
-        state.arrivals += 1;
-        let rank = (NOT_YET, state.arrivals);
-        let fresh = || Waiting { rank, members: Fifo::default(), told: Instant::now() };
-        let waiting = state.owners.entry(field.clone()).or_insert_with(fresh);
-        let make = |number| Member { number, slot, kind, news: Mutex::default(), bell: Notify::new() };
-        let member = waiting.members.join(make);
+    pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Member<W>> {
+        let mut inner = self.inner.lock();
+        inner.arrivals += 1;
+        let rank = (NOT_YET, inner.arrivals);
+        let fresh = || Waiting { rank, members: Waiters::default(), told: Instant::now() };
+        let waiting = inner.owners.entry(field.clone()).or_insert_with(fresh);
+        let member = waiting.members.join(wish);
         let rank = waiting.rank;
-        state.order.insert(rank, field);
+        inner.order.insert(rank, field.clone());
         member
     }
 
     /// It goes away, with or without the lock.
-    pub(crate) fn leave(&self, member: &Member) {
-        self.state().change(|state| {
-            let Some(waiting) = state.owners.get_mut(&member.slot.field) else { return };
-            waiting.members.remove(member.number);
+    pub(crate) fn leave(&self, field: &str, member: &Member<W>) {
+        self.inner.lock().change(|inner| {
+            let Some(waiting) = inner.owners.get_mut(field) else { return };
+            waiting.members.remove(member);
             if waiting.members.is_empty() {
                 let (rank, told) = (waiting.rank, waiting.told);
-                state.order.remove(&rank);
-                state.told.remove(&(told, rank.1));
-                state.owners.remove(&member.slot.field);
-                shrink(&mut state.owners);
+                inner.order.remove(&rank);
+                inner.told.remove(&(told, rank.1));
+                inner.owners.remove(field);
+                shrink(&mut inner.owners);
             }
         });
     }
 
     /// The server has this owner in its queue, just now if it is `fresh`.
     pub(crate) fn rank(&self, field: &Arc<str>, came: Came, fresh: bool) {
-        self.state().change(|state| {
-            let Some(waiting) = state.owners.get_mut(field) else { return };
+        self.inner.lock().change(|inner| {
+            let Some(waiting) = inner.owners.get_mut(field) else { return };
             let (before, now) = (waiting.told, Instant::now());
             waiting.told = now;
-            state.told.remove(&(before, waiting.rank.1));
-            state.told.insert((now, waiting.rank.1), field.clone());
+            inner.told.remove(&(before, waiting.rank.1));
+            inner.told.insert((now, waiting.rank.1), field.clone());
             if !fresh && waiting.rank.0 != NOT_YET {
                 return;
             }
             let (old, new) = (waiting.rank, (came, waiting.rank.1));
             waiting.rank = new;
-            state.order.remove(&old);
-            state.order.insert(new, field.clone());
+            inner.order.remove(&old);
+            inner.order.insert(new, field.clone());
         });
     }
 
     /// Whether anybody waits as this owner.
     pub(crate) fn has(&self, field: &str) -> bool {
-        self.state().owners.contains_key(field)
+        self.inner.lock().owners.contains_key(field)
     }
 
     /// One of them asks for the lock now, in the name of all.
     pub(crate) fn asks(&self) {
-        self.state().asked = Some(Instant::now());
+        self.inner.lock().asked = Some(Instant::now());
     }
 
     /// For the first of them: since when none has asked.
-    pub(crate) fn asked(&self, member: &Arc<Member>) -> Option<Instant> {
-        let state = self.state();
-        let is_first = state.first().is_some_and(|first| Arc::ptr_eq(first, member));
-        is_first.then(|| state.asked.unwrap_or_else(Instant::now))
+    pub(crate) fn asked(&self, member: &Arc<Member<W>>) -> Option<Instant> {
+        let inner = self.inner.lock();
+        let is_first = inner.first().is_some_and(|first| Arc::ptr_eq(first, member));
+        is_first.then(|| inner.asked.unwrap_or_else(Instant::now))
     }
 
     /// For the first of them: the owners that the server should hear of now, in batches.
-    pub(crate) fn due(&self, member: &Arc<Member>) -> Vec<Vec<Arc<str>>> {
-        let mut state = self.state();
-        if !state.first().is_some_and(|first| Arc::ptr_eq(first, member)) {
+    pub(crate) fn due(&self, member: &Arc<Member<W>>) -> Vec<Vec<Arc<str>>> {
+        let mut inner = self.inner.lock();
+        if !inner.first().is_some_and(|first| Arc::ptr_eq(first, member)) {
             return Vec::new();
         }
         let now = Instant::now();
         let mut due: Vec<Arc<str>> = Vec::new();
         // Those without a rank are about to ask for the first time.
         while due.len() < BATCH * BATCHES {
-            let oldest = state.told.first_entry().filter(|told| now.duration_since(told.key().0) >= REFRESH);
+            let oldest = inner.told.first_entry().filter(|told| now.duration_since(told.key().0) >= REFRESH);
             let Some(((_, arrival), field)) = oldest.map(OccupiedEntry::remove_entry) else { break };
-            if let Some(waiting) = state.owners.get_mut(&field) {
+            if let Some(waiting) = inner.owners.get_mut(&field) {
                 waiting.told = now;
             }
-            state.told.insert((now, arrival), field.clone());
+            inner.told.insert((now, arrival), field.clone());
             due.push(field);
         }
         due.chunks(BATCH).map(<[_]>::to_vec).collect()
@@ -209,19 +175,19 @@ impl Crowd {
 
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
-        if let Some(waiting) = self.state().owners.get(field) {
+        if let Some(waiting) = self.inner.lock().owners.get(field) {
             for member in waiting.members.iter() {
-                member.tell(News::Ask);
+                member.post(Mail::Try);
             }
         }
     }
 
     /// Ends every wait, and says whose they were.
-    pub(crate) fn close(&self) -> Vec<Arc<Member>> {
-        let ended = std::mem::take(&mut *self.state());
+    pub(crate) fn close(&self) -> Vec<Arc<Member<W>>> {
+        let ended = std::mem::take(&mut *self.inner.lock());
         let members: Vec<_> = ended.owners.values().flat_map(|waiting| waiting.members.iter().cloned()).collect();
         for member in &members {
-            member.tell(News::Closed);
+            member.post(Mail::Closed);
         }
         members
     }

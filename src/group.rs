@@ -1,34 +1,38 @@
-//! Holds that stand together: a guard's one hold, or the votes of a red lock, of which most have to stand.
+//! What one acquisition holds: one lock, several locks as one, or the votes of most servers of a red lock.
 
+use std::collections::VecDeque;
 use std::future::Future;
+use std::iter::once;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, ready, select_all, FutureExt};
+use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use crate::clock::Clock;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
-use crate::guard::Ticket;
-use crate::hold::Hold;
-use crate::lease::{Lease, State};
-use crate::majority::{Majority, Rules, Standing, Voter};
+use crate::lease::Lease;
+use crate::majority::{enough, Majority, Rules, Standing, Voter};
 use crate::session::Session;
+use crate::ticket::Ticket;
 
-/// One hold, or a vote, and the client that it keeps open.
-pub(crate) struct Member {
-    pub(crate) ticket: Ticket,
-    pub(crate) session: Arc<Session>,
+/// What was acquired, and the clients that it keeps open. Dropped, it gives itself back.
+pub enum Held {
+    /// One lock.
+    One(Ticket, Arc<Session>),
+    /// Several locks, held while each of them is.
+    All {
+        /// The last one that was taken is the first here, as it is the first to be given back.
+        rest: VecDeque<Held>,
+        first: Box<Held>,
+        /// What they are called together.
+        name: Arc<str>,
+    },
+    /// The votes of several servers, held while most of them stand.
+    Quorum(Elected),
 }
 
-/// One hold; or many, of which a majority has to stand.
-pub(crate) enum Group {
-    One(Member),
-    Most(Elected),
-}
-
-/// Votes that are given back with this, and the clients that they keep open.
-pub(crate) struct Elected {
+/// Votes that are given back with this.
+pub struct Elected {
     majority: Arc<Majority>,
     _sessions: Vec<Arc<Session>>,
 }
@@ -39,35 +43,56 @@ impl Drop for Elected {
     }
 }
 
-impl Group {
-    pub(crate) fn one(ticket: Ticket, session: Arc<Session>) -> Self {
-        Self::One(Member { ticket, session })
+impl Held {
+    /// Of these, the last one that was taken first. `None`: of none.
+    pub(crate) fn all(mut taken: VecDeque<Self>, name: Arc<str>) -> Option<Self> {
+        let first = Box::new(taken.pop_back()?);
+        Some(Self::All { rest: taken, first, name })
     }
 
     /// Of the votes that these gave. `None`: of none.
-    pub(crate) fn most(votes: Vec<Member>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
-        let (votes, sessions) = votes.into_iter().map(|vote| (Arc::new(vote.ticket), vote.session)).unzip();
+    pub(crate) fn quorum(votes: Vec<(Ticket, Arc<Session>)>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
+        let (votes, sessions) = votes.into_iter().map(|(vote, session)| (Arc::new(vote), session)).unzip();
         let majority = Majority::new(rules, voters, votes)?;
-        Some(Self::Most(Elected { majority, _sessions: sessions }))
+        Some(Self::Quorum(Elected { majority, _sessions: sessions }))
+    }
+
+    /// What it is made of, in the order in which it was taken.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (first, rest) = match self {
+            Self::All { first, rest, .. } => (&**first, Some(rest)),
+            part => (part, None),
+        };
+        once(first).chain(rest.into_iter().flat_map(|rest| rest.iter().rev()))
     }
 
     /// That of its first hold, which speaks for the others.
     pub(crate) fn ticket(&self) -> &Ticket {
         match self {
-            Self::One(member) => &member.ticket,
-            Self::Most(Elected { majority, .. }) => &majority.first,
+            Self::One(ticket, _) => ticket,
+            Self::All { first, .. } => first.ticket(),
+            Self::Quorum(Elected { majority, .. }) => &majority.first,
         }
     }
 
-    fn standing(&self) -> Standing {
+    /// What a lock that is made of others is called.
+    pub(crate) fn name_of_whole(&self) -> Option<&Arc<str>> {
         match self {
-            Self::One(Member { ticket, .. }) => judge(&ticket.hold, ticket.core.wire.clock),
-            Self::Most(Elected { majority, .. }) => majority.standing(),
+            Self::One(..) => None,
+            Self::All { name, .. } => Some(name),
+            Self::Quorum(Elected { majority, .. }) => Some(&majority.rules.name),
         }
     }
 
-    pub(crate) fn state(&self) -> State {
-        self.standing().state
+    /// What is known of it at this instant: of several, the worst that is known of any.
+    pub(crate) fn standing(&self) -> Standing {
+        match self {
+            Self::One(ticket, _) => Standing::of(ticket),
+            Self::All { first, rest, .. } => {
+                rest.iter().rev().map(Self::standing).fold(first.standing(), Standing::and)
+            }
+            Self::Quorum(Elected { majority, .. }) => majority.standing(),
+        }
     }
 
     /// Why it is lost, if it is.
@@ -75,46 +100,47 @@ impl Group {
         self.standing().lost
     }
 
-    /// How long it is valid from now on if nothing is renewed.
-    pub(crate) fn left(&self) -> Duration {
-        self.standing().left
-    }
-
-    /// Its holds, to be watched by one who can't give them back.
-    pub(crate) fn watched(&self) -> Watched {
+    /// Resolves when it is lost, and before the server would give it to another. It does not keep it.
+    pub(crate) fn until_lost(&self) -> BoxFuture<'static, Lost> {
         match self {
-            Self::One(Member { ticket, .. }) => Watched::One(ticket.hold.clone(), ticket.core.wire.clock),
-            Self::Most(Elected { majority, .. }) => Watched::Most(majority.clone()),
+            Self::One(ticket, _) => ticket.hold.leased.clone().until_lost(ticket.core.wire.clock).boxed(),
+            Self::All { .. } => first_lost(self.parts()).boxed(),
+            Self::Quorum(Elected { majority, .. }) => majority.clone().until_lost().boxed(),
         }
     }
 
     /// Votes that are missing, now or later, are asked for again as long as the others are renewed.
     pub(crate) fn complete(&self) {
-        if let Self::Most(Elected { majority, .. }) = self {
-            majority.open();
+        match self {
+            Self::One(..) => {}
+            Self::All { .. } => self.parts().for_each(Self::complete),
+            Self::Quorum(Elected { majority, .. }) => majority.open(),
         }
     }
 
     /// How many holds it is made of.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::One(_) => 1,
-            Self::Most(Elected { majority, .. }) => majority.tickets().len(),
+            Self::One(..) => 1,
+            Self::All { .. } => self.parts().map(Self::size).sum(),
+            Self::Quorum(Elected { majority, .. }) => majority.tickets().len(),
         }
     }
 
     /// Whether it was entered from an outer hold.
     pub(crate) fn is_inner(&self) -> bool {
         match self {
-            Self::One(member) => member.ticket.inner,
-            Self::Most(Elected { majority, .. }) => majority.tickets().iter().any(|ticket| ticket.inner),
+            Self::One(ticket, _) => ticket.inner,
+            Self::All { .. } => self.parts().any(Self::is_inner),
+            Self::Quorum(Elected { majority, .. }) => majority.tickets().iter().any(|ticket| ticket.inner),
         }
     }
 
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), HoldError> {
         let max = match self {
-            Self::One(member) => member.ticket.core.settings.max_lease,
-            Self::Most(Elected { majority, .. }) => majority.max_lease(),
+            Self::One(ticket, _) => ticket.core.settings.max_lease,
+            Self::All { .. } => return self.parts().try_for_each(|part| part.check_lease(lease)),
+            Self::Quorum(Elected { majority, .. }) => majority.max_lease(),
         };
         let min = crate::config::SHORTEST_LEASE;
         if lease < min || lease > max {
@@ -124,171 +150,98 @@ impl Group {
     }
 
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
-    pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        match self {
-            Self::One(member) => self.settled(member.ticket.extend(lease).await.err()),
-            Self::Most(Elected { majority, .. }) => {
-                let tickets = majority.tickets();
-                let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
-                self.settled(enough(calls, majority.rules.needed, Duration::ZERO).await)
-            }
+    pub(crate) fn extend(&self, lease: Option<Duration>) -> BoxFuture<'_, Result<(), HoldError>> {
+        async move {
+            let errors = match self {
+                Self::One(ticket, _) => ticket.extend(lease).await.err().into_iter().collect(),
+                Self::All { .. } => errors_of(self.parts().map(|part| part.extend(lease))).await,
+                Self::Quorum(Elected { majority, .. }) => {
+                    let tickets = majority.tickets();
+                    let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
+                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                }
+            };
+            self.settled(errors)
         }
+        .boxed()
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
-    pub(crate) async fn begin(&mut self, lease: Lease) -> Result<(), HoldError> {
-        match self {
-            Self::One(member) => {
-                let begun = member.ticket.begin(lease).await;
-                self.settled(begun.err())
-            }
-            Self::Most(Elected { majority, .. }) => {
-                majority.begin(lease);
-                let tickets = majority.tickets();
-                let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
-                let errors = enough(calls, majority.rules.needed, Duration::ZERO).await;
-                self.settled(errors)
-            }
+    pub(crate) fn begin(&self, lease: Lease) -> BoxFuture<'_, Result<(), HoldError>> {
+        async move {
+            let errors = match self {
+                Self::One(ticket, _) => ticket.begin(lease).await.err().into_iter().collect(),
+                Self::All { .. } => errors_of(self.parts().map(|part| part.begin(lease))).await,
+                Self::Quorum(Elected { majority, .. }) => {
+                    majority.begin(lease);
+                    let tickets = majority.tickets();
+                    let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
+                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                }
+            };
+            self.settled(errors)
         }
+        .boxed()
     }
 
     /// The first failure speaks for the others.
-    fn settled(&self, errors: impl IntoIterator<Item = HoldError>) -> Result<(), HoldError> {
+    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
         match self.lost() {
             Some(why) => Err(Lost { why }.into()),
             None => errors.into_iter().next().map_or(Ok(()), Err),
         }
     }
 
+    /// It becomes a bare hold, or several, for `unlock()` to give back.
     pub(crate) fn keep_bare(self) {
         match self {
-            Self::One(member) => member.ticket.keep_bare(),
-            Self::Most(elected) => elected.majority.keep_bare(),
+            Self::One(ticket, _) => ticket.keep_bare(),
+            Self::All { rest, first, .. } => rest.into_iter().chain(once(*first)).for_each(Self::keep_bare),
+            Self::Quorum(elected) => elected.majority.keep_bare(),
         }
     }
 
     /// Gives all of it back, the last first; done when enough of it is. From here on it is carried out.
-    pub(crate) fn release(self) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
-        let work = match &self {
-            Self::One(Member { ticket, .. }) => {
+    pub(crate) fn release(self) -> BoxFuture<'static, Vec<UnlockError>> {
+        match self {
+            Self::One(ticket, session) => {
                 let work = ticket.release();
-                ticket.core.janitor.carry(|_| work).begun().map(|done| done.err().into_iter().collect()).left_future()
+                let work = ticket.core.janitor.carry(|_| work).begun();
+                async move {
+                    let errors = work.await.err().into_iter().collect();
+                    drop((ticket, session));
+                    errors
+                }
+                .boxed()
             }
-            Self::Most(Elected { majority, .. }) => majority.clone().release().right_future(),
-        };
-        async move {
-            let errors = work.await;
-            drop(self);
-            errors
-        }
-    }
-}
-
-/// Groups in the order that they were taken: dropped, the last one is given back first.
-#[derive(Default)]
-pub(crate) struct Taken(pub(crate) Vec<Group>);
-
-impl Taken {
-    /// In the order of release.
-    pub(crate) fn last_first(&mut self) -> impl Iterator<Item = Group> + '_ {
-        self.0.drain(..).rev()
-    }
-}
-
-impl Taken {
-    pub(crate) fn keep_bare(mut self) {
-        std::mem::take(&mut self.0).into_iter().for_each(Group::keep_bare);
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.last_first().for_each(drop);
-    }
-}
-
-/// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
-/// wrong.
-pub(crate) async fn enough<F, E>(calls: Vec<F>, needed: usize, grace: Duration) -> Vec<E>
-where
-    F: Future<Output = Result<(), E>>,
-{
-    // A single one needs nobody who tells which of them is done: that costs a wake-up.
-    if calls.len() == 1 {
-        return join_all(calls).await.into_iter().filter_map(Result::err).collect();
-    }
-    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
-    let (mut done, mut errors) = (0, Vec::new());
-    while let Some(result) = calls.next().await {
-        match result {
-            Ok(()) => done += 1,
-            Err(error) => errors.push(error),
-        }
-        if done == needed {
-            // A timer of its own is only for those who wait for more.
-            if !calls.is_empty() && !grace.is_zero() {
-                let _ = tokio::time::timeout(grace, calls.by_ref().for_each(|_| ready(()))).await;
+            Self::All { rest, first, .. } => {
+                let releases: Vec<_> = rest.into_iter().chain(once(*first)).map(Self::release).collect();
+                join_all(releases).map(|errors| errors.into_iter().flatten().collect()).boxed()
             }
-            return Vec::new();
-        }
-    }
-    errors
-}
-
-fn judge(hold: &Hold, clock: Clock) -> Standing {
-    let now = clock.now();
-    match hold.lost(now) {
-        Some(why) => Standing { state: State::Lost, left: Duration::ZERO, lost: Some(why) },
-        None => Standing { state: hold.state(now), left: hold.valid_until().since(now), lost: None },
-    }
-}
-
-/// The holds of a group, for whoever has to know when they are lost.
-pub(crate) enum Watched {
-    One(Arc<Hold>, Clock),
-    Most(Arc<Majority>),
-}
-
-impl Watched {
-    fn holds(&self) -> Vec<Arc<Hold>> {
-        match self {
-            Self::One(hold, _) => vec![hold.clone()],
-            Self::Most(majority) => majority.tickets().iter().map(|ticket| ticket.hold.clone()).collect(),
-        }
-    }
-
-    fn standing(&self) -> Standing {
-        match self {
-            Self::One(hold, clock) => judge(hold, *clock),
-            Self::Most(majority) => majority.standing(),
-        }
-    }
-
-    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
-    pub(crate) async fn lost(self) -> Lost {
-        loop {
-            let holds = self.holds();
-            let mut changed: Vec<_> = holds.iter().map(|hold| Box::pin(hold.changed.notified())).collect();
-            for change in &mut changed {
-                change.as_mut().enable();
-            }
-            let Standing { left, lost, .. } = self.standing();
-            if let Some(why) = lost {
-                return Lost { why };
-            }
-            tokio::select! {
-                _ = select_all(changed) => {}
-                () = tokio::time::sleep(left) => {}
+            Self::Quorum(elected) => {
+                let work = elected.majority.clone().release();
+                async move {
+                    let errors = work.await;
+                    drop(elected);
+                    errors
+                }
+                .boxed()
             }
         }
     }
+}
+
+async fn errors_of<E>(calls: impl Iterator<Item = BoxFuture<'_, Result<(), E>>>) -> Vec<E> {
+    join_all(calls).await.into_iter().filter_map(Result::err).collect()
 }
 
 /// Resolves when the first of these is lost; never, when there are none.
-pub(crate) async fn first_lost(watches: Vec<Watched>) -> Lost {
-    let mut watches: FuturesUnordered<_> = watches.into_iter().map(Watched::lost).collect();
-    match watches.next().await {
-        Some(lost) => lost,
-        None => std::future::pending().await,
+pub(crate) fn first_lost<'a>(parts: impl Iterator<Item = &'a Held>) -> impl Future<Output = Lost> + Send + 'static {
+    let mut losses: FuturesUnordered<_> = parts.map(Held::until_lost).collect();
+    async move {
+        match losses.next().await {
+            Some(lost) => lost,
+            None => std::future::pending().await,
+        }
     }
 }

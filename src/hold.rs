@@ -1,25 +1,126 @@
-//! Holds: how many times one owner has a lock. Rules 2, 3 and 5 of docs/PROTOCOL.md.
+//! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use tokio::sync::Notify;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::clock::{Moment, ServerTime};
+use crate::crowd::Crowd;
 use crate::error::LostBy;
-use crate::keys::Key;
-use crate::kind::Table;
-use crate::lease::{Leasable, Lease, Leased, Renew, Renewal};
-use crate::line::Line;
-use crate::release::Rest;
+use crate::janitor::say;
+use crate::keys::{Key, Keys};
+use crate::kind::{Role, Table};
+use crate::lease::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
+use crate::registry::{Listed, Registry};
+use crate::session::Core;
+use crate::turns::{InRole, Turns};
+use crate::waiters::Waiter;
+use crate::watchdog::report_lost;
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
 
-/// One life of an entry, from count 0 up and back to 0.
+/// How one owner wants a lock, while it waits.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) kind: &'static Table,
+    pub(crate) lease: Lease,
+}
+
+impl InRole for Wanted {
+    fn role(&self) -> Role {
+        self.kind.role
+    }
+}
+
+/// A waiter in the process's line.
+pub(crate) type Place = Waiter<Wanted, Ticket>;
+
+/// One lock in this process: its owners, and their turns.
+pub(crate) struct Line {
+    pub(crate) keys: Keys,
+    /// The entry of each owner.
+    pub(crate) entries: Registry<Slot>,
+    pub(crate) turns: Turns<Hold, Wanted, Ticket>,
+    /// The highest fencing token that this client has seen.
+    token: AtomicU64,
+    /// Those who wait in the server's queue.
+    pub(crate) crowd: Crowd<Wanted>,
+    /// One of this process at a time asks for the votes of a red lock.
+    pub(crate) candidates: Arc<Semaphore>,
+    forgotten: Arc<Forgotten>,
+    _listed: Listed<Line>,
+}
+
+impl Line {
+    pub(crate) fn new(keys: Keys, registry: &Arc<Registry<Self>>, forgotten: &Arc<Forgotten>) -> Self {
+        let listed = Listed::new(registry, &keys.channel);
+        Self {
+            keys,
+            entries: Registry::default(),
+            turns: Turns::new(report_lapsed),
+            token: AtomicU64::new(0),
+            crowd: Crowd::default(),
+            candidates: Arc::new(Semaphore::new(1)),
+            forgotten: forgotten.clone(),
+            _listed: listed,
+        }
+    }
+
+    /// The entry of one owner.
+    pub(crate) fn slot(self: &Arc<Self>, field: &Arc<str>) -> Arc<Slot> {
+        self.entries.of(field, || Slot::new(self.clone(), field.clone()))
+    }
+
+    /// Entries that are held or in use.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.entries.all()
+    }
+
+    /// The holds of this process.
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        self.turns.holds()
+    }
+
+    pub(crate) fn token(&self) -> u64 {
+        self.token.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn saw_token(&self, token: u64) {
+        self.token.fetch_max(token, Ordering::Relaxed);
+    }
+
+    /// Ends every wait.
+    pub(crate) fn close(&self) {
+        self.turns.close();
+        drop(self.crowd.close());
+    }
+}
+
+fn report_lapsed(wanted: &Wanted) {
+    let name = &*wanted.slot.line.keys.name;
+    say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
+}
+
+/// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
+pub struct Ticket {
+    pub(crate) core: Arc<Core>,
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) hold: Arc<Hold>,
+    /// Which one of the hold it is.
+    pub(crate) share: u64,
+    /// Whether its owner held the lock before.
+    pub(crate) inner: bool,
+    /// Whether it is still to be given back, or kept.
+    pub(crate) armed: AtomicBool,
+}
+
+/// Ownership of a lock by one owner: from the first acquisition until the count is zero.
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
     /// Whose it is.
@@ -32,14 +133,6 @@ pub(crate) struct Hold {
     pub(crate) forced: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
-}
-
-impl Deref for Hold {
-    type Target = Leased;
-
-    fn deref(&self) -> &Leased {
-        &self.leased
-    }
 }
 
 impl Hold {
@@ -62,11 +155,6 @@ impl Hold {
         })
     }
 
-    /// What there may be of it on the server.
-    pub(crate) fn rest(&self, slot: &Arc<Slot>) -> Rest {
-        Rest { kind: self.kind, slot: slot.clone(), mark: self.leased.mark.clone(), lease: self.leased.longest() }
-    }
-
     pub(crate) fn token(&self) -> u64 {
         self.token.load(Ordering::Acquire)
     }
@@ -74,7 +162,29 @@ impl Hold {
     pub(crate) fn set_token(&self, token: u64) {
         self.token.store(token, Ordering::Release);
     }
+
+    /// The server does not have it any more.
+    pub(crate) fn lose(&self, core: &Core, why: LostBy) {
+        let why = if self.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
+        core.watchdog.forget(&self.leased);
+        self.leased.end(why);
+        match why {
+            // Who ends a hold by force says so.
+            LostBy::Forced => drop(self.leased.tell()),
+            _ => report_lost(&self.leased),
+        }
+        self.leased.of.ended(self.leased.id);
+    }
 }
+
+impl InRole for Hold {
+    fn role(&self) -> Role {
+        self.kind.role
+    }
+}
+
+/// An entry to itself, with what it owes.
+pub(crate) type Gate = OwnedMutexGuard<Debts>;
 
 /// What an entry owes to earlier calls: copies without an answer, which may run until these moments.
 #[derive(Debug, Default)]
@@ -96,8 +206,8 @@ struct Counts {
     guards: u32,
     /// Guards that are on their way back.
     leaving: u32,
-    /// Bare holds, oldest first: how each is renewed, if it is.
-    bare: Vec<Option<Renewal>>,
+    /// The shares that are bare holds, oldest first.
+    bare: Vec<u64>,
 }
 
 impl Counts {
@@ -130,7 +240,7 @@ pub(crate) enum Share {
     /// Of the hold with this id.
     Guard {
         hold: u64,
-        renewal: Option<Renewal>,
+        share: u64,
     },
 }
 
@@ -148,9 +258,9 @@ impl Leasable for Slot {
     }
 
     fn ended(&self, id: u64) {
-        let Some(hold) = self.hold().filter(|hold| hold.id == id) else { return };
-        self.line.ended(&hold);
-        if hold.is_bare() {
+        let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
+        self.line.turns.ended(&hold, id);
+        if hold.leased.is_bare() {
             self.line.forgotten.add(&hold);
         }
     }
@@ -171,8 +281,8 @@ pub(crate) struct Forgotten {
 
 impl Forgotten {
     fn add(&self, hold: &Hold) {
-        let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        holds.push_back((hold.id, Arc::downgrade(&hold.slot)));
+        let mut holds = self.holds.lock();
+        holds.push_back((hold.leased.id, Arc::downgrade(&hold.slot)));
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
         if let Some((id, slot)) = oldest.and_then(|(id, slot)| Some((id, slot.upgrade()?))) {
@@ -187,16 +297,12 @@ impl Slot {
         Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn elected(&self) -> MutexGuard<'_, Vec<Arc<dyn Any + Send + Sync>>> {
-        self.elected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.elected.lock()
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.counts().total()
+        self.counts.lock().total()
     }
 
     /// What a new hold of this owner is to be on the server: its owner, or a token that nobody else has.
@@ -209,32 +315,32 @@ impl Slot {
 
     /// How often this owner holds it under this mark.
     pub(crate) fn count_of(&self, mark: &str) -> u32 {
-        let counts = self.counts();
-        counts.hold.as_ref().filter(|hold| *hold.mark == *mark).map_or(0, |_| counts.total())
+        let counts = self.counts.lock();
+        counts.hold.as_ref().filter(|hold| *hold.leased.mark == *mark).map_or(0, |_| counts.total())
     }
 
     /// Whether this owner may enter again: it holds more than it is giving back.
     pub(crate) fn is_enterable(&self) -> bool {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         counts.total() > counts.leaving
     }
 
     /// Whether all that this owner holds is on its way back.
     pub(crate) fn is_leaving(&self) -> bool {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         counts.leaving > 0 && counts.total() <= counts.leaving
     }
 
     /// A guard of the hold with this id is about to be given back.
     pub(crate) fn leaving(&self, hold: u64) {
-        let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|current| current.id == hold) {
+        let mut counts = self.counts.lock();
+        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold) {
             counts.leaving += 1;
         }
     }
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.counts().hold.clone()
+        self.counts.lock().hold.clone()
     }
 
     /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`].
@@ -246,40 +352,39 @@ impl Slot {
         sent: Moment,
         lease: Lease,
         now: Moment,
-    ) -> Arc<Hold> {
-        let mut counts = self.counts();
+    ) -> (Arc<Hold>, u64) {
+        let mut counts = self.counts.lock();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
-            hold.entered(sent, lease, now);
-            return hold.clone();
+            return (hold.clone(), hold.leased.entered(sent, lease, now));
         }
         let hold = Hold::new(self, mark, kind, renewal, sent, lease);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.line.took(&hold);
+        self.line.turns.took(&hold, hold.leased.id, hold.leased.since);
         self.held.notify_waiters();
-        hold
+        (hold, FIRST_SHARE)
     }
 
-    /// A guard's hold becomes a bare one, unless it is over already.
-    pub(crate) fn keep_bare(&self, hold: &Hold, renewal: Option<Renewal>) {
-        let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|current| current.id == hold.id) {
+    /// A guard's share becomes a bare hold, unless the hold is over already.
+    pub(crate) fn keep_bare(&self, hold: &Hold, share: u64) {
+        let mut counts = self.counts.lock();
+        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold.leased.id) {
             counts.guards = counts.guards.saturating_sub(1);
-            counts.bare.push(renewal);
-            hold.set_bare(counts.bare.len());
+            counts.bare.push(share);
+            hold.leased.set_bare(!counts.bare.is_empty());
         }
         drop(counts);
-        if !hold.is_watched() {
+        if !hold.leased.is_watched() {
             // Lost before its owner had it.
-            hold.of.ended(hold.id);
+            hold.leased.of.ended(hold.leased.id);
         }
     }
 
     /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has
     /// no token yet; `any`, where a count that has moved may be the work of a call without a token.
     pub(crate) fn fence(&self, gate: &Debts) -> [String; 2] {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
         let from = match (has_token, gate.untold) {
             (true, _) => String::new(),
@@ -291,29 +396,31 @@ impl Slot {
 
     /// The hold that `share` is part of, and the count before it is given back. `None`: there is no such share.
     pub(crate) fn has(&self, share: Share) -> Option<(Arc<Hold>, u32)> {
-        let counts = self.counts();
+        let counts = self.counts.lock();
         let hold = counts.hold.clone()?;
         let present = match share {
             Share::Bare => !counts.bare.is_empty(),
-            Share::Guard { hold: id, .. } => hold.id == id && counts.guards > 0,
+            Share::Guard { hold: id, .. } => hold.leased.id == id && counts.guards > 0,
         };
         present.then(|| (hold, counts.total()))
     }
 
     /// `share` was given back.
     pub(crate) fn leave(&self, share: Share) {
-        let mut counts = self.counts();
-        let renewal = match share {
-            Share::Bare => counts.bare.pop().unwrap_or_default(),
-            Share::Guard { renewal, .. } => {
+        let mut counts = self.counts.lock();
+        let share = match share {
+            Share::Bare => counts.bare.pop(),
+            Share::Guard { share, .. } => {
                 counts.guards = counts.guards.saturating_sub(1);
                 counts.leaving = counts.leaving.saturating_sub(1);
-                renewal
+                Some(share)
             }
         };
         if let Some(hold) = &counts.hold {
-            hold.replace(renewal, None);
-            hold.set_bare(counts.bare.len());
+            if let Some(share) = share {
+                hold.leased.stop_renewing(share);
+            }
+            hold.leased.set_bare(!counts.bare.is_empty());
         }
         if counts.total() == 0 {
             let ended = std::mem::take(&mut *counts);
@@ -324,8 +431,8 @@ impl Slot {
 
     /// The hold with this id is over, all of it.
     pub(crate) fn drop_hold(&self, id: u64, why: LostBy) {
-        let mut counts = self.counts();
-        if counts.hold.as_ref().is_some_and(|hold| hold.id == id) {
+        let mut counts = self.counts.lock();
+        if counts.hold.as_ref().is_some_and(|hold| hold.leased.id == id) {
             let ended = std::mem::take(&mut *counts);
             drop(counts);
             finish(ended, why);
@@ -336,7 +443,7 @@ impl Slot {
 /// Outside the lock of the counts: the hold may be the last to have its entry.
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
-        hold.end(why);
-        hold.slot.line.ended(hold);
+        hold.leased.end(why);
+        hold.slot.line.turns.ended(hold, hold.leased.id);
     }
 }

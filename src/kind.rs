@@ -1,63 +1,39 @@
 //! What a kind of lock is: data that the one path runs on.
 
-use crate::backend::Script;
-use crate::guard::Guard;
+use std::time::Duration;
 
-/// A script of `lua/`, with its KEYS. What several share stands before it.
+use crate::backend::Script;
+
+/// The text of a file of `lua/`.
+macro_rules! lua {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
+    };
+}
+pub(crate) use lua;
+
+/// A script of `lua/`, with its KEYS. What several share stands before it. `script!("outer" over "inner", ..)` has the
+/// inner one as its function `acquire`, so that what takes a lock has no second text.
 macro_rules! script {
-    ($file:literal $(after $shared:literal)*, [$($key:ident),*]) => {{
-        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
-            $file,
-            concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/begin.lua")),
-                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $shared, ".lua")),)*
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
-            ),
-            &[$($key),*],
-        );
+    ($file:literal $(after $shared:literal)*, $keys:tt) => {
+        $crate::kind::script!(@ $file, ($($crate::kind::lua!($shared),)* $crate::kind::lua!($file)), $keys)
+    };
+    ($outer:literal over $inner:literal $(after $shared:literal)*, $keys:tt) => {
+        $crate::kind::script!(@ concat!($outer, " by ", $inner), (
+            $($crate::kind::lua!($shared),)*
+            "local function acquire()\n",
+            $crate::kind::lua!($inner),
+            "end\n",
+            $crate::kind::lua!($outer)
+        ), $keys)
+    };
+    (@ $name:expr, ($($text:tt)*), [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script =
+            $crate::backend::Script::new($name, concat!($crate::kind::lua!("begin"), $($text)*), &[$($key),*]);
         &SCRIPT
     }};
 }
 pub(crate) use script;
-
-/// The acquire script of a kind as one that votes: no second text of it.
-macro_rules! vote_script {
-    ($file:literal, [$($key:ident),*]) => {{
-        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
-            concat!("red/vote by ", $file),
-            concat!(
-                include_str!("../../lua/begin.lua"),
-                "local function acquire()\n",
-                include_str!(concat!("../../lua/", $file, ".lua")),
-                "end\n",
-                include_str!("../../lua/red/vote.lua")
-            ),
-            &[$($key),*],
-        );
-        &SCRIPT
-    }};
-}
-pub(crate) use vote_script;
-
-/// The script of a kind that takes the lock as one that gives the hold a token: no second text of it.
-macro_rules! fenced_script {
-    ($file:literal $(after $shared:literal)*, [$($key:ident),*]) => {{
-        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
-            concat!("fenced/fence by ", $file),
-            concat!(
-                include_str!("../../lua/begin.lua"),
-                $(include_str!(concat!("../../lua/", $shared, ".lua")),)*
-                "local function acquire()\n",
-                include_str!(concat!("../../lua/", $file, ".lua")),
-                "end\n",
-                include_str!("../../lua/fenced/fence.lua")
-            ),
-            &[$($key),*],
-        );
-        &SCRIPT
-    }};
-}
-pub(crate) use fenced_script;
 
 /// Whom a hold keeps out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +57,15 @@ impl Role {
     }
 }
 
+/// How waiters stand in a queue that the server keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    /// Says that they are still there.
+    pub(crate) refresh: &'static Script,
+    /// Takes one out.
+    pub(crate) leave: &'static Script,
+}
+
 /// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
 #[derive(Debug)]
 pub struct Table {
@@ -88,15 +73,20 @@ pub struct Table {
     pub(crate) role: Role,
     /// Whether the same owner may enter again.
     pub(crate) reentrant: bool,
-    /// Whether a release is announced on the channel.
+    /// Whether a release is announced on the channel, to all who wait.
     pub(crate) announces: bool,
     /// Whether each hold has a fencing token.
     pub(crate) fenced: bool,
     /// Whether the server has a random token of each hold, in place of its owner.
     pub(crate) anonymous: bool,
-    /// How waiters that queue on the server say that they are still there; `None` where they queue in the process.
-    pub(crate) refresh: Option<&'static Script>,
+    /// How long others let a waiter go first after each of its attempts, if they do.
+    pub(crate) goes_first: Option<Duration>,
+    /// Where waiters queue on the server; `None` where they queue in the process.
+    pub(crate) queue: Option<Queue>,
     pub(crate) acquire: &'static Script,
+    /// What that is told behind the owner, the lease and the count: by the same owner's field in the other role, and
+    /// whether the owner goes on waiting if it is busy.
+    pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
     pub(crate) release: &'static Script,
     /// From one owner of this process to another, in one script.
     pub(crate) hand_over: Option<&'static Script>,
@@ -109,53 +99,3 @@ pub struct Table {
     pub(crate) inspect: &'static Script,
     pub(crate) force: &'static Script,
 }
-
-/// Kinds are lockson's own.
-pub trait Sealed: Send + Sync + 'static {
-    /// The data.
-    const TABLE: &'static Table;
-}
-
-/// The kinds that several servers can vote on, as in [`RedLock<K>`](crate::RedLock): their holds need nothing that one
-/// server alone can give.
-pub trait Votes: Kind + Ballot {}
-
-/// What a vote is asked for with.
-pub trait Ballot {
-    /// The kind's acquire script, which tells the server's run too.
-    const VOTE: &'static Script;
-}
-
-/// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::Fenced): the exclusive ones that are on one
-/// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
-pub trait Fenceable: Owned + Fences {}
-
-/// The kind with tokens.
-pub trait Fences {
-    /// The data.
-    const FENCED: &'static Table;
-}
-
-/// A guard of a hold that a lock of the kind has just taken.
-pub struct Fresh(pub(crate) Guard);
-
-/// What holds are guarded by: a guard, or one that knows tokens.
-pub trait Guards: Sized + Send + Sync + 'static {
-    /// Nobody else makes a [`Fresh`] one.
-    fn of(fresh: Fresh) -> Self;
-}
-
-impl Guards for Guard {
-    fn of(fresh: Fresh) -> Self {
-        fresh.0
-    }
-}
-
-/// A kind of lock, as in [`Lock<K>`](crate::Lock).
-pub trait Kind: Sealed {
-    /// [`Guard`], or where holds have a token [`FencedGuard`](crate::FencedGuard).
-    type Guard: Guards;
-}
-
-/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
-pub trait Owned: Kind {}

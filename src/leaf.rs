@@ -1,48 +1,22 @@
-//! What locks made of others are made of.
+//! What locks made of others are made of: locks that are taken one by one, in an order that is everybody's.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
-use crate::acquire::Request;
-use crate::any::RLock;
-use crate::backend::Script;
 use crate::clock::millis;
-use crate::error::{LockError, UnlockError};
-use crate::group::Group;
-use crate::hold::Share;
-use crate::kind::Role;
-use crate::lease::Lease;
-use crate::line::Line;
+use crate::error::LockError;
+use crate::hold::{Line, Share};
+use crate::kind::{script, Role};
 use crate::owner::Owner;
 use crate::script::Status;
 use crate::session::Session;
 
-static SERVER_ID: Script = Script::new(
-    "multi/server_id",
-    concat!(include_str!("../lua/begin.lua"), include_str!("../lua/multi/server_id.lua")),
-    &[],
-);
-
 /// How long a server's id is kept after it was asked for last.
 const ID_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A lock that is taken as one: on one server, or by the votes of several.
-#[async_trait]
-pub trait Member: RLock {
-    /// The lease that a request has here. Nothing is sent.
-    fn lease(&self, request: &Request) -> Result<Lease, LockError>;
-
-    /// Takes it; `None` when it was busy until the request's limit.
-    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError>;
-}
-
 /// A lock that is taken as one, for the owner that it is taken for, and its place among others.
-#[derive(Clone)]
-pub struct Leaf {
-    pub(crate) lock: Arc<dyn Member>,
+pub struct Leaf<L: ?Sized> {
+    pub(crate) lock: Arc<L>,
     pub(crate) session: Arc<Session>,
     pub(crate) line: Arc<Line>,
     pub(crate) field: Arc<str>,
@@ -53,13 +27,7 @@ pub struct Leaf {
     pub(crate) server: Option<String>,
 }
 
-impl fmt::Debug for Leaf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leaf").field("key", &self.line.keys.lock).field("role", &self.role).finish_non_exhaustive()
-    }
-}
-
-impl Leaf {
+impl<L: ?Sized> Leaf<L> {
     pub(crate) fn key(&self) -> &str {
         &self.line.keys.lock
     }
@@ -94,10 +62,6 @@ impl Leaf {
         slot.has(Share::Bare).is_some() || !slot.elected().is_empty()
     }
 
-    pub(crate) async fn unlock(&self) -> Result<(), UnlockError> {
-        self.lock.unlock().await
-    }
-
     /// Asks the server for its id. Two clients of one server get the same.
     pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
         let (core, keys) = (&self.session.core, &self.line.keys);
@@ -107,9 +71,11 @@ impl Leaf {
         let of = core.clone();
         // Carried, so that its answer is read even if nobody waits for it any more.
         let work = core.janitor.carry(|abandoned| async move {
-            of.wire.settle(&SERVER_ID, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
+            let script = script!("multi/server_id", []);
+            of.wire.settle(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
-        let answer = work.await.result.map_err(|fault| LockError::of_fault(&name, fault, core.is_closing()))?;
+        let settled = work.await;
+        let answer = settled.result.map_err(|fault| LockError::of_fault(&name, fault, core.is_closing()))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

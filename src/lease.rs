@@ -28,7 +28,7 @@ pub enum State {
 
 /// How long a lock is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lease {
+pub enum Lease {
     /// The watchdog's, renewed until given back or for `max_hold`.
     Watched { lease: Duration, max_hold: Option<Duration> },
     /// Once.
@@ -60,8 +60,7 @@ impl Lease {
     }
 }
 
-/// One acquisition's wish to have the lease renewed. Each share of a hold has its own; two that are equal may stand for
-/// one another.
+/// One acquisition's wish to have the lease renewed. Each share of a hold has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Renewal {
     pub(crate) lease: Duration,
@@ -78,6 +77,9 @@ impl Renewal {
         }
     }
 }
+
+/// That of the acquisition that a lease begins with.
+pub(crate) const FIRST_SHARE: u64 = 0;
 
 /// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
 pub(crate) fn margin(lease: Duration) -> Duration {
@@ -99,9 +101,12 @@ struct Validity {
     changed: Moment,
     uncertain: bool,
     lost: Option<LostBy>,
-    /// One for each watched acquisition that is not given back.
-    renewals: Vec<Renewal>,
-    bare: u32,
+    /// One for each share that is to be renewed, until it is given back.
+    renewals: Vec<(u64, Renewal)>,
+    /// How many shares there were.
+    shares: u64,
+    /// Whether nobody but its owner's memory keeps a share of it: no guard.
+    bare: bool,
     lease: Duration,
     /// The longest that was ever asked for: so long the server may have it after the last call.
     longest: Duration,
@@ -203,8 +208,9 @@ impl Leased {
                 changed: sent,
                 uncertain: false,
                 lost: None,
-                renewals: Renewal::of(lease, sent).into_iter().collect(),
-                bare: 0,
+                renewals: Renewal::of(lease, sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
+                shares: FIRST_SHARE,
+                bare: false,
                 lease: lease.duration(),
                 longest: lease.duration(),
                 due: None,
@@ -217,28 +223,36 @@ impl Leased {
         })
     }
 
-    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile.
-    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) {
+    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.
+    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) -> u64 {
         let mut validity = self.validity.lock();
+        validity.shares += 1;
+        let share = validity.shares;
         validity.longest = validity.longest.max(lease.duration());
         if let Some(renewal) = Renewal::of(lease, sent) {
-            validity.renewals.push(renewal);
+            validity.renewals.push((share, renewal));
             validity.lease = renewal.lease;
         }
-        if judge(&mut validity, now) == State::Lost {
-            return;
+        if judge(&mut validity, now) != State::Lost {
+            validity.confirmed(sent, lease.duration());
+            validity.uncertain = false;
         }
-        validity.confirmed(sent, lease.duration());
-        validity.uncertain = false;
+        share
     }
 
-    /// One of its leases was given back, or is to be renewed in another way from here on.
-    pub(crate) fn replace(&self, old: Option<Renewal>, new: Option<Renewal>) {
+    /// This share was given back, or is not to be renewed any more.
+    pub(crate) fn stop_renewing(&self, share: u64) {
         let mut validity = self.validity.lock();
-        if let Some(at) = validity.renewals.iter().position(|renewal| Some(*renewal) == old) {
+        if let Some(at) = validity.renewals.iter().position(|(of, _)| *of == share) {
             validity.renewals.swap_remove(at);
         }
-        validity.renewals.extend(new);
+    }
+
+    /// This share is renewed until then, if it is.
+    pub(crate) fn renew_until(&self, share: u64, end: Option<Moment>) {
+        if let Some((_, renewal)) = self.validity.lock().renewals.iter_mut().find(|(of, _)| *of == share) {
+            renewal.end = end;
+        }
     }
 
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
@@ -349,16 +363,20 @@ impl Leased {
     /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
         let validity = self.validity.lock();
-        let wanted = validity.renewals.iter().filter(|renewal| renewal.end.is_none_or(|end| now < end));
+        let wanted = validity
+            .renewals
+            .iter()
+            .map(|(_, renewal)| renewal)
+            .filter(|renewal| renewal.end.is_none_or(|end| now < end));
         wanted.map(|renewal| renewal.lease).max()
     }
 
     pub(crate) fn is_bare(&self) -> bool {
-        self.validity.lock().bare > 0
+        self.validity.lock().bare
     }
 
-    pub(crate) fn set_bare(&self, bare: usize) {
-        self.validity.lock().bare = u32::try_from(bare).unwrap_or(u32::MAX);
+    pub(crate) fn set_bare(&self, bare: bool) {
+        self.validity.lock().bare = bare;
     }
 
     /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.
@@ -400,25 +418,31 @@ impl Leased {
         }
     }
 
-    /// Runs work that must not outlive it. Every poll judges the deadline first.
+    /// Runs work that must not outlive it.
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
-        let mut lost = pin!(self.clone().until_lost(clock));
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            if let Poll::Ready(lost) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(lost));
-            }
-            if let Some(why) = self.lost(clock.now()) {
-                return Poll::Ready(Err(Lost { why }));
-            }
-            let output = std::task::ready!(work.as_mut().poll(context));
-            match self.lost(clock.now()) {
-                None => Poll::Ready(Ok(output)),
-                Some(why) => Poll::Ready(Err(Lost { why })),
-            }
-        })
-        .await
+        while_held(|| self.lost(clock.now()), self.clone().until_lost(clock), work).await
     }
+}
+
+/// Runs work that must not outlive what is held: it is dropped when that is `lost`. Every poll judges first, and once
+/// more when the work is done.
+pub(crate) async fn while_held<F: Future>(
+    why_lost: impl Fn() -> Option<LostBy>,
+    lost: impl Future<Output = Lost>,
+    work: F,
+) -> Result<F::Output, Lost> {
+    let (mut lost, mut work) = (pin!(lost), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost));
+        }
+        if let Some(why) = why_lost() {
+            return Poll::Ready(Err(Lost { why }));
+        }
+        let output = std::task::ready!(work.as_mut().poll(context));
+        Poll::Ready(why_lost().map_or(Ok(output), |why| Err(Lost { why })))
+    })
+    .await
 }
 
 impl Validity {

@@ -2,8 +2,11 @@
 #![doc = include_str!("links.md")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::todo, clippy::unimplemented)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+// A build for the embedded server alone, or for none, has parts that only a real one needs.
+#![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
@@ -17,12 +20,16 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+#[cfg(feature = "redis")]
 mod connect;
+mod contend;
 mod crowd;
+mod doubt;
 mod ear;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod error;
 mod fault;
-mod fifo;
 mod group;
 mod guard;
 #[cfg(all(doc, not(doctest)))]
@@ -37,7 +44,6 @@ mod leaf;
 mod lease;
 mod life;
 mod lifecycle;
-mod line;
 mod lock;
 mod majority;
 mod multi;
@@ -58,23 +64,27 @@ mod script;
 mod semaphore;
 mod session;
 mod take;
+mod ticket;
+mod traits;
+mod turns;
+#[cfg(feature = "redis")]
 mod url;
 mod vote;
 mod wait;
+mod waiters;
 mod watchdog;
 
 pub use acquire::Request;
-pub use any::RLock;
-#[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Faults};
+pub use any::{Acquire, RLock};
 pub use backoff::Backoff;
 pub use builder::Builder;
 pub use client::{Health, Leftover, Locks};
+#[cfg(feature = "embedded")]
+pub use embedded::{EmbeddedServer, Faults};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncError, UnlockError};
 pub use fault::{ConnectError, Refused};
 pub use guard::Guard;
 pub use keys::NameError;
-pub use kind::{Fenceable, Kind, Owned, Votes};
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
 pub use kinds::plain::Plain;
@@ -83,14 +93,15 @@ pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
 pub use latch::{Latch, WaitOutcome};
 pub use lease::State;
-pub use lock::{Acquire, Holder, Lock};
-pub use multi::{AcquireAll, MultiLock};
+pub use lock::{Holder, Lock};
+pub use multi::MultiLock;
 pub use owner::{InvalidOwner, Owner};
 pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use red::{AcquireMost, RedLock};
+pub use red::RedLock;
 pub use reply::Reply;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use take::Take;
+pub use traits::{Fenceable, Kind, Owned, Votes};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

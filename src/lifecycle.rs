@@ -11,7 +11,8 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::error::{in_runtime, LostBy};
 use crate::names::Names;
-use crate::release::{give_all_back, leave_queue};
+use crate::queue::leave_queue;
+use crate::release::give_all_back;
 use crate::session::{Core, Session};
 
 /// Starts a client's tasks on the current runtime. They hold its parts, not the session.
@@ -111,9 +112,7 @@ async fn give_back(core: &Arc<Core>, names: &Names, limit: Duration) -> Vec<Stri
         let given_back = tokio::time::timeout(limit, pool.shutdown()).await;
         (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
     });
-    let leaves = waiters
-        .iter()
-        .map(|waiter| tokio::time::timeout(limit, leave_queue(core.clone(), waiter.kind, waiter.slot.clone())));
+    let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(core.clone(), &waiter.wish)));
     let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
     // Copies in doubt of calls that were given up, which may take something yet.
     let rest = limit.saturating_sub(core.now().since(began));

@@ -2,37 +2,34 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{BoxFuture, FutureExt};
 
-use crate::acquire::{acquire, Request, Want};
-use crate::any::{sealed, RLock};
+use crate::acquire::{acquire, Request, Told};
+use crate::any::sealed::Sealed;
+use crate::any::{Acquire, Leaf, Member, RLock};
 use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::error::{LockError, LostBy, QueryError, UnlockError};
-use crate::group::Group;
-use crate::guard::{Guard, Ticket};
-use crate::hold::{Hold, Share};
+use crate::error::{LeaseRange, LockError, LostBy, QueryError, UnlockError};
+use crate::group::Held;
+use crate::guard::Guards;
+use crate::hold::{Hold, Line, Share};
 use crate::janitor::say;
 use crate::keys::NameError;
-use crate::kind::{Fenceable, Fresh, Guards, Kind, Owned, Role, Votes};
-use crate::kinds::fenced::Fenced;
-use crate::leaf::{Leaf, Member};
+use crate::kind::Role;
 use crate::lease::Lease;
-use crate::line::Line;
-use crate::majority::{Majority, Voter};
 use crate::owner::{field, InvalidOwner, Owner};
-use crate::release::{lose, release};
+use crate::release::release;
 use crate::script::{Answer, Status};
 use crate::session::{Core, Session};
+use crate::ticket::Ticket;
+use crate::traits::{Kind, Owned};
 
 /// Owners that a log line names.
 const MOST_TOLD: usize = 10;
@@ -108,7 +105,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same handle as one of another kind.
-    fn as_kind<L: Kind>(&self) -> Lock<L> {
+    pub(crate) fn as_kind<L: Kind>(&self) -> Lock<L> {
         Lock {
             session: self.session.clone(),
             name: self.name.clone(),
@@ -153,8 +150,12 @@ impl<K: Kind> Lock<K> {
     }
 
     pub(crate) async fn hold(&self) -> Result<Ticket, LockError> {
-        // Without a limit the wait ends in a hold or an error.
-        self.contend(&Request::default()).await?.ok_or(LockError::Closed)
+        // Without a limit it is busy until it is held.
+        loop {
+            if let Some(ticket) = self.contend(&Request::default()).await? {
+                return Ok(ticket);
+            }
+        }
     }
 
     /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
@@ -183,8 +184,8 @@ impl<K: Kind> Lock<K> {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self) -> Acquire<'_, K> {
-        Acquire { lock: self, request: Request::default() }
+    pub fn acquire(&self) -> Acquire<'_, K::Guard> {
+        Acquire::new(self)
     }
 
     /// Waits until the lock is held, by a guard that gives it back when it is dropped.
@@ -195,12 +196,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
     pub async fn guard(&self) -> Result<K::Guard, LockError> {
-        Ok(K::Guard::of(Fresh(Guard::new(self.hold().await?, self.session.clone()))))
-    }
-
-    pub(crate) async fn guard_with(&self, request: &Request) -> Result<Option<Guard>, LockError> {
-        let ticket = self.contend(request).await?;
-        Ok(ticket.map(|ticket| Guard::new(ticket, self.session.clone())))
+        Ok(K::Guard::of(Held::One(self.hold().await?, self.session.clone())))
     }
 
     /// Gives one bare hold of this owner back.
@@ -213,7 +209,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(&self) -> Result<(), UnlockError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         let core = self.core();
         core.can_release()?;
         let slot = line.slot(&self.field());
@@ -233,7 +229,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// As [`unlock`](Lock::unlock)'s.
     pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
+        RLock::unlock_within(self, limit).await
     }
 
     /// Whether the server has the lock in this owner's name. One script, which writes nothing.
@@ -244,9 +240,9 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn is_held(&self) -> Result<bool, QueryError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         let slot = line.slot(&self.field());
-        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.mark.clone());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
         let answer = self.inspect(&line, &mark).await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -260,7 +256,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         Ok(self.inspect(&line, "").await?.status == Status::Done)
     }
 
@@ -272,7 +268,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         Ok(ttl(&self.inspect(&line, "").await?))
     }
 
@@ -305,16 +301,16 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn force(&self, field: &str) -> Result<bool, QueryError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.mark == *field));
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
         let forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in forcing.0.iter().filter(|hold| hold.is_watched()) {
-                lose(self.core(), hold, LostBy::Forced);
+            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
+                hold.lose(self.core(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
@@ -327,7 +323,7 @@ impl<K: Kind> Lock<K> {
 
     /// A question of a kind's own.
     pub(crate) async fn query(&self, script: &'static Script) -> Result<Answer, QueryError> {
-        let (line, field) = (self.line.clone()?, self.field());
+        let (line, field) = (self.line()?, self.field());
         self.ask(&line, script, &[&field]).await
     }
 
@@ -357,9 +353,8 @@ impl<K: Kind> Lock<K> {
         &self.session.core
     }
 
-    #[cfg(all(test, feature = "embedded"))]
-    pub(crate) fn line(&self) -> Option<&Arc<Line>> {
-        self.line.as_ref().ok()
+    pub(crate) fn line(&self) -> Result<Arc<Line>, NameError> {
+        self.line.clone()
     }
 
     /// The same lock, for whoever is the owner now.
@@ -385,12 +380,36 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
-        let line = self.line.clone()?;
-        let (core, field) = (self.core(), self.field());
-        let sibling = K::TABLE.role.sibling().map(|role| self.field_as(role));
-        let backoff = self.backoff.as_ref();
-        let want = Want { core, kind: K::TABLE, line: &line, field: &field, sibling: sibling.as_ref(), backoff };
-        acquire(want, request).await
+        let line = self.line()?;
+        let (core, field, attempts) = (self.core(), self.field(), AtomicU32::new(0));
+        let (kind, name, clock) = (K::TABLE.name, &self.name, core.wire.clock);
+        let told = Told { kind, name, owner: &field, clock, attempts: &attempts };
+        let acquisition = async {
+            core.ready()?;
+            acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
+        };
+        told.by(acquisition).await
+    }
+
+    /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.
+    pub(crate) fn wish(
+        &self,
+        line: &Arc<Line>,
+        field: &Arc<str>,
+        request: &Request,
+        vote: Option<&'static Script>,
+    ) -> Result<Wish, LeaseRange> {
+        let core = self.core();
+        Ok(Wish {
+            core: core.clone(),
+            kind: K::TABLE,
+            slot: line.slot(field),
+            sibling: K::TABLE.role.sibling().map(|role| line.slot(&self.field_as(role))),
+            lease: request.leases(core)?,
+            backoff: self.backoff.clone(),
+            vote,
+            patience: core.patience(),
+        })
     }
 }
 
@@ -432,12 +451,12 @@ impl<K: Owned> Lock<K> {
 
     /// Those who hold it, or only one field: of very many some.
     async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
-        self.holders_of(&self.inspect(&*self.line.clone()?, field).await?)
+        self.holders_of(&self.inspect(&*self.line()?, field).await?)
     }
 
     /// All who hold it.
     pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
-        let line = self.line.clone()?;
+        let line = self.line()?;
         let mut answer = self.inspect(&line, "").await?;
         let mut holders = self.holders_of(&answer)?;
         while let Some(place) = next_place(&answer).map(str::to_owned) {
@@ -498,116 +517,24 @@ fn next_place(answer: &Answer) -> Option<&str> {
     answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len().is_multiple_of(2))
 }
 
-impl<K: Fenceable> Lock<K> {
-    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`](crate::FencedGuard).
-    ///
-    /// ```
-    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
-    /// println!("whatever was written with less than {} is older", guard.token());
-    /// # Ok(()) }
-    /// ```
-    pub fn fenced(&self) -> Lock<Fenced<K>> {
-        self.as_kind()
-    }
-}
-
-impl<K: Votes> Lock<K> {
-    /// This lock's server, as one of several that are asked for a vote.
-    pub(crate) fn voter(&self, request: &Request) -> Result<Voter, LockError> {
-        let line = self.line.clone()?;
-        let core = self.core();
-        let wish = Wish {
-            core: core.clone(),
-            kind: K::TABLE,
-            slot: line.slot(&self.field()),
-            sibling: None,
-            lease: request.leases(core)?,
-            backoff: None,
-            queues: false,
-            vote: Some(K::VOTE),
-            patience: core.patience(),
-        };
-        Ok(Voter { wish, session: self.session.clone() })
-    }
-
-    /// The bare hold that its vote belongs to, the newest one.
-    pub(crate) fn elected(&self) -> Option<Arc<Majority>> {
-        let line = self.line.as_ref().ok()?;
-        Majority::elected(&line.slot(&self.field()))
-    }
-}
-
-/// A request under construction; awaiting it says whether the lock is held.
-///
-/// # Errors
-/// As [`Lock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
-///
-/// # Cancel safety
-/// As [`Lock::lock`]'s.
-#[must_use = "a request does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct Acquire<'a, K: Kind> {
-    pub(crate) lock: &'a Lock<K>,
-    pub(crate) request: Request,
-}
-
-impl<K: Kind> Acquire<'_, K> {
-    /// See [`Request::wait`].
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-
-    /// See [`Request::lease`].
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.request = self.request.lease(lease);
-        self
-    }
-
-    /// See [`Request::max_hold`].
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.request = self.request.max_hold(limit);
-        self
-    }
-
-    /// Ends the request with a guard; `None` when another owner had the lock until the limit.
-    ///
-    /// # Errors
-    /// As [`Lock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
-    ///
-    /// # Cancel safety
-    /// As [`Lock::lock`]'s.
-    pub async fn guard(self) -> Result<Option<K::Guard>, LockError> {
-        Ok(self.lock.guard_with(&self.request).await?.map(|guard| K::Guard::of(Fresh(guard))))
-    }
-}
-
-impl<'a, K: Kind> IntoFuture for Acquire<'a, K> {
-    type Output = Result<bool, LockError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        async move {
-            let ticket = self.lock.contend(&self.request).await?;
-            Ok(ticket.map(Ticket::keep_bare).is_some())
-        }
-        .boxed()
-    }
-}
-
 impl<K: Kind> From<Lock<K>> for Arc<dyn RLock> {
     fn from(lock: Lock<K>) -> Self {
         Arc::new(lock)
     }
 }
 
-impl<K: Kind> sealed::Sealed for Lock<K> {
+#[async_trait]
+impl<K: Kind> Sealed for Lock<K> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let ticket = self.contend(request).await?;
+        Ok(ticket.map(|ticket| Held::One(ticket, self.session.clone())))
+    }
+
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
         let lock = self.settled();
         into.push(Leaf {
             session: self.session.clone(),
-            line: self.line.clone()?,
+            line: self.line()?,
             field: lock.field(),
             role: K::TABLE.role,
             votes: false,
@@ -618,14 +545,27 @@ impl<K: Kind> sealed::Sealed for Lock<K> {
     }
 }
 
-#[async_trait]
 impl<K: Kind> Member for Lock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
         Ok(request.leases(self.core())?)
     }
+}
 
-    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
-        let ticket = self.contend(request).await?;
-        Ok(ticket.map(|ticket| Group::one(ticket, self.session.clone())))
+#[async_trait]
+impl<K: Kind> RLock for Lock<K> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Self::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Self::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Self::owned_by(self, owner))
     }
 }

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, ready, select_all};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Notify;
 
 use crate::attempt::Wish;
 use crate::clock::Moment;
-use crate::error::{LockError, LostBy, UnlockError};
-use crate::group::enough;
-use crate::guard::Ticket;
+use crate::error::{LockError, Lost, LostBy, UnlockError};
 use crate::hold::{Hold, Slot};
 use crate::lease::{Follower, Lease, State};
 use crate::life::Trust;
 use crate::release::not_held;
 use crate::session::Session;
+use crate::ticket::Ticket;
 use crate::wait::Tried;
 
 /// What a majority has to be of.
@@ -43,13 +43,47 @@ pub(crate) struct Voter {
     pub(crate) session: Arc<Session>,
 }
 
-/// What is known at one instant of holds that stand together.
+/// What is known at one instant of what is held.
 pub(crate) struct Standing {
-    pub(crate) state: State,
+    /// Whether nothing speaks against it: its last renewal was confirmed.
+    sure: bool,
+    /// How long it is valid from now on if nothing is renewed.
     pub(crate) left: Duration,
     pub(crate) lost: Option<LostBy>,
 }
 
+impl Standing {
+    pub(crate) fn of(Ticket { hold, core, .. }: &Ticket) -> Self {
+        let now = core.now();
+        match hold.leased.lost(now) {
+            Some(why) => Self::over(why),
+            None => {
+                let (sure, left) = (hold.leased.state(now) == State::Held, hold.leased.valid_until().since(now));
+                Self { sure, left, lost: None }
+            }
+        }
+    }
+
+    fn over(why: LostBy) -> Self {
+        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
+    }
+
+    /// Of both as one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
+        Self { sure, left, lost: self.lost.or(other.lost) }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        match self {
+            Self { lost: Some(_), .. } => State::Lost,
+            Self { sure: true, .. } => State::Held,
+            Self { sure: false, .. } => State::Uncertain,
+        }
+    }
+}
+
+/// Votes for one owner, of which most have to stand.
 pub(crate) struct Majority {
     /// Of an older one than another's: lower.
     pub(crate) id: u64,
@@ -96,7 +130,7 @@ impl Majority {
             closed: Notify::new(),
         });
         for ticket in majority.tickets() {
-            ticket.hold.follow(majority.as_follower());
+            ticket.hold.leased.follow(majority.as_follower());
         }
         Some(majority)
     }
@@ -117,6 +151,26 @@ impl Majority {
             self.give_up(true);
         }
         standing
+    }
+
+    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
+    pub(crate) async fn until_lost(self: Arc<Self>) -> Lost {
+        loop {
+            let tickets = self.tickets();
+            let mut changed: Vec<_> =
+                tickets.iter().map(|ticket| Box::pin(ticket.hold.leased.changed.notified())).collect();
+            for change in &mut changed {
+                change.as_mut().enable();
+            }
+            let Standing { left, lost, .. } = self.standing();
+            if let Some(why) = lost {
+                return Lost { why };
+            }
+            tokio::select! {
+                _ = select_all(changed) => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
     }
 
     /// Of all votes that were ever won.
@@ -143,11 +197,11 @@ impl Majority {
         self.votes().open = true;
     }
 
-    /// From here on the clients of its servers keep it, until it is given back, or lost.
+    /// From here on nobody has to keep it, until it is given back, or lost.
     pub(crate) fn keep_bare(self: &Arc<Self>) {
         let mut votes = self.votes();
         (votes.open, votes.bare) = (true, true);
-        votes.won.iter().for_each(|ticket| ticket.hold.set_bare(1));
+        votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
             wish.slot.elected().push(self.clone());
         }
@@ -212,16 +266,13 @@ impl Majority {
 
     fn judge(&self, won: &[Arc<Ticket>]) -> Standing {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
-        for Ticket { hold, core, .. } in won.iter().map(|ticket| &**ticket) {
-            let now = core.now();
-            let left = hold.valid_until().since(now).saturating_sub(self.rules.drift);
-            match hold.lost(now) {
-                Some(why) => lost = lost.or(Some(why)),
-                None if left.is_zero() => {}
-                None => {
-                    sure += usize::from(hold.state(now) == State::Held);
-                    lefts.push(left);
-                }
+        for ticket in won {
+            let vote = Standing::of(ticket);
+            let left = vote.left.saturating_sub(self.rules.drift);
+            lost = lost.or(vote.lost);
+            if !left.is_zero() {
+                sure += usize::from(vote.sure);
+                lefts.push(left);
             }
         }
         lefts.sort_unstable_by(|one, other| other.cmp(one));
@@ -229,12 +280,9 @@ impl Majority {
         if left.is_none() {
             self.lost.get_or_init(|| lost.unwrap_or(LostBy::Deadline));
         }
-        match (self.lost.get(), left) {
-            (None, Some(left)) => {
-                let state = if sure >= self.rules.needed { State::Held } else { State::Uncertain };
-                Standing { state, left, lost: None }
-            }
-            (why, _) => Standing { state: State::Lost, left: Duration::ZERO, lost: why.copied() },
+        match self.lost.get() {
+            Some(why) => Standing::over(*why),
+            None => Standing { sure: sure >= self.rules.needed, left: left.unwrap_or_default(), lost: None },
         }
     }
 
@@ -293,8 +341,8 @@ impl Majority {
             drop(votes);
             return;
         }
-        ticket.hold.follow(self.as_follower());
-        ticket.hold.set_bare(usize::from(votes.bare));
+        ticket.hold.leased.follow(self.as_follower());
+        ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
 }
@@ -338,5 +386,33 @@ impl Seat {
 
 /// Whether this hold is one of these, and not lost.
 fn is_among(won: &[Arc<Ticket>], hold: &Hold, now: Moment) -> bool {
-    hold.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.id == hold.id)
+    hold.leased.lost(now).is_none() && won.iter().any(|ticket| ticket.hold.leased.id == hold.leased.id)
+}
+
+/// Waits until `needed` calls have succeeded, and `grace` longer for the others; or until all are over: then what went
+/// wrong.
+pub(crate) async fn enough<F, E>(calls: Vec<F>, needed: usize, grace: Duration) -> Vec<E>
+where
+    F: Future<Output = Result<(), E>>,
+{
+    // A single one needs nobody who tells which of them is done: that costs a wake-up.
+    if calls.len() == 1 {
+        return join_all(calls).await.into_iter().filter_map(Result::err).collect();
+    }
+    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
+    let (mut done, mut errors) = (0, Vec::new());
+    while let Some(result) = calls.next().await {
+        match result {
+            Ok(()) => done += 1,
+            Err(error) => errors.push(error),
+        }
+        if done == needed {
+            // A timer of its own is only for those who wait for more.
+            if !calls.is_empty() && !grace.is_zero() {
+                let _ = tokio::time::timeout(grace, calls.by_ref().for_each(|_| ready(()))).await;
+            }
+            return Vec::new();
+        }
+    }
+    errors
 }

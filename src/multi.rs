@@ -1,24 +1,23 @@
 //! Several locks as one: all of them, or none. Rule 20 of docs/PROTOCOL.md.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{join_all, BoxFuture, FutureExt, OptionFuture};
+use futures::future::{join_all, OptionFuture};
 
 use crate::acquire::{Request, Told};
-use crate::any::{sealed, RLock};
+use crate::any::sealed::Sealed;
+use crate::any::{Acquire, Leaf, RLock};
 use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
-use crate::group::{first_lost, Group, Taken};
-use crate::guard::Guard;
+use crate::group::{first_lost, Held};
+use crate::guard::{Guard, Guards};
 use crate::keys::NameError;
-use crate::kind::{Fresh, Guards, Role};
-use crate::kinds::fenced::{FencedGuards, Fencing};
-use crate::leaf::Leaf;
+use crate::kind::Role;
 use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::wait::before;
@@ -69,7 +68,7 @@ impl<G> fmt::Debug for MultiLock<G> {
 
 /// What one round of taking all came to.
 enum Round {
-    Held(Taken),
+    Held(Held),
     Busy,
     /// One was lost while others were waited for.
     Lost(LockError),
@@ -82,33 +81,12 @@ impl MultiLock {
     }
 }
 
-impl MultiLock<FencedGuards> {
-    /// Of these locks, each of which has a token for every hold. The guard knows them all:
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use lockson::{Fencing, MultiLock};
-    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
-    /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
-    /// let guard = both.guard().await?;
-    /// for (name, token) in guard.tokens() {
-    ///     println!("write {name} with {token}");
-    /// }
-    /// let of_any_kind: Vec<Arc<dyn Fencing>> = vec![locks.fair_lock("queue").fenced().into(), both.into()];
-    /// let all = MultiLock::fenced(of_any_kind);
-    /// # Ok(()) }
-    /// ```
-    pub fn fenced(locks: impl IntoIterator<Item = impl Into<Arc<dyn Fencing>>>) -> Self {
-        Self::over(locks.into_iter().map(|lock| -> Arc<dyn RLock> { lock.into() }).collect())
-    }
-}
-
 impl<G> MultiLock<G> {
     fn of(name: Arc<str>, locks: Vec<Arc<dyn RLock>>) -> Self {
         Self { name, locks, guards: PhantomData }
     }
 
-    fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
+    pub(crate) fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
         let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
         Self::of(names.join(" + ").into(), locks)
     }
@@ -134,7 +112,7 @@ impl<G: Guards> MultiLock<G> {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn lock(&self) -> Result<(), LockError> {
-        self.take(&Request::default()).await?.ok_or(LockError::Closed).map(Taken::keep_bare)
+        RLock::lock(self).await
     }
 
     /// One attempt at each: `false` when another owner has one of them.
@@ -145,12 +123,12 @@ impl<G: Guards> MultiLock<G> {
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
     pub async fn try_lock(&self) -> Result<bool, LockError> {
-        Ok(self.take(&Request::once()).await?.map(Taken::keep_bare).is_some())
+        RLock::try_lock(self).await
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`](crate::Lock::acquire).
-    pub fn acquire(&self) -> AcquireAll<'_, G> {
-        AcquireAll { lock: self, request: Request::default() }
+    pub fn acquire(&self) -> Acquire<'_, G> {
+        Acquire::new(self)
     }
 
     /// Waits until all are held, by one guard: it is valid as long as all of them are, and gives them back when it is
@@ -162,12 +140,7 @@ impl<G: Guards> MultiLock<G> {
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
     pub async fn guard(&self) -> Result<G, LockError> {
-        let guard = self.guarded(&Request::default()).await?.ok_or(LockError::Closed)?;
-        Ok(G::of(Fresh(guard)))
-    }
-
-    async fn guarded(&self, request: &Request) -> Result<Option<Guard>, LockError> {
-        Ok(self.take(request).await?.and_then(|taken| Guard::over(taken, self.name.clone())))
+        self.take_in_the_end().await.map(G::of)
     }
 
     /// Gives one bare hold of each member back, the last one first, and tries every one.
@@ -181,7 +154,7 @@ impl<G: Guards> MultiLock<G> {
         let leaves = self.held_leaves()?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.core.janitor.clone()));
-        let all = async move { join_all(leaves.iter().rev().map(Leaf::unlock)).await };
+        let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
         // Carried as one: of many, not all are polled at once.
         let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
         let errors = results.into_iter().filter_map(Result::err).collect();
@@ -196,7 +169,7 @@ impl<G: Guards> MultiLock<G> {
     /// # Cancel safety
     /// As [`unlock`](Self::unlock)'s.
     pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
+        RLock::unlock_within(self, limit).await
     }
 
     /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.
@@ -216,9 +189,7 @@ impl<G: Guards> MultiLock<G> {
     /// What it is made of, for whoever is the owner now, sorted.
     fn leaves(&self) -> Result<Vec<Leaf>, NameError> {
         let mut leaves = Vec::new();
-        for lock in &self.locks {
-            lock.leaves(&mut leaves)?;
-        }
+        Sealed::leaves(self, &mut leaves)?;
         leaves.sort_by(|one, other| one.order().cmp(&other.order()));
         Ok(leaves)
     }
@@ -238,14 +209,19 @@ impl<G: Guards> MultiLock<G> {
     }
 
     /// What there is to take, in the order of all clients, each lock once.
-    async fn members(&self, leaves: Vec<Leaf>) -> Result<Vec<Leaf>, LockError> {
+    async fn members(&self, mut leaves: Vec<Leaf>) -> Result<Vec<Leaf>, LockError> {
         let twins = |leaf: &Leaf| leaves.iter().any(|other| leaf.key() == other.key() && !leaf.is_client_of(other));
-        let ids = leaves.iter().map(|leaf| async {
-            let id = if twins(leaf) { Some(leaf.ask_server_id().await?) } else { None };
-            Ok(Leaf { server: id, ..leaf.clone() })
-        });
-        let leaves: Result<Vec<Leaf>, LockError> = join_all(ids).await.into_iter().collect();
-        let mut leaves = leaves?;
+        let ids = join_all(leaves.iter().map(|leaf| async {
+            if twins(leaf) {
+                leaf.ask_server_id().await.map(Some)
+            } else {
+                Ok(None)
+            }
+        }));
+        let ids: Result<Vec<Option<String>>, LockError> = ids.await.into_iter().collect();
+        for (leaf, id) in leaves.iter_mut().zip(ids?) {
+            leaf.server = id;
+        }
         leaves.sort_by(|one, other| one.order().cmp(&other.order()));
         let mut members: Vec<Leaf> = Vec::new();
         for leaf in leaves {
@@ -258,22 +234,12 @@ impl<G: Guards> MultiLock<G> {
         Ok(members)
     }
 
-    async fn take(&self, request: &Request) -> Result<Option<Taken>, LockError> {
-        let leaves = self.leaves()?;
-        let Some(first) = leaves.first().cloned() else {
-            return Err(LockError::Members("a multi-lock needs at least one member".to_owned()));
-        };
-        let (rounds, clock) = (AtomicU32::new(0), first.session.core.wire.clock);
-        let told = Told { kind: "multi", name: &self.name, owner: &first.field, clock, attempts: &rounds };
-        told.by(self.take_all(leaves, request, &rounds)).await
-    }
-
     async fn take_all(
         &self,
         leaves: Vec<Leaf>,
         request: &Request,
         rounds: &AtomicU32,
-    ) -> Result<Option<Taken>, LockError> {
+    ) -> Result<Option<Held>, LockError> {
         in_runtime()?;
         let looks = leaves.iter().map(|leaf| leaf.session.core.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
@@ -301,48 +267,55 @@ impl<G: Guards> MultiLock<G> {
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Round, LockError> {
         let open = request.of_member(deadline);
-        let mut taken = Taken::default();
+        // The last one is the first here, as it is the first to be given back.
+        let mut taken = VecDeque::new();
         for member in members {
             let next = tokio::select! {
                 biased;
                 next = member.lock.take(&open) => next?,
-                _ = first_lost(taken.0.iter().map(Group::watched).collect()) => return self.lost(&taken),
+                _ = first_lost(taken.iter()) => return self.lost(&taken),
             };
             match next {
-                Some(group) => taken.0.push(group),
+                Some(held) => taken.push_front(held),
                 None => return Ok(Round::Busy),
             }
         }
-        let begun = taken.0.iter_mut().zip(members).map(|(group, member)| {
+        let begun = taken.iter().rev().zip(members).map(|(held, member)| {
             let lease = member.lock.lease(request);
-            async move { group.begin(lease?).await.map_err(refused_lease) }
+            async move { held.begin(lease?).await.map_err(refused_lease) }
         });
         let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
-        match taken.0.iter().find_map(Group::lost) {
+        match taken.iter().rev().find_map(Held::lost) {
             // The lease that is wanted is too short for the way to the server: another round would find the same.
             Some(LostBy::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
                 name: self.name.to_string(),
                 detail: "the answers took longer than the lease".to_owned(),
             })),
             Some(_) => self.lost(&taken),
-            None => begun.map(|_| Round::Held(taken)),
+            None => {
+                begun?;
+                Held::all(taken, self.name.clone()).map(Round::Held).ok_or_else(no_members)
+            }
         }
     }
 
     /// An outer hold that is lost is said; anything else is only a round lost.
-    fn lost(&self, taken: &Taken) -> Result<Round, LockError> {
-        let is_lost = |group: &&Group| group.lost().is_some();
-        let lost = |group: &Group| {
-            let ticket = group.ticket();
+    fn lost(&self, taken: &VecDeque<Held>) -> Result<Round, LockError> {
+        let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
+        let error = |held: &Held| {
+            let ticket = held.ticket();
             LockError::Lost { name: ticket.slot.line.keys.name.to_string(), owner: ticket.owner() }
         };
-        let outer = taken.0.iter().filter(is_lost).find(|group| group.is_inner());
-        match (outer, taken.0.iter().find(is_lost)) {
-            (Some(outer), _) => Err(lost(outer)),
-            (None, Some(group)) => Ok(Round::Lost(lost(group))),
+        match (lost().find(|held| held.is_inner()), lost().next()) {
+            (Some(outer), _) => Err(error(outer)),
+            (None, Some(held)) => Ok(Round::Lost(error(held))),
             (None, None) => Err(LockError::Closed),
         }
     }
+}
+
+fn no_members() -> LockError {
+    LockError::Members("a multi-lock needs at least one member".to_owned())
 }
 
 /// A lease that could not be set when all were held.
@@ -376,67 +349,22 @@ fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
     )))
 }
 
-/// A request for a [`MultiLock`] under construction; awaiting it says whether all are held.
-///
-/// # Errors
-/// As [`MultiLock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
-///
-/// # Cancel safety
-/// As [`MultiLock::lock`]'s.
-#[must_use = "a request does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct AcquireAll<'a, G = Guard> {
-    lock: &'a MultiLock<G>,
-    request: Request,
-}
-
-impl<G: Guards> AcquireAll<'_, G> {
-    /// See [`Request::wait`]. One limit for all members.
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-
-    /// See [`Request::lease`]. It begins when all are held.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.request = self.request.lease(lease);
-        self
-    }
-
-    /// See [`Request::max_hold`]. It begins when all are held.
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.request = self.request.max_hold(limit);
-        self
-    }
-
-    /// Ends the request with a guard; `None` when another owner had one of the locks until the limit.
-    ///
-    /// # Errors
-    /// As [`MultiLock::lock`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`MultiLock::lock`]'s.
-    pub async fn guard(self) -> Result<Option<G>, LockError> {
-        Ok(self.lock.guarded(&self.request).await?.map(|guard| G::of(Fresh(guard))))
-    }
-}
-
-impl<'a, G: Guards> IntoFuture for AcquireAll<'a, G> {
-    type Output = Result<bool, LockError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(self.lock.take(&self.request).await?.map(Taken::keep_bare).is_some()) }.boxed()
-    }
-}
-
 impl<G: Guards> From<MultiLock<G>> for Arc<dyn RLock> {
     fn from(lock: MultiLock<G>) -> Self {
         Arc::new(lock)
     }
 }
 
-impl<G: Guards> sealed::Sealed for MultiLock<G> {
+#[async_trait]
+impl<G: Guards> Sealed for MultiLock<G> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let leaves = self.leaves()?;
+        let Some(first) = leaves.first() else { return Err(no_members()) };
+        let (rounds, clock, owner) = (AtomicU32::new(0), first.session.core.wire.clock, first.field.clone());
+        let told = Told { kind: "multi", name: &self.name, owner: &owner, clock, attempts: &rounds };
+        told.by(self.take_all(leaves, request, &rounds)).await
+    }
+
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
         self.locks.iter().try_for_each(|lock| lock.leaves(into))
     }
@@ -446,26 +374,6 @@ impl<G: Guards> sealed::Sealed for MultiLock<G> {
 impl<G: Guards> RLock for MultiLock<G> {
     fn name(&self) -> &str {
         Self::name(self)
-    }
-
-    async fn lock(&self) -> Result<(), LockError> {
-        Self::lock(self).await
-    }
-
-    async fn try_lock(&self) -> Result<bool, LockError> {
-        Self::try_lock(self).await
-    }
-
-    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
-        AcquireAll { lock: self, request }.await
-    }
-
-    async fn guard(&self) -> Result<Guard, LockError> {
-        self.guarded(&Request::default()).await?.ok_or(LockError::Closed)
-    }
-
-    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
-        self.guarded(&request).await
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::error::LostBy;
-use crate::hold::{Forgotten, Slot};
+
+use crate::hold::{Forgotten, Line, Slot};
 use crate::janitor::contain;
 use crate::keys::Keys;
 use crate::latch::LocalLatch;
-use crate::line::Line;
 use crate::permit_semaphore::LEASED;
 use crate::permits::Pool;
 use crate::registry::Registry;
@@ -59,7 +59,7 @@ impl Names {
             line.close();
             for slot in line.slots() {
                 if let Some(hold) = slot.hold() {
-                    contain(|| slot.drop_hold(hold.id, why));
+                    contain(|| slot.drop_hold(hold.leased.id, why));
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::backend::Script;
 use crate::error::{Lost, LostBy, QueryError, RunError};
-use crate::guard::Ticket;
 use crate::script::{Answer, Fault, Status};
+use crate::ticket::Ticket;
 
 impl Ticket {
     /// Runs a script that looks for this owner's field first: its answer, if it ran.
@@ -14,7 +14,7 @@ impl Ticket {
         mut args: Vec<String>,
     ) -> Result<Answer, RunError> {
         let Self { core, slot, hold, .. } = self;
-        if let Some(why) = hold.lost(core.now()) {
+        if let Some(why) = hold.leased.lost(core.now()) {
             return Err(Lost { why }.into());
         }
         core.ready().map_err(QueryError::from)?;

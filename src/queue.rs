@@ -8,15 +8,18 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::attempt::Wish;
-use crate::crowd::{Member, News};
+use crate::attempt::{Waits, Wish};
+use crate::crowd::Member;
+use crate::doubt::owe;
 use crate::ear::Ear;
 use crate::error::LockError;
-use crate::guard::Ticket;
-use crate::release::leave_queue;
-use crate::script::Status;
-use crate::wait::sleep_until;
-use crate::wait::{Contest, Tried, Turn};
+use crate::hold::{Slot, Wanted};
+use crate::kind;
+use crate::script::{Answer, Status};
+use crate::session::Core;
+use crate::ticket::Ticket;
+use crate::wait::{sleep_until, Contest, Tried, Turn};
+use crate::waiters::Mail;
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
 const CAP: Duration = Duration::from_secs(1);
@@ -24,25 +27,24 @@ const CAP: Duration = Duration::from_secs(1);
 /// A waiter in the server's queue.
 pub(crate) struct Queuer {
     wish: Wish,
-    member: Arc<Member>,
+    queue: kind::Queue,
+    member: Arc<Member<Wanted>>,
     pub(crate) ear: Ear,
     /// The server took it out of the queue as it got the lock.
     won: bool,
 }
 
 impl Queuer {
-    pub(crate) fn new(wish: Wish) -> Self {
-        let wish = Wish { queues: true, ..wish };
+    pub(crate) fn new(wish: Wish, queue: kind::Queue) -> Self {
         let line = &wish.slot.line;
-        let member = line.crowd.join(wish.slot.clone(), wish.kind);
+        let member = line.crowd.join(&wish.slot.field, wish.wanted());
         let ear = Ear::new(&wish.core, format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, member, ear, won: false }
+        Self { wish, queue, member, ear, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
     async fn refresh(&self) {
-        let Some(script) = self.wish.kind.refresh else { return };
-        let line = &self.wish.slot.line;
+        let (script, line) = (self.queue.refresh, &self.wish.slot.line);
         let batches = line.crowd.due(&self.member);
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
@@ -59,6 +61,20 @@ impl Queuer {
     }
 }
 
+impl Waits for Member<Wanted> {
+    fn take(&self) -> Option<Ticket> {
+        None
+    }
+
+    /// What it says of a waiter's place: its score, and whether it came just now.
+    fn is_busy(&self, answer: &Answer) {
+        let slot = &self.wish.slot;
+        if let Some(score) = answer.int(1) {
+            slot.line.crowd.rank(&slot.field, (answer.time, score), answer.int(2) == Some(1));
+        }
+    }
+}
+
 impl Contest for Queuer {
     type Prize = Ticket;
     type Error = LockError;
@@ -66,10 +82,12 @@ impl Contest for Queuer {
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
         let (began, slot) = (Instant::now(), self.wish.slot.clone());
         loop {
-            match self.member.take_news() {
-                News::Closed => return Err(LockError::Closed),
-                News::Ask => return Ok(Turn::Try),
-                News::Nothing => {}
+            match self.member.take_mail() {
+                Mail::Won(never) => match never {},
+                Mail::Closed => return Err(LockError::Closed),
+                // Its owner's place on the server is gone.
+                Mail::Try => return Ok(Turn::Try),
+                Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
             let mut held = pin!(slot.held.notified());
@@ -96,7 +114,7 @@ impl Contest for Queuer {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.ear.asks();
         self.wish.slot.line.crowd.asks();
-        let tried = self.wish.attempt(None).await;
+        let tried = self.wish.attempt(Some(self.member.clone())).await;
         self.ear.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
@@ -120,11 +138,30 @@ impl Contest for Queuer {
 
 impl Drop for Queuer {
     fn drop(&mut self) {
-        let slot = self.wish.slot.clone();
-        slot.line.crowd.leave(&self.member);
+        let slot = &self.wish.slot;
+        slot.line.crowd.leave(&slot.field, &self.member);
         if self.ear.attempts() > 0 && !self.won {
-            let core = self.wish.core.clone();
-            core.janitor.finish(leave_queue(core.clone(), self.wish.kind, slot));
+            let core = &self.wish.core;
+            core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));
         }
+    }
+}
+
+/// The client is closed: they leave the queue. (They are told, and are gone from the crowd.)
+pub(crate) async fn leave_queue(core: Arc<Core>, waiter: &Wanted) {
+    if let Some(queue) = waiter.kind.queue {
+        leave(core, queue, waiter.slot.clone()).await;
+    }
+}
+
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
+async fn leave(core: Arc<Core>, queue: kind::Queue, slot: Arc<Slot>) {
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let _permit = slot.line.crowd.leaving.acquire().await;
+    if !slot.line.crowd.has(&slot.field) {
+        let keys = slot.line.keys.of(queue.leave.keys);
+        let settled = core.wire.settle(queue.leave, &keys, &[&slot.field], &core.patience()).await;
+        // A copy of this may come late, too.
+        owe(&core, &slot, &mut gate, settled.doubt);
     }
 }

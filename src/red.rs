@@ -1,27 +1,27 @@
 //! One lock on several independent servers, held by whoever most of them vote for. Rule 21 of docs/PROTOCOL.md.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{join_all, BoxFuture, FutureExt};
+use futures::future::join_all;
 
 use crate::acquire::{Request, Told};
-use crate::any::{sealed, RLock};
+use crate::any::sealed::Sealed;
+use crate::any::{Acquire, Leaf, Member, RLock};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
-use crate::group::{Group, Taken};
+use crate::group::Held;
 use crate::guard::Guard;
 use crate::keys::NameError;
-use crate::kind::{Role, Votes};
-use crate::leaf::{Leaf, Member};
+use crate::kind::Role;
 use crate::lease::Lease;
 use crate::life::Trust;
 use crate::lock::Lock;
-use crate::majority::{Rules, Voter};
+use crate::majority::{Majority, Rules, Voter};
 use crate::owner::Owner;
+use crate::traits::Votes;
 use crate::vote::Candidate;
 use crate::wait::{before, wait, Tried};
 
@@ -155,7 +155,7 @@ impl<K: Votes> RedLock<K> {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn lock(&self) -> Result<(), LockError> {
-        self.take(&Request::default()).await?.ok_or(LockError::Closed).map(Group::keep_bare)
+        RLock::lock(self).await
     }
 
     /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
@@ -167,12 +167,12 @@ impl<K: Votes> RedLock<K> {
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
     pub async fn try_lock(&self) -> Result<bool, LockError> {
-        Ok(self.take(&Request::once()).await?.map(Group::keep_bare).is_some())
+        RLock::try_lock(self).await
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`].
-    pub fn acquire(&self) -> AcquireMost<'_, K> {
-        AcquireMost { lock: self, request: Request::default() }
+    pub fn acquire(&self) -> Acquire<'_> {
+        Acquire::new(self)
     }
 
     /// Waits until most of the servers vote for this owner, with a guard that is valid as long as most of them are
@@ -184,12 +184,7 @@ impl<K: Votes> RedLock<K> {
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
     pub async fn guard(&self) -> Result<Guard, LockError> {
-        self.guarded(&Request::default()).await?.ok_or(LockError::Closed)
-    }
-
-    async fn guarded(&self, request: &Request) -> Result<Option<Guard>, LockError> {
-        let group = self.take(request).await?;
-        Ok(group.and_then(|group| Guard::over(Taken(vec![group]), self.name.clone())))
+        RLock::guard(self).await
     }
 
     /// Gives one bare hold back on every server, the newest one: done when most of them said so.
@@ -202,10 +197,10 @@ impl<K: Votes> RedLock<K> {
     pub async fn unlock(&self) -> Result<(), UnlockError> {
         let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
         let mut leaves = Vec::new();
-        sealed::Sealed::leaves(self, &mut leaves)?;
+        self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
-        let Some(majority) = locks.iter().filter_map(Lock::elected).max_by_key(|majority| majority.id) else {
+        let Some(majority) = locks.iter().filter_map(elected).max_by_key(|majority| majority.id) else {
             return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
         };
         let votes = majority.tickets().len();
@@ -220,7 +215,7 @@ impl<K: Votes> RedLock<K> {
     /// # Cancel safety
     /// As [`unlock`](Self::unlock)'s.
     pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name.to_string(), self.unlock()).await
+        RLock::unlock_within(self, limit).await
     }
 
     /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
@@ -258,7 +253,7 @@ impl<K: Votes> RedLock<K> {
     fn voters(&self, request: &Request) -> Result<(Vec<Voter>, Rules), LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let lease = Member::lease(self, request)?.duration();
-        let voters = self.locks.iter().map(|lock| lock.voter(request)).collect::<Result<Vec<_>, _>>()?;
+        let voters = self.locks.iter().map(|lock| voter(lock, request)).collect::<Result<Vec<_>, _>>()?;
         let lines = || voters.iter().enumerate();
         let twice = lines().any(|(at, voter)| {
             let same = |other: &Voter| Arc::ptr_eq(&other.session, &voter.session);
@@ -282,90 +277,40 @@ impl<K: Votes> RedLock<K> {
         Ok((voters, rules))
     }
 
-    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
-        let Some(first) = self.locks.first() else { return Err(no_members()) };
-        let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
-        told.by(self.elect(request, &rounds)).await
-    }
-
-    async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Group>, LockError> {
+    async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Held>, LockError> {
         in_runtime()?;
         let (voters, rules) = self.voters(request)?;
         let deadline = request.deadline(rules.server_timeout).map_err(LockError::Wait)?;
         let mut candidate = Candidate::new(voters, rules, rounds);
         let won = if request.is_once() {
             match candidate.round().await? {
-                Tried::Won(group) => Some(group),
+                Tried::Won(held) => Some(held),
                 Tried::Busy(_) => None,
             }
         } else {
             before(deadline, wait(&mut candidate)).await.transpose()?
         };
         match (won, candidate.failure.take()) {
-            (Some(group), _) => Ok(Some(group)),
+            (Some(held), _) => Ok(Some(held)),
             (None, Some(failure)) => Err(failure),
             (None, None) => Ok(None),
         }
     }
 }
 
+/// This lock's server, as one of several that are asked for a vote.
+fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError> {
+    let wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    Ok(Voter { wish, session: lock.session.clone() })
+}
+
+/// The bare hold that its vote belongs to, the newest one.
+fn elected<K: Votes>(lock: &Lock<K>) -> Option<Arc<Majority>> {
+    Majority::elected(&lock.line().ok()?.slot(&lock.field()))
+}
+
 fn no_members() -> LockError {
     LockError::Members("a red lock needs at least one member, and each of another client and server".to_owned())
-}
-
-/// A request for a [`RedLock`] under construction; awaiting it says whether it is held.
-///
-/// # Errors
-/// As [`RedLock::lock`]'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
-///
-/// # Cancel safety
-/// As [`RedLock::lock`]'s.
-#[must_use = "a request does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct AcquireMost<'a, K: Votes> {
-    lock: &'a RedLock<K>,
-    request: Request,
-}
-
-impl<K: Votes> AcquireMost<'_, K> {
-    /// See [`Request::wait`].
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-
-    /// See [`Request::lease`]. At most [`RedLock::max_lease`].
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.request = self.request.lease(lease);
-        self
-    }
-
-    /// See [`Request::max_hold`].
-    pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.request = self.request.max_hold(limit);
-        self
-    }
-
-    /// Ends the request with a guard; `None` when another owner had the lock until the limit.
-    ///
-    /// # Errors
-    /// As [`RedLock::lock`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`RedLock::lock`]'s.
-    pub async fn guard(self) -> Result<Option<Guard>, LockError> {
-        self.lock.guarded(&self.request).await
-    }
-}
-
-impl<'a, K: Votes> IntoFuture for AcquireMost<'a, K> {
-    type Output = Result<bool, LockError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(self.lock.take(&self.request).await?.map(Group::keep_bare).is_some()) }.boxed()
-    }
 }
 
 impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
@@ -374,13 +319,21 @@ impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
     }
 }
 
-impl<K: Votes> sealed::Sealed for RedLock<K> {
+#[async_trait]
+impl<K: Votes> Sealed for RedLock<K> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let Some(first) = self.locks.first() else { return Err(no_members()) };
+        let (rounds, owner) = (AtomicU32::new(0), first.field());
+        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
+        told.by(self.elect(request, &rounds)).await
+    }
+
     /// One, in the place of its first server's lock.
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
         let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
         let mut first = Vec::new();
         if let Some(lock) = locks.first() {
-            sealed::Sealed::leaves(lock, &mut first)?;
+            lock.leaves(&mut first)?;
         }
         let settled: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
         into.extend(first.into_iter().map(|leaf| Leaf {
@@ -393,7 +346,6 @@ impl<K: Votes> sealed::Sealed for RedLock<K> {
     }
 }
 
-#[async_trait]
 impl<K: Votes> Member for RedLock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
         let mut longest = None;
@@ -409,36 +361,12 @@ impl<K: Votes> Member for RedLock<K> {
         }
         longest.ok_or_else(no_members)
     }
-
-    async fn take(&self, request: &Request) -> Result<Option<Group>, LockError> {
-        Self::take(self, request).await
-    }
 }
 
 #[async_trait]
 impl<K: Votes> RLock for RedLock<K> {
     fn name(&self) -> &str {
         Self::name(self)
-    }
-
-    async fn lock(&self) -> Result<(), LockError> {
-        Self::lock(self).await
-    }
-
-    async fn try_lock(&self) -> Result<bool, LockError> {
-        Self::try_lock(self).await
-    }
-
-    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
-        AcquireMost { lock: self, request }.await
-    }
-
-    async fn guard(&self) -> Result<Guard, LockError> {
-        Self::guard(self).await
-    }
-
-    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
-        self.guarded(&request).await
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {

@@ -2,87 +2,22 @@
 //! of all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::ear::Ear;
 use crate::error::SyncError;
-use crate::fifo::Fifo;
-use crate::wait::sleep_until;
-use crate::wait::Turn;
-use crate::watchdog::Claim;
+use crate::wait::{sleep_until, Turn};
+use crate::waiters::{Mail, Waiter, Waiters};
 
-/// What a waiter finds.
-enum Mail<P> {
-    Nothing,
-    /// It is the first now.
-    Try,
-    Won(P),
-    /// It did not take its prize in time, and has left the row by that.
-    Lapsed,
-    Closed,
-    /// It went away.
-    Gone,
-}
-
-/// One waiter: what it wants, and what it was given.
-pub(crate) struct Seat<W, P> {
-    /// In the row.
-    number: u64,
-    pub(crate) wish: W,
-    mail: Mutex<Mail<P>>,
-    bell: Notify,
-}
-
-impl<W, P> Seat<W, P> {
-    fn mail(&self) -> MutexGuard<'_, Mail<P>> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What it was given, if anything; other mail stays.
-    pub(crate) fn take_prize(&self) -> Option<P> {
-        let mut mail = self.mail();
-        match std::mem::replace(&mut *mail, Mail::Nothing) {
-            Mail::Won(prize) => Some(prize),
-            other => {
-                *mail = other;
-                None
-            }
-        }
-    }
-
-    /// Leaves mail, unless something weightier lies there or nobody is there to read it: then a prize is dropped.
-    fn post(&self, new: Mail<P>) {
-        let mut mail = self.mail();
-        if matches!(*mail, Mail::Nothing | Mail::Try) {
-            *mail = new;
-            drop(mail);
-            self.bell.notify_one();
-        }
-    }
-}
-
-impl<W: Send + Sync, P: Send> Claim for Seat<W, P> {
-    fn is_open(&self) -> bool {
-        matches!(*self.mail(), Mail::Won(_))
-    }
-
-    fn lapse(&self) {
-        let mut mail = self.mail();
-        if matches!(*mail, Mail::Won(_)) {
-            // Dropped outside of the lock, the prize gives itself back.
-            let prize = std::mem::replace(&mut *mail, Mail::Lapsed);
-            drop(mail);
-            drop(prize);
-        }
-    }
-}
+/// A place in a row.
+pub(crate) type Seat<W, P> = Waiter<W, P>;
 
 pub(crate) struct Row<W, P> {
-    seats: Mutex<Fifo<Seat<W, P>>>,
+    seats: Mutex<Waiters<W, P>>,
     closed: AtomicBool,
 }
 
@@ -93,16 +28,13 @@ impl<W, P> Default for Row<W, P> {
 }
 
 impl<W: Clone, P> Row<W, P> {
-    fn seats(&self) -> MutexGuard<'_, Fifo<Seat<W, P>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes who waits, and tells whoever is the first by that.
-    fn change<R>(&self, change: impl FnOnce(&mut Fifo<Seat<W, P>>) -> R) -> R {
-        let mut seats = self.seats();
-        let before = seats.first_number();
+    fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
+        let mut seats = self.seats.lock();
+        let before = seats.first().cloned();
         let changed = change(&mut seats);
-        if let Some(first) = seats.first().filter(|first| before != Some(first.number)) {
+        let is_new = |first: &&Arc<Seat<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
+        if let Some(first) = seats.first().filter(is_new) {
             first.post(Mail::Try);
         }
         changed
@@ -110,8 +42,7 @@ impl<W: Clone, P> Row<W, P> {
 
     /// Takes the last seat.
     pub(crate) fn join(&self, wish: W) -> Arc<Seat<W, P>> {
-        let make = |number| Seat { number, wish, mail: Mutex::new(Mail::Nothing), bell: Notify::new() };
-        let seat = self.change(|seats| seats.join(make));
+        let seat = self.change(|seats| seats.join(wish));
         if self.closed.load(Ordering::Acquire) {
             self.close();
         }
@@ -119,19 +50,19 @@ impl<W: Clone, P> Row<W, P> {
     }
 
     pub(crate) fn is_first(&self, seat: &Seat<W, P>) -> bool {
-        self.seats().first_number() == Some(seat.number)
+        self.seats.lock().is_first(seat)
     }
 
     /// The first of them, in their order.
     pub(crate) fn first(&self, most: usize) -> Vec<Arc<Seat<W, P>>> {
-        self.seats().iter().take(most).cloned().collect()
+        self.seats.lock().iter().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Seat<W, P>>, P)>) {
         self.change(|seats| {
             for (seat, _) in &served {
-                seats.remove(seat.number);
+                seats.remove(seat);
             }
         });
         for (seat, prize) in served {
@@ -141,8 +72,8 @@ impl<W: Clone, P> Row<W, P> {
 
     /// Goes away, with or without a prize. One that was not taken is dropped.
     pub(crate) fn leave(&self, seat: &Seat<W, P>) {
-        let left = std::mem::replace(&mut *seat.mail(), Mail::Gone);
-        self.change(|seats| seats.remove(seat.number));
+        let left = seat.go();
+        self.change(|seats| seats.remove(seat));
         drop(left);
     }
 
@@ -156,8 +87,7 @@ impl<W: Clone, P> Row<W, P> {
     ) -> Result<Turn<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
         loop {
-            let found = std::mem::replace(&mut *seat.mail(), Mail::Nothing);
-            match found {
+            match seat.take_mail() {
                 Mail::Won(prize) => return Ok(Turn::Won(prize)),
                 Mail::Lapsed => {
                     *seat = self.join(seat.wish.clone());
@@ -179,7 +109,7 @@ impl<W: Clone, P> Row<W, P> {
     /// Ends every wait, those too that begin later.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut seats = self.seats();
+        let mut seats = self.seats.lock();
         seats.iter().for_each(|seat| seat.post(Mail::Closed));
         seats.clear();
     }
@@ -200,13 +130,13 @@ mod tests {
         row.leave(&last);
         row.serve(vec![(third.clone(), ())]);
         assert_eq!(waiting(&row), [0, 1, 3]);
-        assert!(third.take_prize().is_some() && !matches!(*second.mail(), Mail::Try));
+        assert!(third.take_prize().is_some() && !second.finds(&Mail::Try));
         row.leave(&first);
-        assert!(row.is_first(&second) && matches!(*second.mail(), Mail::Try));
+        assert!(row.is_first(&second) && second.finds(&Mail::Try));
         row.close();
         let late = row.join(5);
         // Who left is not taken for who came.
         row.leave(&first);
-        assert!(matches!(*late.mail(), Mail::Closed) && waiting(&row).is_empty());
+        assert!(late.finds(&Mail::Closed) && waiting(&row).is_empty());
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Core {
 }
 
 /// One client, open. Handles and guards hold it: the last of them that goes closes the client.
-pub(crate) struct Session {
+pub struct Session {
     pub(crate) core: Arc<Core>,
 }
 

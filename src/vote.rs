@@ -3,6 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select_all;
@@ -12,10 +13,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::group::{Group, Member};
-use crate::guard::Ticket;
+use crate::group::Held;
 use crate::life::Trust;
 use crate::majority::{Rules, Voter};
+use crate::session::Session;
+use crate::ticket::Ticket;
 use crate::wait::sleep_until;
 use crate::wait::{Contest, Tried, Turn};
 
@@ -26,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// What the servers said.
 #[derive(Default)]
 struct Count {
-    votes: Vec<Member>,
+    votes: Vec<(Ticket, Arc<Session>)>,
     /// Somebody else has these, for as long as that.
     busy: Vec<Option<Duration>>,
     /// These may have lost what they granted, and don't vote for as long as that.
@@ -55,7 +57,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// One round: all are asked at once, and whatever is no majority is given back.
-    pub(crate) async fn round(&mut self) -> Result<Tried<Group>, LockError> {
+    pub(crate) async fn round(&mut self) -> Result<Tried<Held>, LockError> {
         if self.rounds.fetch_add(1, Ordering::Relaxed) == 0 {
             self.failure = Some(self.rules.no_majority(0, "the wait limit came before an answer".to_owned()));
         }
@@ -67,8 +69,8 @@ impl<'a> Candidate<'a> {
             ));
         }
         if count.votes.len() >= self.rules.needed {
-            if let Some(group) = self.elected(&mut count) {
-                return Ok(Tried::Won(group));
+            if let Some(held) = self.elected(&mut count) {
+                return Ok(Tried::Won(held));
             }
             let detail = "the answers took too long for the lease".to_owned();
             return self.fails(self.rules.no_majority(self.rules.needed, detail), true);
@@ -90,7 +92,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// No majority, for the reason given: it is asked again until the outage limit, if they are silent.
-    fn fails(&mut self, failure: LockError, silent: bool) -> Result<Tried<Group>, LockError> {
+    fn fails(&mut self, failure: LockError, silent: bool) -> Result<Tried<Held>, LockError> {
         self.failure = Some(failure.clone());
         let Some(core) = self.voters.first().map(|voter| &voter.session.core) else { return Err(failure) };
         let now = core.now();
@@ -135,10 +137,11 @@ impl<'a> Candidate<'a> {
     }
 
     /// The votes as one hold, if enough of the lease is left.
-    fn elected(&self, count: &mut Count) -> Option<Group> {
+    fn elected(&self, count: &mut Count) -> Option<Held> {
         let votes = std::mem::take(&mut count.votes);
-        let group = Group::most(votes, self.voters.clone(), self.rules.clone())?;
-        (group.lost().is_none() && group.left() > self.rules.min_validity).then_some(group)
+        let held = Held::quorum(votes, self.voters.clone(), self.rules.clone())?;
+        let standing = held.standing();
+        (standing.lost.is_none() && standing.left > self.rules.min_validity).then_some(held)
     }
 
     /// Two votes of one server would be one.
@@ -179,10 +182,10 @@ impl<'a> Candidate<'a> {
 }
 
 impl Contest for Candidate<'_> {
-    type Prize = Group;
+    type Prize = Held;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Group>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Held>, LockError> {
         match pause {
             None => self.stand_in_line().await,
             Some(pause) => sleep_until(Some(tokio::time::Instant::now() + pause)).await,
@@ -190,7 +193,7 @@ impl Contest for Candidate<'_> {
         Ok(Turn::Try)
     }
 
-    async fn attempt(&mut self) -> Result<Tried<Group>, LockError> {
+    async fn attempt(&mut self) -> Result<Tried<Held>, LockError> {
         self.round().await
     }
 
@@ -219,7 +222,7 @@ impl Count {
         let core = &voter.session.core;
         match tried {
             Some(Ok(Tried::Won(ticket))) => match core.life.rests(trust, core.now()) {
-                None => self.votes.push(Member { ticket, session: voter.session.clone() }),
+                None => self.votes.push((ticket, voter.session.clone())),
                 // The vote is given back as the ticket goes.
                 Some(left) => self.resting.push(left),
             },

@@ -1,14 +1,13 @@
 -- fair/settle.lua: make the owner's count and its place in the queue what the client's registry says. Lowers, never raises.
 -- KEYS as fair/begin.lua
--- ARGV[3] owner  ARGV[4] n, empty to leave the count  ARGV[5] 0: nobody waits as this owner any more
+-- ARGV[3] owner  ARGV[4] n  ARGV[5] 0: nobody waits as this owner any more
 -- Returns as reentrant/settle.lua.
--- Redisson: acquireFailedAsync, when a wait ends. Differs: a head that goes away wakes the next; no score is changed. A leaver
---   from within the queue is looked for in the list.
+-- Redisson: none, as for reentrant/settle.lua; of the queue, see fair/leave.lua.
 local owner, n, waits = ARGV[3], tonumber(ARGV[4]), ARGV[5] ~= '0'
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 -- The count first: the hold ends, whatever becomes of the queue.
-local lowers = found and n and (tonumber(found) or 0) > n
+local lowers = found and (tonumber(found) or 0) > n
 if lowers and n > 0 then
   redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
   redis.call('HSET', lock, owner, n)

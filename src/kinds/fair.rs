@@ -4,10 +4,12 @@
 use crate::backend::Script;
 use crate::error::QueryError;
 use crate::guard::Guard;
-use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts};
-use crate::kind::{script, Kind, Owned, Sealed, Table};
+use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token};
+use crate::kind::{self, script, Table};
+use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::REENTRANT;
 use crate::lock::Lock;
+use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
 
 /// A script with all that belongs to the queue.
 macro_rules! queue_script {
@@ -16,9 +18,10 @@ macro_rules! queue_script {
     };
 }
 
-pub(super) static FAIR: Table = Table {
+static FAIR: Table = Table {
     name: "fair",
     acquire: queue_script!("fair/acquire"),
+    asks: |_, waits| Some(u8::from(waits).to_string()),
     release: queue_script!("fair/release"),
     // The next one may be another process's.
     hand_over: None,
@@ -26,11 +29,23 @@ pub(super) static FAIR: Table = Table {
     settle: queue_script!("fair/settle"),
     extend: queue_script!("fair/extend"),
     force: queue_script!("fair/force"),
-    refresh: Some(queue_script!("fair/refresh")),
+    // Its channel is that of the next one alone.
+    announces: false,
+    queue: Some(kind::Queue { refresh: queue_script!("fair/refresh"), leave: queue_script!("fair/leave") }),
     ..REENTRANT
 };
 
-pub(super) static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false, ..FAIR };
+static FENCED_FAIR: Table = Table {
+    name: "fenced_fair",
+    fenced: true,
+    acquire: script!("fenced/fence" over "fair/acquire" after "fair/begin",
+        [Key, Queue, Timeouts, Seen, Front, Channel, Token]),
+    ..FAIR
+};
+
+static NON_REENTRANT_FAIR: Table = Table { name: "fair_mutex", reentrant: false, ..FAIR };
+
+static FENCED_FAIR_MUTEX: Table = Table { name: "fenced_fair_mutex", reentrant: false, ..FENCED_FAIR };
 
 static PLACE: &Script = queue_script!("fair/place");
 
@@ -55,6 +70,12 @@ impl Kind for Fair {
 
 impl Owned for Fair {}
 
+impl Fences for Fair {
+    const FENCED: &'static Table = &FENCED_FAIR;
+}
+
+impl Fenceable for Fair {}
+
 /// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is
 /// an error at once.
 #[derive(Debug, Clone, Copy)]
@@ -70,12 +91,20 @@ impl Kind for NonReentrantFair {
 
 impl Owned for NonReentrantFair {}
 
+impl Fences for NonReentrantFair {
+    const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
+}
+
+impl Fenceable for NonReentrantFair {}
+
 /// The kinds that have a queue on the server.
 pub trait Queued: Kind {}
 
 impl Queued for Fair {}
 
 impl Queued for NonReentrantFair {}
+
+impl<K: Fenceable + Queued> Queued for Fenced<K> {}
 
 impl<K: Queued> Lock<K> {
     /// How many waiters of all processes are in the queue. One script, which writes nothing.

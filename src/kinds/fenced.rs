@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::any::RLock;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::guard::{Guard, Ticket};
-use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token, Writers};
-use crate::kind::{fenced_script, script, Fenceable, Fences, Fresh, Guards, Kind, Owned, Sealed, Table};
-use crate::kinds::fair::{Fair, NonReentrantFair, Queued, FAIR, NON_REENTRANT_FAIR};
-use crate::kinds::read_write::{Write, WRITE};
-use crate::kinds::reentrant::{NonReentrant, Reentrant, NON_REENTRANT, REENTRANT};
-use crate::kinds::spin::{Spin, SPIN};
+use crate::group::Held;
+use crate::guard::{Guard, Guards};
+use crate::keys::Key::Lock as Key;
+use crate::kind::{script, Table};
+use crate::kinds::reentrant::Reentrant;
 use crate::lock::Lock;
 use crate::multi::MultiLock;
 use crate::reply::Reply;
+use crate::ticket::Ticket;
+use crate::traits::{Fenceable, Kind, Owned, Sealed};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
 /// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it
@@ -55,74 +55,19 @@ impl<K: Fenceable> Kind for Fenced<K> {
 
 impl<K: Fenceable> Owned for Fenced<K> {}
 
-impl<K: Fenceable + Queued> Queued for Fenced<K> {}
-
-static FENCED: Table = Table {
-    name: "fenced",
-    fenced: true,
-    acquire: fenced_script!("reentrant/acquire", [Key, Token]),
-    hand_over: Some(fenced_script!("reentrant/hand_over", [Key, Token])),
-    ..REENTRANT
-};
-
-impl Fences for Reentrant {
-    const FENCED: &'static Table = &FENCED;
+impl<K: Fenceable> Lock<K> {
+    /// The same lock, of which every hold has a token that rises: see [`FencedGuard`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let guard = locks.read_write_lock("config").write().fenced().guard().await?;
+    /// println!("whatever was written with less than {} is older", guard.token());
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(&self) -> Lock<Fenced<K>> {
+        self.as_kind()
+    }
 }
-
-impl Fenceable for Reentrant {}
-
-static FENCED_MUTEX: Table =
-    Table { name: "fenced_mutex", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..NON_REENTRANT };
-
-impl Fences for NonReentrant {
-    const FENCED: &'static Table = &FENCED_MUTEX;
-}
-
-impl Fenceable for NonReentrant {}
-
-static FENCED_SPIN: Table =
-    Table { name: "fenced_spin", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..SPIN };
-
-impl Fences for Spin {
-    const FENCED: &'static Table = &FENCED_SPIN;
-}
-
-impl Fenceable for Spin {}
-
-static FENCED_FAIR: Table = Table {
-    name: "fenced_fair",
-    fenced: true,
-    acquire: fenced_script!("fair/acquire" after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel, Token]),
-    ..FAIR
-};
-
-impl Fences for Fair {
-    const FENCED: &'static Table = &FENCED_FAIR;
-}
-
-impl Fenceable for Fair {}
-
-static FENCED_FAIR_MUTEX: Table =
-    Table { name: "fenced_fair_mutex", fenced: true, acquire: FENCED_FAIR.acquire, ..NON_REENTRANT_FAIR };
-
-impl Fences for NonReentrantFair {
-    const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
-}
-
-impl Fenceable for NonReentrantFair {}
-
-static FENCED_WRITE: Table = Table {
-    name: "fenced_write",
-    fenced: true,
-    acquire: fenced_script!("write/acquire" after "read_write", [Key, Writers, Token]),
-    ..WRITE
-};
-
-impl Fences for Write {
-    const FENCED: &'static Table = &FENCED_WRITE;
-}
-
-impl Fenceable for Write {}
 
 impl<K: Fenceable> Lock<Fenced<K>> {
     /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the
@@ -149,6 +94,27 @@ impl<K: Fenceable> Fencing for Lock<Fenced<K>> {}
 
 impl Fencing for MultiLock<FencedGuards> {}
 
+impl MultiLock<FencedGuards> {
+    /// Of these locks, each of which has a token for every hold. The guard knows them all:
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use lockson::{Fencing, MultiLock};
+    /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+    /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
+    /// let guard = both.guard().await?;
+    /// for (name, token) in guard.tokens() {
+    ///     println!("write {name} with {token}");
+    /// }
+    /// let of_any_kind: Vec<Arc<dyn Fencing>> = vec![locks.fair_lock("queue").fenced().into(), both.into()];
+    /// let all = MultiLock::fenced(of_any_kind);
+    /// # Ok(()) }
+    /// ```
+    pub fn fenced(locks: impl IntoIterator<Item = impl Into<Arc<dyn Fencing>>>) -> Self {
+        Self::over(locks.into_iter().map(|lock| -> Arc<dyn RLock> { lock.into() }).collect())
+    }
+}
+
 impl<K: Fenceable> From<Lock<Fenced<K>>> for Arc<dyn Fencing> {
     fn from(lock: Lock<Fenced<K>>) -> Self {
         Arc::new(lock)
@@ -162,7 +128,7 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 }
 
 /// A [`Guard`] with a fencing token: what it guards should refuse a token lower than the highest that it has seen, as a
-/// database does by `UPDATE .. WHERE token <= ?` (`examples/fenced_storage.rs`). To look at the guard first and write
+/// database does by `UPDATE .. WHERE token <= ?` (`services/fenced_storage.rs`). To look at the guard first and write
 /// then is not enough: the process may be paused in between.
 ///
 /// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as
@@ -173,14 +139,14 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 pub struct FencedGuard(Guard);
 
 impl Guards for FencedGuard {
-    fn of(fresh: Fresh) -> Self {
-        Self(fresh.0)
+    fn of(held: Held) -> Self {
+        Self(Guard::of(held))
     }
 }
 
 impl FencedGuard {
     fn hold(&self) -> FencedHold<'_> {
-        FencedHold(self.0.ticket())
+        FencedHold(self.0 .0.ticket())
     }
 
     /// The token of this hold.
@@ -261,15 +227,15 @@ impl fmt::Debug for FencedGuard {
 pub struct FencedGuards(Guard);
 
 impl Guards for FencedGuards {
-    fn of(fresh: Fresh) -> Self {
-        Self(fresh.0)
+    fn of(held: Held) -> Self {
+        Self(Guard::of(held))
     }
 }
 
 impl FencedGuards {
     /// Its members, each lock once, in the order in which every client takes them.
     pub fn members(&self) -> impl Iterator<Item = FencedHold<'_>> {
-        self.0.tickets().map(FencedHold)
+        self.0 .0.parts().map(|held| FencedHold(held.ticket()))
     }
 
     /// The name and the token of each member, as [`members`](Self::members). Two of one name are on two servers.

@@ -4,8 +4,9 @@
 use crate::backend::Script;
 use crate::guard::Guard;
 use crate::keys::Key::{Boot, Channel, Lock as Key};
-use crate::kind::{script, vote_script, Ballot, Kind, Sealed, Table, Votes};
+use crate::kind::{script, Table};
 use crate::kinds::reentrant::REENTRANT;
+use crate::traits::{Ballot, Kind, Sealed, Votes};
 
 static PLAIN: Table = Table {
     name: "plain",
@@ -49,7 +50,7 @@ impl Kind for Plain {
 }
 
 impl Ballot for Plain {
-    const VOTE: &'static Script = vote_script!("plain/acquire", [Key, Boot]);
+    const VOTE: &'static Script = script!("red/vote" over "plain/acquire", [Key, Boot]);
 }
 
 impl Votes for Plain {}

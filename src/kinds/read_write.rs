@@ -1,21 +1,28 @@
 //! The read/write lock (Redisson's `getReadWriteLock`): many readers, or one writer. Rule 18 of docs/PROTOCOL.md.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::clock::millis;
 use crate::error::QueryError;
 use crate::guard::Guard;
-use crate::keys::Key::{Channel, Lock as Key, Turn, Writers};
+use crate::hold::Line;
+use crate::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
 use crate::keys::NameError;
-use crate::kind::{script, Kind, Owned, Role, Sealed, Table};
+use crate::kind::{script, Role, Table};
 use crate::kinds::reentrant::REENTRANT;
-use crate::line::Line;
 use crate::lock::{Holder, Lock};
 use crate::session::Session;
+use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+
+/// How long readers let a waiting writer go first after each of its attempts.
+const GOES_FIRST: Duration = Duration::from_secs(2);
 
 static READ: Table = Table {
     name: "read",
     role: Role::Read,
     acquire: script!("read/acquire" after "read_write", [Key, Writers, Turn]),
+    asks: |sibling, _| sibling.map(str::to_owned),
     release: script!("read/release" after "read_write", [Key, Channel]),
     hand_over: None,
     admit: Some(script!("read/admit" after "read_write", [Key, Writers, Turn])),
@@ -27,10 +34,12 @@ static READ: Table = Table {
     ..REENTRANT
 };
 
-pub(super) static WRITE: Table = Table {
+static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
+    goes_first: Some(GOES_FIRST),
     acquire: script!("write/acquire" after "read_write", [Key, Writers]),
+    asks: |_, waits| Some(millis(GOES_FIRST * u32::from(waits)).to_string()),
     release: script!("write/release" after "read_write", [Key, Channel, Writers, Turn]),
     hand_over: None,
     renew: script!("write/renew" after "read_write", [Key]),
@@ -39,6 +48,13 @@ pub(super) static WRITE: Table = Table {
     inspect: script!("write/inspect" after "read_write", [Key]),
     force: script!("write/force" after "read_write", [Key, Channel, Writers, Turn]),
     ..REENTRANT
+};
+
+static FENCED_WRITE: Table = Table {
+    name: "fenced_write",
+    fenced: true,
+    acquire: script!("fenced/fence" over "write/acquire" after "read_write", [Key, Writers, Token]),
+    ..WRITE
 };
 
 /// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
@@ -71,6 +87,12 @@ impl Kind for Write {
 }
 
 impl Owned for Write {}
+
+impl Fences for Write {
+    const FENCED: &'static Table = &FENCED_WRITE;
+}
+
+impl Fenceable for Write {}
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
 ///

@@ -2,8 +2,9 @@
 
 use crate::backend::Script;
 use crate::guard::Guard;
-use crate::keys::Key::{Boot, Channel, Lock};
-use crate::kind::{script, vote_script, Ballot, Kind, Owned, Role, Sealed, Table, Votes};
+use crate::keys::Key::{Boot, Channel, Lock, Token};
+use crate::kind::{script, Role, Table};
+use crate::traits::{Ballot, Fenceable, Fences, Kind, Owned, Sealed, Votes};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",
@@ -12,8 +13,10 @@ pub(super) static REENTRANT: Table = Table {
     announces: true,
     fenced: false,
     anonymous: false,
-    refresh: None,
+    goes_first: None,
+    queue: None,
     acquire: script!("reentrant/acquire", [Lock]),
+    asks: |_, _| None,
     release: script!("reentrant/release", [Lock, Channel]),
     hand_over: Some(script!("reentrant/hand_over", [Lock])),
     admit: None,
@@ -24,7 +27,17 @@ pub(super) static REENTRANT: Table = Table {
     force: script!("reentrant/force", [Lock, Channel]),
 };
 
-pub(super) static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };
+pub(super) static FENCED: Table = Table {
+    name: "fenced",
+    fenced: true,
+    acquire: script!("fenced/fence" over "reentrant/acquire", [Lock, Token]),
+    hand_over: Some(script!("fenced/fence" over "reentrant/hand_over", [Lock, Token])),
+    ..REENTRANT
+};
+
+static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRANT };
+
+static FENCED_MUTEX: Table = Table { name: "fenced_mutex", reentrant: false, ..FENCED };
 
 /// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
 /// often.
@@ -42,10 +55,16 @@ impl Kind for Reentrant {
 impl Owned for Reentrant {}
 
 impl Ballot for Reentrant {
-    const VOTE: &'static Script = vote_script!("reentrant/acquire", [Lock, Boot]);
+    const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire", [Lock, Boot]);
 }
 
 impl Votes for Reentrant {}
+
+impl Fences for Reentrant {
+    const FENCED: &'static Table = &FENCED;
+}
+
+impl Fenceable for Reentrant {}
 
 /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
 #[derive(Debug, Clone, Copy)]
@@ -66,3 +85,9 @@ impl Ballot for NonReentrant {
 }
 
 impl Votes for NonReentrant {}
+
+impl Fences for NonReentrant {
+    const FENCED: &'static Table = &FENCED_MUTEX;
+}
+
+impl Fenceable for NonReentrant {}

@@ -2,10 +2,11 @@
 
 use crate::guard::Guard;
 use crate::keys::Key::Lock;
-use crate::kind::{script, Kind, Owned, Sealed, Table};
-use crate::kinds::reentrant::REENTRANT;
+use crate::kind::{script, Table};
+use crate::kinds::reentrant::{FENCED, REENTRANT};
+use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
 
-pub(super) static SPIN: Table = Table {
+static SPIN: Table = Table {
     name: "spin",
     announces: false,
     release: script!("reentrant/release", [Lock]),
@@ -13,6 +14,9 @@ pub(super) static SPIN: Table = Table {
     force: script!("reentrant/force", [Lock]),
     ..REENTRANT
 };
+
+static FENCED_SPIN: Table =
+    Table { name: "fenced_spin", fenced: true, acquire: FENCED.acquire, hand_over: FENCED.hand_over, ..SPIN };
 
 /// The kind of [`Locks::spin_lock`](crate::Locks::spin_lock). It sends no SUBSCRIBE and no PUBLISH: its waiters ask
 /// again after a back-off. That suits a large cluster, where every PUBLISH crosses the bus, and locks that are rarely
@@ -31,3 +35,9 @@ impl Kind for Spin {
 }
 
 impl Owned for Spin {}
+
+impl Fences for Spin {
+    const FENCED: &'static Table = &FENCED_SPIN;
+}
+
+impl Fenceable for Spin {}

@@ -1,24 +1,15 @@
 //! Waiters of a fair lock that died: how they go, and what one call costs. Rules 12 and 17.
 
-use crate::fair::*;
-use crate::fair_layout::{run, ACQUIRE};
-use crate::world::{ms, Case, World};
+use support::prelude::*;
 
-const RELEASE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/release.lua")
-);
-const REFRESH: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/refresh.lua")
-);
-const SETTLE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/settle.lua")
-);
+use crate::contract::fair::*;
+use crate::contract::fair_layout::{run, ACQUIRE};
+use crate::contract::world::{Case, World};
+
+const RELEASE: &str = support::lua!("fair/begin", "fair/release");
+const REFRESH: &str = support::lua!("fair/begin", "fair/refresh");
+const LEAVE: &str = support::lua!("fair/begin", "fair/leave");
+const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
 
 /// Waiters of one client that is gone since `seen`: `dead:1` is the next. Nobody holds the lock.
 async fn bury(case: &Case, count: usize, last_seen: i64) {
@@ -115,7 +106,7 @@ pub async fn a_head_without_a_score_is_dropped(case: Case) {
     case.ask(&["DEL", &timeouts(&case)]).await;
     for left in [["dead:1", "dead:3"].as_slice(), &["dead:3"], &[]] {
         let owner = ["dead:3", "dead:1", "dead:2"][left.len()];
-        run(&case, SETTLE, case.time().await + 60_000, &[owner, "", "0"]).await;
+        run(&case, LEAVE, case.time().await + 60_000, &[owner]).await;
         assert_eq!(waiting(&case).await, left);
     }
 }

@@ -1,7 +1,7 @@
 //! The worst that each script can meet: how to build it, and the call. `tests/bounds.rs` counts what a call touches,
 //! `cargo bench -- bounds` times it. Rule 12 of docs/PROTOCOL.md.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The most elements that one call may touch.
 pub const MOST: usize = 500;
@@ -249,6 +249,8 @@ pub fn fair_bounds() -> Vec<Bound> {
             exception: leaver,
             ..bound!("fair/settle", "one of n goes", QUEUE, fair, |_| texts(&["c900:900", "0", "0"]))
         },
+        bound!("fair/leave", "the head of n goes", QUEUE, fair, |_| texts(&["c1:1"])),
+        Bound { exception: leaver, ..bound!("fair/leave", "one of n goes", QUEUE, fair, |_| texts(&["c900:900"])) },
         bound!("fair/refresh", "100 of n, n seen a day ago", "queue(1) queue(now)", fair, |_| {
             (1..=100).map(|i| format!("c{i}:{i}")).collect()
         }),
@@ -306,5 +308,5 @@ impl Bound {
 
 /// The folder of the scripts.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
+    crate::root().join("lua")
 }
