@@ -13,10 +13,11 @@ use crate::keys::{Keys, NameError};
 use crate::kind::script;
 use crate::receipt::{is_done, number, Call, Ledger, MOST};
 use crate::registry::{Listed, Registry};
-use crate::row::{Row, Seat};
+use crate::row::Row;
 use crate::script::Patience;
 use crate::session::{Core, Session};
 use crate::wait::{contend, deadline, Contest, Tried, Turn};
+use crate::waiters::Waiter;
 
 static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
@@ -207,7 +208,7 @@ impl Latch {
 struct LatchWait {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Seat<Arc<Known>, WaitOutcome>>>,
+    seat: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
     ear: Ear,
     patience: Patience,
 }
