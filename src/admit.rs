@@ -72,8 +72,7 @@ fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {
     if core.is_closing() || core.now() >= answer.sent.after(lease - margin(lease)) {
         return take_back(core, &place, Some(gate), None);
     }
-    let ticket =
-        Ticket::enter(core, place.wish.kind, &place.wish.slot, &place.wish.slot.field, answer, place.wish.lease);
+    let ticket = Ticket::enter(core, &place.wish, &place.wish.slot.field, answer);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.
     ticket.hand_to(&place);
 }

@@ -252,7 +252,7 @@ impl Wish {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
                 self.outlive(answer.sent);
-                let ticket = Ticket::enter(&self.core, self.kind, &self.slot, mark, &answer, self.lease);
+                let ticket = Ticket::enter(&self.core, &self.wanted(), mark, &answer);
                 let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
                     admit_readers(&self.core, &self.slot.line, script);

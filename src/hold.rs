@@ -1,4 +1,5 @@
-//! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
+//! Ownership of one lock within this process: its owners, and the hold of each from the first acquisition until the count
+//! is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -24,12 +25,35 @@ use crate::watchdog::report_lost;
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
 
-/// How one owner wants a lock, while it waits.
+/// How one owner wants a lock.
 #[derive(Clone)]
 pub(crate) struct Wanted {
     pub(crate) slot: Arc<Slot>,
     pub(crate) kind: &'static Table,
     pub(crate) lease: Lease,
+}
+
+impl Wanted {
+    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of it.
+    pub(crate) fn enter(
+        &self,
+        mark: &Arc<str>,
+        renewal: Arc<dyn Renew>,
+        sent: Moment,
+        now: Moment,
+    ) -> (Arc<Hold>, u64) {
+        let mut counts = self.slot.counts.lock();
+        counts.guards += 1;
+        if let Some(hold) = &counts.hold {
+            return (hold.clone(), hold.leased.entered(sent, self.lease, now));
+        }
+        let hold = Hold::new(self, mark, renewal, sent);
+        counts.hold = Some(hold.clone());
+        drop(counts);
+        self.slot.line.turns.took(&hold, hold.leased.id, hold.leased.since);
+        self.slot.held.notify_waiters();
+        (hold, FIRST_SHARE)
+    }
 }
 
 impl InRole for Wanted {
@@ -120,7 +144,7 @@ pub struct Ticket {
     pub(crate) armed: AtomicBool,
 }
 
-/// Ownership of a lock by one owner: from the first acquisition until the count is zero.
+/// Ownership of a lock by one owner, from the first acquisition until the count is zero.
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
     /// Whose it is.
@@ -136,19 +160,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(
-        slot: &Arc<Slot>,
-        mark: &Arc<str>,
-        kind: &'static Table,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        lease: Lease,
-    ) -> Arc<Self> {
-        let leased = Leased::new(slot.clone(), mark.clone(), renewal, sent, lease);
+    fn new(wanted: &Wanted, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased,
-            slot: slot.clone(),
-            kind,
+            leased: Leased::new(wanted.slot.clone(), mark.clone(), renewal, sent, wanted.lease),
+            slot: wanted.slot.clone(),
+            kind: wanted.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
@@ -216,7 +232,7 @@ impl Counts {
     }
 }
 
-/// An entry of the registry: one owner's holds of one lock.
+/// An entry: one owner of one lock.
 pub(crate) struct Slot {
     pub(crate) line: Arc<Line>,
     pub(crate) field: Arc<str>,
@@ -341,29 +357,6 @@ impl Slot {
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
         self.counts.lock().hold.clone()
-    }
-
-    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`].
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        mark: &Arc<str>,
-        kind: &'static Table,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        lease: Lease,
-        now: Moment,
-    ) -> (Arc<Hold>, u64) {
-        let mut counts = self.counts.lock();
-        counts.guards += 1;
-        if let Some(hold) = &counts.hold {
-            return (hold.clone(), hold.leased.entered(sent, lease, now));
-        }
-        let hold = Hold::new(self, mark, kind, renewal, sent, lease);
-        counts.hold = Some(hold.clone());
-        drop(counts);
-        self.line.turns.took(&hold, hold.leased.id, hold.leased.since);
-        self.held.notify_waiters();
-        (hold, FIRST_SHARE)
     }
 
     /// A guard's share becomes a bare hold, unless the hold is over already.

@@ -4,11 +4,12 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures::future::{join_all, ready, select_all};
 use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::attempt::Wish;
@@ -140,13 +141,9 @@ impl Majority {
         weak
     }
 
-    fn votes(&self) -> MutexGuard<'_, Votes> {
-        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A lost one is on its way back when this returns, whoever asks.
     pub(crate) fn standing(&self) -> Standing {
-        let standing = self.judge(&self.votes().won);
+        let standing = self.judge(&self.votes.lock().won);
         if standing.lost.is_some() {
             self.give_up(true);
         }
@@ -175,7 +172,7 @@ impl Majority {
 
     /// Of all votes that were ever won.
     pub(crate) fn tickets(&self) -> Vec<Arc<Ticket>> {
-        self.votes().won.clone()
+        self.votes.lock().won.clone()
     }
 
     /// The longest lease that it may have.
@@ -186,7 +183,7 @@ impl Majority {
 
     /// All of what it is a part of is held: from here on it has this lease.
     pub(crate) fn begin(&self, lease: Lease) {
-        for seat in &mut self.votes().seats {
+        for seat in &mut self.votes.lock().seats {
             seat.since = seat.wish.core.now();
             seat.wish.lease = seat.wish.lease.changed(lease);
         }
@@ -194,12 +191,12 @@ impl Majority {
 
     /// From here on missing votes are asked for.
     pub(crate) fn open(&self) {
-        self.votes().open = true;
+        self.votes.lock().open = true;
     }
 
-    /// From here on nobody has to keep it, until it is given back, or lost.
+    /// From here on the entries of its owner keep it, until it is given back, or lost.
     pub(crate) fn keep_bare(self: &Arc<Self>) {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
@@ -216,7 +213,7 @@ impl Majority {
 
     /// Its guard is gone.
     pub(crate) fn let_go(&self) {
-        let is_bare = self.votes().bare;
+        let is_bare = self.votes.lock().bare;
         if !is_bare {
             self.give_up(false);
         }
@@ -224,7 +221,7 @@ impl Majority {
 
     /// From here on nothing is asked for. Returns what was won, to be given back.
     fn close(&self) -> Vec<Arc<Ticket>> {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         votes.open = false;
         let (won, seats) = (votes.won.clone(), std::mem::take(&mut votes.seats));
         drop(votes);
@@ -293,7 +290,7 @@ impl Majority {
 
     /// Who has no vote here now and may give one; only while most of the others stand.
     fn missing(&self) -> Vec<Wish> {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         if self.judge(&votes.won).lost.is_some() {
             drop(votes);
             self.give_up(true);
@@ -309,7 +306,7 @@ impl Majority {
     /// Asks one server for its vote once more. Nothing is sent after the lock began to be given back.
     async fn ask(self: Arc<Self>, wish: Wish) {
         let closed = pin!(self.closed.notified());
-        if !self.votes().open {
+        if !self.votes.lock().open {
             return;
         }
         let asked = async {
@@ -335,7 +332,7 @@ impl Majority {
     fn add(self: &Arc<Self>, ticket: Ticket) {
         let now = ticket.core.now();
         let may_vote = ticket.core.life.rests(self.trust(), now).is_none();
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
         if !may_vote || !stands || is_among(&votes.won, &ticket.hold, now) {
             drop(votes);

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::attempt::{Waits, Wish};
-use crate::crowd::Member;
+use crate::crowd::Waiting;
 use crate::doubt::owe;
 use crate::ear::Ear;
 use crate::error::LockError;
@@ -28,7 +28,7 @@ const CAP: Duration = Duration::from_secs(1);
 pub(crate) struct Queuer {
     wish: Wish,
     queue: kind::Queue,
-    member: Arc<Member<Wanted>>,
+    waiting: Arc<Waiting<Wanted>>,
     pub(crate) ear: Ear,
     /// The server took it out of the queue as it got the lock.
     won: bool,
@@ -37,15 +37,15 @@ pub(crate) struct Queuer {
 impl Queuer {
     pub(crate) fn new(wish: Wish, queue: kind::Queue) -> Self {
         let line = &wish.slot.line;
-        let member = line.crowd.join(&wish.slot.field, wish.wanted());
+        let waiting = line.crowd.join(&wish.slot.field, wish.wanted());
         let ear = Ear::new(&wish.core, format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, queue, member, ear, won: false }
+        Self { wish, queue, waiting, ear, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
     async fn refresh(&self) {
         let (script, line) = (self.queue.refresh, &self.wish.slot.line);
-        let batches = line.crowd.due(&self.member);
+        let batches = line.crowd.due(&self.waiting);
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
@@ -61,7 +61,7 @@ impl Queuer {
     }
 }
 
-impl Waits for Member<Wanted> {
+impl Waits for Waiting<Wanted> {
     fn take(&self) -> Option<Ticket> {
         None
     }
@@ -82,7 +82,7 @@ impl Contest for Queuer {
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
         let (began, slot) = (Instant::now(), self.wish.slot.clone());
         loop {
-            match self.member.take_mail() {
+            match self.waiting.take_mail() {
                 Mail::Won(never) => match never {},
                 Mail::Closed => return Err(LockError::Closed),
                 // Its owner's place on the server is gone.
@@ -98,9 +98,9 @@ impl Contest for Queuer {
             }
             // One of a process asks for all; the others wait for their message.
             let deaf = (!self.ear.is_confirmed()).then_some(began);
-            let since = slot.line.crowd.asked(&self.member).or(deaf);
+            let since = slot.line.crowd.asked(&self.waiting).or(deaf);
             tokio::select! {
-                () = self.member.bell.notified() => {}
+                () = self.waiting.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 () = self.ear.wakes() => {
                     self.wish.doubt_holders();
@@ -114,7 +114,7 @@ impl Contest for Queuer {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.ear.asks();
         self.wish.slot.line.crowd.asks();
-        let tried = self.wish.attempt(Some(self.member.clone())).await;
+        let tried = self.wish.attempt(Some(self.waiting.clone())).await;
         self.ear.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
@@ -139,7 +139,7 @@ impl Contest for Queuer {
 impl Drop for Queuer {
     fn drop(&mut self) {
         let slot = &self.wish.slot;
-        slot.line.crowd.leave(&slot.field, &self.member);
+        slot.line.crowd.leave(&slot.field, &self.waiting);
         if self.ear.attempts() > 0 && !self.won {
             let core = &self.wish.core;
             core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));

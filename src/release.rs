@@ -161,7 +161,7 @@ impl Leaving<'_> {
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket = Ticket::enter(self.core, kind, heir_slot, &mark, &answer, *lease);
+                let ticket = Ticket::enter(self.core, &place.wish, &mark, &answer);
                 heir.served = true;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(&place);
