@@ -1,9 +1,10 @@
 //! Two shops with ten tasks each sell one shared stock, under one lock.
 //!
 //! ```sh
-//! cargo run --example quickstart --features embedded               # on a server inside this process
-//! cargo run --example quickstart -- --url redis://127.0.0.1:6379   # on a real one
-//! cargo run --example quickstart --features embedded -- --no-lock  # what happens without the lock
+//! # On a server inside this process. With `-- --no-lock`: what happens without the lock.
+//! cargo run --example quickstart --no-default-features --features embedded
+//! # On a real one.
+//! cargo run --example quickstart -- --url redis://127.0.0.1:6379
 //! ```
 
 use std::error::Error;
@@ -74,16 +75,17 @@ async fn run(url: Option<&str>, with_lock: bool) -> Result<ExitCode> {
 /// second.
 async fn clients(url: Option<&str>) -> Result<[Locks; 2]> {
     let settings = |label| Locks::builder().label(label).watchdog_lease(Duration::from_secs(3));
-    if let Some(url) = url {
-        return Ok([settings("shop-a").connect(url).await?, settings("shop-b").connect(url).await?]);
+    match url {
+        #[cfg(feature = "redis")]
+        Some(url) => Ok([settings("shop-a").connect(url).await?, settings("shop-b").connect(url).await?]),
+        #[cfg(feature = "embedded")]
+        None => {
+            let server = lockson::EmbeddedServer::new();
+            Ok([server.connect_with(settings("shop-a"))?, server.connect_with(settings("shop-b"))?])
+        }
+        #[allow(unreachable_patterns)]
+        _ => Err("--url needs the feature `redis` (a default one), no --url needs --features embedded".into()),
     }
-    #[cfg(feature = "embedded")]
-    {
-        let server = lockson::EmbeddedServer::new();
-        Ok([server.connect_with(settings("shop-a"))?, server.connect_with(settings("shop-b"))?])
-    }
-    #[cfg(not(feature = "embedded"))]
-    Err("name a server by --url redis://host:port, or build with --features embedded".into())
 }
 
 /// The owner of a lock, by default the task, may take it again: a function that needs the lock can be called by one

@@ -11,6 +11,7 @@ use crate::keys::Keys;
 /// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
 ///
 /// ```no_run
+/// # #[cfg(feature = "redis")]
 /// # async fn f() -> Result<(), lockson::ConnectError> {
 /// use std::time::Duration;
 /// let locks = lockson::Locks::builder()
@@ -187,21 +188,6 @@ impl Locks {
     /// Begins a client with settings of its own.
     pub fn builder() -> Builder {
         Builder::default()
-    }
-}
-
-#[cfg(feature = "embedded")]
-impl crate::EmbeddedServer {
-    /// A client of this server with the settings of a builder; its user, password and database are not used.
-    ///
-    /// # Errors
-    /// [`ConnectError::Setting`].
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
-        builder.check()?;
-        Ok(Locks::in_process(self, builder.settings))
     }
 }
 

@@ -36,6 +36,7 @@ use crate::traits::Kind;
 /// static beside the client:
 ///
 /// ```no_run
+/// # #[cfg(feature = "redis")] {
 /// use std::sync::OnceLock;
 /// use lockson::Locks;
 /// use tokio::runtime::Runtime;
@@ -53,6 +54,7 @@ use crate::traits::Kind;
 ///     });
 ///     locks
 /// }
+/// # }
 /// ```
 ///
 /// A verb outside of any runtime is an error (`NoRuntime`). Guards may be dropped anywhere.
@@ -100,15 +102,6 @@ pub struct Leftover {
 }
 
 impl Locks {
-    /// A client of a new server inside this process: no server needed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    #[cfg(feature = "embedded")]
-    pub fn embedded() -> Self {
-        crate::EmbeddedServer::new().connect()
-    }
-
     /// The reentrant lock of this name (Redisson's `getLock`).
     pub fn lock(&self, name: &str) -> Lock<Reentrant> {
         self.handle(name)
@@ -241,35 +234,13 @@ impl Locks {
         let (session, names) = start(settings, backend, signals, clock);
         Self { session, names }
     }
-
-    #[cfg(feature = "embedded")]
-    pub(crate) fn in_process(server: &crate::EmbeddedServer, settings: Settings) -> Self {
-        let (backend, signals) = server.backend(settings.command_timeout);
-        let clock = Clock::Tokio(tokio::time::Instant::now(), server.asleep());
-        let locks = Self::start(settings, backend, signals, clock);
-        locks.core().wire.server.learn(server.now_ms(), clock.now());
-        locks
-    }
 }
 
-#[cfg(feature = "embedded")]
-impl crate::EmbeddedServer {
-    /// A client of this server with the default settings. Several clients of one server exclude each other as processes
-    /// do.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
-    pub fn connect(&self) -> Locks {
-        Locks::in_process(self, Settings::default())
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
 
     /// What the client has of names, after each was used once.
-    #[cfg(feature = "embedded")]
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();

@@ -1,6 +1,6 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
-use crate::backend::fred::{Config, Target};
+use crate::backend::fred::Target;
 use crate::backend::Script;
 use crate::builder::Builder;
 use crate::client::Locks;
@@ -73,7 +73,8 @@ impl Builder {
     ///
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
-    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
+    #[cfg(feature = "fred")]
+    pub async fn connect_fred(self, config: crate::backend::fred::FredConfig) -> Result<Locks, ConnectError> {
         self.check()?;
         Locks::over(Target::configured(config)?, self.settings).await
     }

@@ -25,8 +25,8 @@ const BATCHES: usize = 8;
 /// Scripts at once by which waiters leave.
 const LEAVING: usize = 64;
 
-/// Nobody here gives a waiter anything: the server does.
-pub(crate) type Member<W> = Waiter<W, Infallible>;
+/// A waiter in the server's queue: nobody here gives it anything.
+pub(crate) type Waiting<W> = Waiter<W, Infallible>;
 
 /// When an owner came to the queue, and its score then. Later scores are lower by what was taken off meanwhile.
 type Came = (ServerTime, i64);
@@ -36,16 +36,16 @@ const NOT_YET: Came = (ServerTime::MAX, i64::MAX);
 type Rank = (Came, u64);
 
 /// Owners have one place on the server each, however many futures wait as one.
-struct Waiting<W> {
+struct OwnerHere<W> {
     rank: Rank,
-    members: Waiters<W, Infallible>,
+    waiters: Waiters<W, Infallible>,
     /// When the server last heard of it.
     told: Instant,
 }
 
 struct Inner<W> {
     arrivals: u64,
-    owners: HashMap<Arc<str>, Waiting<W>>,
+    owners: HashMap<Arc<str>, OwnerHere<W>>,
     order: BTreeMap<Rank, Arc<str>>,
     /// Those with a rank, by when the server last heard of them.
     told: BTreeMap<(Instant, u64), Arc<str>>,
@@ -60,15 +60,15 @@ impl<W> Default for Inner<W> {
 }
 
 impl<W> Inner<W> {
-    fn first(&self) -> Option<&Arc<Member<W>>> {
-        self.order.values().next().and_then(|field| self.owners.get(field)).and_then(|owner| owner.members.first())
+    fn first(&self) -> Option<&Arc<Waiting<W>>> {
+        self.order.values().next().and_then(|field| self.owners.get(field)).and_then(|owner| owner.waiters.first())
     }
 
     /// Changes who is there, and rings for whoever has become the first by that.
     fn change(&mut self, change: impl FnOnce(&mut Self)) {
         let before = self.first().cloned();
         change(self);
-        let same = |now: &&Arc<Member<W>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
+        let same = |now: &&Arc<Waiting<W>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
         if let Some(first) = self.first().filter(|first| !same(first)) {
             first.bell.notify_one();
         }
@@ -90,25 +90,25 @@ impl<W> Default for Crowd<W> {
 
 impl<W> Crowd<W> {
     /// A waiter arrives; until its rank is known it is behind all others.
-    pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Member<W>> {
+    pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Waiting<W>> {
         let mut inner = self.inner.lock();
         inner.arrivals += 1;
         let rank = (NOT_YET, inner.arrivals);
-        let fresh = || Waiting { rank, members: Waiters::default(), told: Instant::now() };
-        let waiting = inner.owners.entry(field.clone()).or_insert_with(fresh);
-        let member = waiting.members.join(wish);
-        let rank = waiting.rank;
+        let fresh = || OwnerHere { rank, waiters: Waiters::default(), told: Instant::now() };
+        let owner = inner.owners.entry(field.clone()).or_insert_with(fresh);
+        let waiter = owner.waiters.join(wish);
+        let rank = owner.rank;
         inner.order.insert(rank, field.clone());
-        member
+        waiter
     }
 
     /// It goes away, with or without the lock.
-    pub(crate) fn leave(&self, field: &str, member: &Member<W>) {
+    pub(crate) fn leave(&self, field: &str, waiter: &Waiting<W>) {
         self.inner.lock().change(|inner| {
-            let Some(waiting) = inner.owners.get_mut(field) else { return };
-            waiting.members.remove(member);
-            if waiting.members.is_empty() {
-                let (rank, told) = (waiting.rank, waiting.told);
+            let Some(owner) = inner.owners.get_mut(field) else { return };
+            owner.waiters.remove(waiter);
+            if owner.waiters.is_empty() {
+                let (rank, told) = (owner.rank, owner.told);
                 inner.order.remove(&rank);
                 inner.told.remove(&(told, rank.1));
                 inner.owners.remove(field);
@@ -120,16 +120,16 @@ impl<W> Crowd<W> {
     /// The server has this owner in its queue, just now if it is `fresh`.
     pub(crate) fn rank(&self, field: &Arc<str>, came: Came, fresh: bool) {
         self.inner.lock().change(|inner| {
-            let Some(waiting) = inner.owners.get_mut(field) else { return };
-            let (before, now) = (waiting.told, Instant::now());
-            waiting.told = now;
-            inner.told.remove(&(before, waiting.rank.1));
-            inner.told.insert((now, waiting.rank.1), field.clone());
-            if !fresh && waiting.rank.0 != NOT_YET {
+            let Some(owner) = inner.owners.get_mut(field) else { return };
+            let (before, now) = (owner.told, Instant::now());
+            owner.told = now;
+            inner.told.remove(&(before, owner.rank.1));
+            inner.told.insert((now, owner.rank.1), field.clone());
+            if !fresh && owner.rank.0 != NOT_YET {
                 return;
             }
-            let (old, new) = (waiting.rank, (came, waiting.rank.1));
-            waiting.rank = new;
+            let (old, new) = (owner.rank, (came, owner.rank.1));
+            owner.rank = new;
             inner.order.remove(&old);
             inner.order.insert(new, field.clone());
         });
@@ -146,16 +146,16 @@ impl<W> Crowd<W> {
     }
 
     /// For the first of them: since when none has asked.
-    pub(crate) fn asked(&self, member: &Arc<Member<W>>) -> Option<Instant> {
+    pub(crate) fn asked(&self, waiter: &Arc<Waiting<W>>) -> Option<Instant> {
         let inner = self.inner.lock();
-        let is_first = inner.first().is_some_and(|first| Arc::ptr_eq(first, member));
+        let is_first = inner.first().is_some_and(|first| Arc::ptr_eq(first, waiter));
         is_first.then(|| inner.asked.unwrap_or_else(Instant::now))
     }
 
     /// For the first of them: the owners that the server should hear of now, in batches.
-    pub(crate) fn due(&self, member: &Arc<Member<W>>) -> Vec<Vec<Arc<str>>> {
+    pub(crate) fn due(&self, waiter: &Arc<Waiting<W>>) -> Vec<Vec<Arc<str>>> {
         let mut inner = self.inner.lock();
-        if !inner.first().is_some_and(|first| Arc::ptr_eq(first, member)) {
+        if !inner.first().is_some_and(|first| Arc::ptr_eq(first, waiter)) {
             return Vec::new();
         }
         let now = Instant::now();
@@ -164,8 +164,8 @@ impl<W> Crowd<W> {
         while due.len() < BATCH * BATCHES {
             let oldest = inner.told.first_entry().filter(|told| now.duration_since(told.key().0) >= REFRESH);
             let Some(((_, arrival), field)) = oldest.map(OccupiedEntry::remove_entry) else { break };
-            if let Some(waiting) = inner.owners.get_mut(&field) {
-                waiting.told = now;
+            if let Some(owner) = inner.owners.get_mut(&field) {
+                owner.told = now;
             }
             inner.told.insert((now, arrival), field.clone());
             due.push(field);
@@ -175,20 +175,20 @@ impl<W> Crowd<W> {
 
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
-        if let Some(waiting) = self.inner.lock().owners.get(field) {
-            for member in waiting.members.iter() {
-                member.post(Mail::Try);
+        if let Some(owner) = self.inner.lock().owners.get(field) {
+            for waiter in owner.waiters.iter() {
+                waiter.post(Mail::Try);
             }
         }
     }
 
     /// Ends every wait, and says whose they were.
-    pub(crate) fn close(&self) -> Vec<Arc<Member<W>>> {
+    pub(crate) fn close(&self) -> Vec<Arc<Waiting<W>>> {
         let ended = std::mem::take(&mut *self.inner.lock());
-        let members: Vec<_> = ended.owners.values().flat_map(|waiting| waiting.members.iter().cloned()).collect();
-        for member in &members {
-            member.post(Mail::Closed);
+        let waiters: Vec<_> = ended.owners.values().flat_map(|owner| owner.waiters.iter().cloned()).collect();
+        for waiter in &waiters {
+            waiter.post(Mail::Closed);
         }
-        members
+        waiters
     }
 }

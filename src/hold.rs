@@ -1,4 +1,5 @@
-//! One lock in this process: the entry of each owner, and its hold. Rules 2, 3 and 5 of docs/PROTOCOL.md.
+//! Ownership of one lock within this process: its owners, and the hold of each from the first acquisition until the count
+//! is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -8,6 +9,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
+use crate::backend::Script;
+use crate::backoff::Backoff;
 use crate::clock::{Moment, ServerTime};
 use crate::crowd::Crowd;
 use crate::error::LostBy;
@@ -16,6 +19,7 @@ use crate::keys::{Key, Keys};
 use crate::kind::{Role, Table};
 use crate::lease::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
 use crate::registry::{Listed, Registry};
+use crate::script::Patience;
 use crate::session::Core;
 use crate::turns::{InRole, Turns};
 use crate::waiters::Waiter;
@@ -24,33 +28,64 @@ use crate::watchdog::report_lost;
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
 
-/// How one owner wants a lock, while it waits.
+/// One owner's wish for one lock.
 #[derive(Clone)]
-pub(crate) struct Wanted {
-    pub(crate) slot: Arc<Slot>,
+pub(crate) struct Wish {
+    pub(crate) core: Arc<Core>,
     pub(crate) kind: &'static Table,
+    pub(crate) slot: Arc<Slot>,
+    /// The same owner's entry in the other role.
+    pub(crate) sibling: Option<Arc<Slot>>,
     pub(crate) lease: Lease,
+    /// How it waits without messages.
+    pub(crate) backoff: Option<Backoff>,
+    /// What it asks with in place of the kind's acquire script, where several servers vote.
+    pub(crate) vote: Option<&'static Script>,
+    pub(crate) patience: Patience,
 }
 
-impl InRole for Wanted {
+impl Wish {
+    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of it.
+    pub(crate) fn enter(
+        &self,
+        mark: &Arc<str>,
+        renewal: Arc<dyn Renew>,
+        sent: Moment,
+        now: Moment,
+    ) -> (Arc<Hold>, u64) {
+        let mut counts = self.slot.counts.lock();
+        counts.guards += 1;
+        if let Some(hold) = &counts.hold {
+            return (hold.clone(), hold.leased.entered(sent, self.lease, now));
+        }
+        let hold = Hold::new(self, mark, renewal, sent);
+        counts.hold = Some(hold.clone());
+        drop(counts);
+        self.slot.line.turns.took(&hold, hold.leased.id, hold.leased.since);
+        self.slot.held.notify_waiters();
+        (hold, FIRST_SHARE)
+    }
+}
+
+impl InRole for Wish {
     fn role(&self) -> Role {
         self.kind.role
     }
 }
 
 /// A waiter in the process's line.
-pub(crate) type Place = Waiter<Wanted, Ticket>;
+pub(crate) type Place = Waiter<Wish, Ticket>;
 
 /// One lock in this process: its owners, and their turns.
 pub(crate) struct Line {
     pub(crate) keys: Keys,
     /// The entry of each owner.
     pub(crate) entries: Registry<Slot>,
-    pub(crate) turns: Turns<Hold, Wanted, Ticket>,
+    pub(crate) turns: Turns<Hold, Wish, Ticket>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
-    pub(crate) crowd: Crowd<Wanted>,
+    pub(crate) crowd: Crowd<Wish>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
     forgotten: Arc<Forgotten>,
@@ -102,8 +137,8 @@ impl Line {
     }
 }
 
-fn report_lapsed(wanted: &Wanted) {
-    let name = &*wanted.slot.line.keys.name;
+fn report_lapsed(wish: &Wish) {
+    let name = &*wish.slot.line.keys.name;
     say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
 }
 
@@ -120,7 +155,7 @@ pub struct Ticket {
     pub(crate) armed: AtomicBool,
 }
 
-/// Ownership of a lock by one owner: from the first acquisition until the count is zero.
+/// Ownership of a lock by one owner, from the first acquisition until the count is zero.
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
     /// Whose it is.
@@ -136,19 +171,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(
-        slot: &Arc<Slot>,
-        mark: &Arc<str>,
-        kind: &'static Table,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        lease: Lease,
-    ) -> Arc<Self> {
-        let leased = Leased::new(slot.clone(), mark.clone(), renewal, sent, lease);
+    fn new(wish: &Wish, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased,
-            slot: slot.clone(),
-            kind,
+            leased: Leased::new(wish.slot.clone(), mark.clone(), renewal, sent, wish.lease),
+            slot: wish.slot.clone(),
+            kind: wish.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
@@ -216,7 +243,7 @@ impl Counts {
     }
 }
 
-/// An entry of the registry: one owner's holds of one lock.
+/// An entry: one owner of one lock.
 pub(crate) struct Slot {
     pub(crate) line: Arc<Line>,
     pub(crate) field: Arc<str>,
@@ -341,29 +368,6 @@ impl Slot {
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
         self.counts.lock().hold.clone()
-    }
-
-    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`].
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        mark: &Arc<str>,
-        kind: &'static Table,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        lease: Lease,
-        now: Moment,
-    ) -> (Arc<Hold>, u64) {
-        let mut counts = self.counts.lock();
-        counts.guards += 1;
-        if let Some(hold) = &counts.hold {
-            return (hold.clone(), hold.leased.entered(sent, lease, now));
-        }
-        let hold = Hold::new(self, mark, kind, renewal, sent, lease);
-        counts.hold = Some(hold.clone());
-        drop(counts);
-        self.line.turns.took(&hold, hold.leased.id, hold.leased.since);
-        self.held.notify_waiters();
-        (hold, FIRST_SHARE)
     }
 
     /// A guard's share becomes a bare hold, unless the hold is over already.

@@ -13,10 +13,11 @@ use crate::keys::{Keys, NameError};
 use crate::kind::script;
 use crate::receipt::{is_done, number, Call, Ledger, MOST};
 use crate::registry::{Listed, Registry};
-use crate::row::{Row, Seat};
+use crate::row::Row;
 use crate::script::Patience;
 use crate::session::{Core, Session};
 use crate::wait::{contend, deadline, Contest, Tried, Turn};
+use crate::waiters::Waiter;
 
 static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
 static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
@@ -192,7 +193,7 @@ impl Latch {
         let once = limit.is_some_and(|limit| limit.is_zero());
         let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let ear = Ear::new(core, latch.ledger.keys.channel.clone());
-        let mut waiter = Waiter { latch, seat: None, ear, patience: core.patience() };
+        let mut waiter = LatchWait { latch, seat: None, ear, patience: core.patience() };
         match contend(&mut waiter, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
             Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
@@ -204,10 +205,10 @@ impl Latch {
 }
 
 /// Who waits for a latch. Each looks once; then the first of the process looks for all.
-struct Waiter {
+struct LatchWait {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Seat<Arc<Known>, WaitOutcome>>>,
+    seat: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
     ear: Ear,
     patience: Patience,
 }
@@ -221,7 +222,7 @@ fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<WaitOu
     (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(WaitOutcome::Opened)
 }
 
-impl Contest for Waiter {
+impl Contest for LatchWait {
     type Prize = WaitOutcome;
     type Error = SyncError;
 
@@ -279,7 +280,7 @@ impl Contest for Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for LatchWait {
     fn drop(&mut self) {
         if let Some(seat) = &self.seat {
             self.latch.row.leave(seat);

@@ -2,8 +2,11 @@
 #![doc = include_str!("links.md")]
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
-#![deny(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![deny(missing_docs, clippy::missing_errors_doc, clippy::todo, clippy::unimplemented)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+// A build for the embedded server alone, or for none, has parts that only a real one needs.
+#![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod acquire;
@@ -17,11 +20,14 @@ mod builder;
 mod client;
 mod clock;
 mod config;
+#[cfg(feature = "redis")]
 mod connect;
 mod contend;
 mod crowd;
 mod doubt;
 mod ear;
+#[cfg(feature = "embedded")]
+mod embedded;
 mod error;
 mod fault;
 mod group;
@@ -61,6 +67,7 @@ mod take;
 mod ticket;
 mod traits;
 mod turns;
+#[cfg(feature = "redis")]
 mod url;
 mod vote;
 mod wait;
@@ -69,11 +76,11 @@ mod watchdog;
 
 pub use acquire::Request;
 pub use any::{Acquire, RLock};
-#[cfg(feature = "embedded")]
-pub use backend::embedded::{EmbeddedServer, Faults};
 pub use backoff::Backoff;
 pub use builder::Builder;
 pub use client::{Health, Leftover, Locks};
+#[cfg(feature = "embedded")]
+pub use embedded::{EmbeddedServer, Faults};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncError, UnlockError};
 pub use fault::{ConnectError, Refused};
 pub use guard::Guard;

@@ -21,10 +21,11 @@ use crate::kind::script;
 use crate::lease::{Leasable, Lease, Leased};
 use crate::receipt::{is_done, Call, Ledger, CANCEL};
 use crate::registry::{shrink, Listed, Registry};
-use crate::row::{Row, Seat};
+use crate::row::Row;
 use crate::script::{Answer, Patience};
 use crate::session::Core;
 use crate::wait::Tried;
+use crate::waiters::Waiter;
 
 /// Takers that one script is asked for.
 const BATCH: usize = 100;
@@ -123,7 +124,7 @@ impl Leasable for Ids {
 }
 
 /// Where a taker stands.
-pub(crate) type Place = Arc<Seat<Wanted, Grant>>;
+pub(crate) type Place = Arc<Waiter<Wanted, Grant>>;
 
 /// One semaphore in this process: who waits for its permits, and who has some.
 pub(crate) struct Pool {

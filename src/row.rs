@@ -13,9 +13,6 @@ use crate::error::SyncError;
 use crate::wait::{sleep_until, Turn};
 use crate::waiters::{Mail, Waiter, Waiters};
 
-/// A place in a row.
-pub(crate) type Seat<W, P> = Waiter<W, P>;
-
 pub(crate) struct Row<W, P> {
     seats: Mutex<Waiters<W, P>>,
     closed: AtomicBool,
@@ -33,7 +30,7 @@ impl<W: Clone, P> Row<W, P> {
         let mut seats = self.seats.lock();
         let before = seats.first().cloned();
         let changed = change(&mut seats);
-        let is_new = |first: &&Arc<Seat<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
+        let is_new = |first: &&Arc<Waiter<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
         if let Some(first) = seats.first().filter(is_new) {
             first.post(Mail::Try);
         }
@@ -41,7 +38,7 @@ impl<W: Clone, P> Row<W, P> {
     }
 
     /// Takes the last seat.
-    pub(crate) fn join(&self, wish: W) -> Arc<Seat<W, P>> {
+    pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
         let seat = self.change(|seats| seats.join(wish));
         if self.closed.load(Ordering::Acquire) {
             self.close();
@@ -49,17 +46,17 @@ impl<W: Clone, P> Row<W, P> {
         seat
     }
 
-    pub(crate) fn is_first(&self, seat: &Seat<W, P>) -> bool {
+    pub(crate) fn is_first(&self, seat: &Waiter<W, P>) -> bool {
         self.seats.lock().is_first(seat)
     }
 
     /// The first of them, in their order.
-    pub(crate) fn first(&self, most: usize) -> Vec<Arc<Seat<W, P>>> {
+    pub(crate) fn first(&self, most: usize) -> Vec<Arc<Waiter<W, P>>> {
         self.seats.lock().iter().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
-    pub(crate) fn serve(&self, served: Vec<(Arc<Seat<W, P>>, P)>) {
+    pub(crate) fn serve(&self, served: Vec<(Arc<Waiter<W, P>>, P)>) {
         self.change(|seats| {
             for (seat, _) in &served {
                 seats.remove(seat);
@@ -71,7 +68,7 @@ impl<W: Clone, P> Row<W, P> {
     }
 
     /// Goes away, with or without a prize. One that was not taken is dropped.
-    pub(crate) fn leave(&self, seat: &Seat<W, P>) {
+    pub(crate) fn leave(&self, seat: &Waiter<W, P>) {
         let left = seat.go();
         self.change(|seats| seats.remove(seat));
         drop(left);
@@ -81,7 +78,7 @@ impl<W: Clone, P> Row<W, P> {
     /// take its prize gets another seat, the last.
     pub(crate) async fn turn(
         &self,
-        seat: &mut Arc<Seat<W, P>>,
+        seat: &mut Arc<Waiter<W, P>>,
         ear: &Ear,
         pause: Option<Duration>,
     ) -> Result<Turn<P>, SyncError> {
@@ -130,13 +127,13 @@ mod tests {
         row.leave(&last);
         row.serve(vec![(third.clone(), ())]);
         assert_eq!(waiting(&row), [0, 1, 3]);
-        assert!(third.take_prize().is_some() && !second.finds(&Mail::Try));
+        assert!(third.take_prize().is_some() && !matches!(second.take_mail(), Mail::Try));
         row.leave(&first);
-        assert!(row.is_first(&second) && second.finds(&Mail::Try));
+        assert!(row.is_first(&second) && matches!(second.take_mail(), Mail::Try));
         row.close();
         let late = row.join(5);
         // Who left is not taken for who came.
         row.leave(&first);
-        assert!(late.finds(&Mail::Closed) && waiting(&row).is_empty());
+        assert!(matches!(late.take_mail(), Mail::Closed) && waiting(&row).is_empty());
     }
 }

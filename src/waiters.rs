@@ -76,15 +76,6 @@ impl<W, P> Waiter<W, P> {
     pub(crate) fn is_served(&self) -> bool {
         matches!(*self.mail.lock(), Mail::Won(_) | Mail::Gone)
     }
-
-    #[cfg(test)]
-    pub(crate) fn finds(&self, what: &Mail<()>) -> bool {
-        match *self.mail.lock() {
-            Mail::Try => matches!(what, Mail::Try),
-            Mail::Closed => matches!(what, Mail::Closed),
-            _ => false,
-        }
-    }
 }
 
 impl<W: Send + Sync, P: Send> Claim for Waiter<W, P> {

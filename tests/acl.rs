@@ -1,22 +1,13 @@
 //! The ACL rules of docs/GUARANTEES.md are enough for all that locks do, and no right in them is too much.
 
-#[path = "acl/fair.rs"]
 mod fair;
-#[path = "acl/permits.rs"]
 mod permits;
-mod support;
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use lockson::{
-    Builder, ConnectError, FairLock, Fenceable, Fenced, FencedGuard, Lock, LockError, Locks, MultiLock, Owner,
-    QueryError, RLock, RedLock, ReentrantLock, Refused, Reply, RunError,
-};
-use support::{eventually, Server};
+use lockson::{FairLock, Fenceable, Fenced, FencedGuard, Lock, ReentrantLock, Reply};
+use support::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -79,8 +70,8 @@ fn settings() -> Builder {
         .username("locker")
         .password("password")
         .key_prefix("app:")
-        .command_timeout(Duration::from_millis(300))
-        .watchdog_lease(Duration::from_secs(1))
+        .command_timeout(ms(300))
+        .watchdog_lease(secs(1))
 }
 
 async fn take_and_give_back(lock: ReentrantLock) -> Outcome {
@@ -96,13 +87,13 @@ async fn work(url: &str) -> Outcome {
     lock.lock().await?;
     lock.unlock().await?;
     guard.verify().await?;
-    guard.extend(Duration::from_secs(1)).await?;
+    guard.extend(secs(1)).await?;
     assert_eq!(rival.holder().await?.map(|holder| holder.owner), Some(guard.owner()));
 
     // One waits here, to be handed the lock, and one in the other client, for the message.
     let here = tokio::spawn(take_and_give_back(lock.owned_by(&Owner::unique())));
     let there = tokio::spawn(take_and_give_back(rival.clone()));
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    tokio::time::sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     here.await??;
@@ -111,9 +102,9 @@ async fn work(url: &str) -> Outcome {
     lock.lock().await?;
     assert!(rival.force_unlock().await?);
     rival.lock().await?;
-    other.shutdown(Duration::from_secs(5)).await?;
+    other.shutdown(secs(5)).await?;
     assert!(!lock.is_locked().await?);
-    Ok(one.shutdown(Duration::from_secs(5)).await?)
+    Ok(one.shutdown(secs(5)).await?)
 }
 
 #[tokio::test]
@@ -252,24 +243,24 @@ async fn read_and_write(url: &str) -> Outcome {
     let guard = lock.read().guard().await?;
     lock.read().lock().await?;
     guard.verify().await?;
-    guard.extend(Duration::from_secs(1)).await?;
+    guard.extend(secs(1)).await?;
     assert_eq!(rival.read().holders().await?.len(), 1);
     let writer = tokio::spawn({
         let write = rival.write();
         async move { write.guard().await }
     });
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    tokio::time::sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     lock.read().unlock().await?;
     guard.unlock().await?;
     let writer = writer.await??;
-    writer.extend(Duration::from_secs(1)).await?;
+    writer.extend(secs(1)).await?;
     // Two, who come in together.
     let readers = [Owner::unique(), Owner::unique()].map(|owner| {
         let read = lock.read().owned_by(&owner);
         tokio::spawn(async move { read.guard().await })
     });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(ms(300)).await;
     writer.unlock().await?;
     for reader in readers {
         reader.await??.unlock().await?;
@@ -279,8 +270,8 @@ async fn read_and_write(url: &str) -> Outcome {
     assert!(rival.write().force_unlock().await?);
     rival.read().lock().await?;
     assert!(lock.read().force_unlock().await?);
-    one.shutdown(Duration::from_secs(5)).await?;
-    Ok(other.shutdown(Duration::from_secs(5)).await?)
+    one.shutdown(secs(5)).await?;
+    Ok(other.shutdown(secs(5)).await?)
 }
 
 #[tokio::test]
@@ -295,7 +286,7 @@ async fn a_read_write_lock_needs_its_own_rights() {
     for left_out in &needed {
         let own: Vec<_> = needed.iter().chain(&optional).copied().filter(|right| right != left_out).collect();
         grant(&server, &with(&own)).await;
-        let outcome = tokio::time::timeout(Duration::from_secs(10), read_and_write(&server.url())).await;
+        let outcome = tokio::time::timeout(secs(10), read_and_write(&server.url())).await;
         assert!(!matches!(outcome, Ok(Ok(()))), "it does without {left_out}");
         server.raw().await.must(&["FLUSHALL"]).await;
     }
@@ -307,10 +298,10 @@ async fn plain_work(url: &str) -> Outcome {
     let (lock, rival) = (one.plain_lock("acl"), other.plain_lock("acl"));
     let guard = lock.guard().await?;
     guard.verify().await?;
-    guard.extend(Duration::from_secs(1)).await?;
+    guard.extend(secs(1)).await?;
     let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
         .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    tokio::time::sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     for waiter in waiters {
@@ -319,9 +310,9 @@ async fn plain_work(url: &str) -> Outcome {
     lock.lock().await?;
     assert!(rival.force_unlock().await?);
     rival.lock().await?;
-    other.shutdown(Duration::from_secs(5)).await?;
+    other.shutdown(secs(5)).await?;
     assert!(!lock.is_locked().await?);
-    Ok(one.shutdown(Duration::from_secs(5)).await?)
+    Ok(one.shutdown(secs(5)).await?)
 }
 
 #[tokio::test]

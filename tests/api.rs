@@ -2,13 +2,9 @@
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
-use std::sync::Arc;
 
-use lockson::{
-    Acquire, Builder, ConnectError, Guard, Health, HoldError, Holder, InvalidOwner, Leftover, LockError, Locks, Lost,
-    LostBy, Mutex, NameError, Owner, QueryError, RLock, ReentrantLock, Refused, Reply, Request, RunError, State,
-    UnlockError,
-};
+use lockson::{Acquire, Health, Holder, InvalidOwner, Leftover, Mutex, ReentrantLock, Reply, Request};
+use support::prelude::*;
 
 fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn plain<T: Clone + PartialEq>() {}
@@ -52,7 +48,6 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<lockson::Take<'static, lockson::PermitSemaphore>>();
     value::<lockson::Latch>();
     value::<lockson::WaitOutcome>();
-    #[cfg(feature = "embedded")]
     value::<lockson::EmbeddedServer>();
 }
 

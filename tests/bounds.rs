@@ -1,14 +1,11 @@
 //! No script touches more than about 500 elements, whatever it meets: rule 12 of docs/PROTOCOL.md. Counted on the
 //! embedded server; `cargo bench -- bounds` measures the same calls on a real one.
 
-#![cfg(feature = "embedded")]
-
-mod support;
-
 use std::collections::BTreeSet;
 
-use lockson::{EmbeddedServer, Reply};
+use lockson::Reply;
 use support::bounds::{bounds, fair_bounds, root, Bound, CALLS, MOST};
+use support::prelude::*;
 
 /// What a small hash (up to 512 fields) costs is bounded by its being small: a real server gives it in one piece.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];

@@ -1,34 +1,31 @@
 //! Futures that are dropped half-way leave nothing behind, of any kind of lock (PROTOCOL rule 7).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
-use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::future::{join, join_all};
-use lockson::{Builder, Locks, Request};
-use sites::{begin, drive, every_kind, exist, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own};
-use support::{eventually, patient, seed, soak, Kind, Proxy, Raw, Rng, Server};
+use futures::future::join;
+use lockson::Request;
+use support::prelude::*;
+use support::sites::{
+    begin, drive, every_kind, exist, expect, fresh_name, give_up_after, keys, load_scripts, time_until, turn, Own,
+};
 use tokio::sync::Mutex;
 
 /// What is promised, besides two round trips.
-const PROMISED: Duration = Duration::from_millis(100);
+const PROMISED: Duration = ms(100);
 /// What a machine with two busy cores may add; on the embedded server it is nothing.
-const NOISE: Duration = Duration::from_secs(2);
+const NOISE: Duration = secs(2);
 /// What the crate keeps a subscription for after its last user.
-const LINGER: Duration = Duration::from_secs(5);
+const LINGER: Duration = secs(5);
 
 /// Nobody is saved by polling: the cap is longer than any test.
 fn builder() -> Builder {
-    Locks::builder().wait_cap(Duration::from_secs(60))
+    Locks::builder().wait_cap(secs(60))
 }
 
 /// A server of either kind, as the tests look at it.
 enum Sight {
     Real(Mutex<Raw>),
-    #[cfg(feature = "embedded")]
     Embedded(lockson::EmbeddedServer),
 }
 
@@ -37,9 +34,8 @@ impl Sight {
     async fn exist(&self, owns: &[&Own]) -> bool {
         match self {
             Sight::Real(raw) => exist(&mut *raw.lock().await, owns).await,
-            #[cfg(feature = "embedded")]
             Sight::Embedded(server) => {
-                let keys = sites::keys(owns);
+                let keys = keys(owns);
                 let command: Vec<&str> = std::iter::once("EXISTS").chain(keys.iter().map(String::as_str)).collect();
                 server.command(&command) != Ok(lockson::Reply::Int(0))
             }
@@ -71,7 +67,6 @@ impl Pair {
         pairs
     }
 
-    #[cfg(feature = "embedded")]
     fn embedded(kind: &'static Kind) -> Pair {
         let server = lockson::EmbeddedServer::new();
         let connect = || server.connect_with(builder()).unwrap();
@@ -97,7 +92,7 @@ impl Pair {
         }
         let limit = PROMISED + 2 * round_trip + NOISE;
         let gone = time_until(limit, || async { !self.sight.exist(owns).await }).await;
-        let took = gone.ok_or_else(|| format!("a key is there after {limit:?}: {:?}", sites::keys(owns)))?;
+        let took = gone.ok_or_else(|| format!("a key is there after {limit:?}: {:?}", keys(owns)))?;
         self.worst.set(self.worst.get().max(took));
         Ok(())
     }
@@ -106,7 +101,7 @@ impl Pair {
     async fn unsubscribed(&self) {
         let none = async || self.a.health().subscriptions + self.b.health().subscriptions == 0;
         // Two seconds for a busy machine.
-        eventually(LINGER + Duration::from_secs(2), "no subscription is left", none).await;
+        eventually(LINGER + secs(2), "no subscription is left", none).await;
     }
 }
 
@@ -114,7 +109,7 @@ impl Pair {
 async fn unsubscribed(server: &Server) {
     let raw = Mutex::new(server.raw().await);
     let none = async || raw.lock().await.must(&["PUBSUB", "CHANNELS"]).await.list().is_empty();
-    eventually(LINGER + Duration::from_secs(2), "the server has no channel", none).await;
+    eventually(LINGER + secs(2), "the server has no channel", none).await;
 }
 
 /// Drops a future at a random point: after some polls, or after some time.
@@ -129,7 +124,7 @@ async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
 /// One acquisition by a random verb that is given up at random. `true`: it was given up; otherwise it was given back.
 async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
     let wrong = |error| format!("{}: {error:?}", own.name);
-    let limit = Duration::from_secs(20);
+    let limit = secs(20);
     let held = match rng.below(4) {
         0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| true)),
         1 => give_up(rng, own.lock.try_lock()).await,
@@ -169,7 +164,7 @@ async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     let (name, client) = (fresh_name(), |first| if first { &pair.a } else { &pair.b });
     let holder = Own::new(pair.kind.rival(), client(rng.chance(0.5)), &name);
     holder.lock_times(1).await;
-    let delay = Duration::from_millis(rng.below(4));
+    let delay = ms(rng.below(4));
     let owns: Vec<Own> = (0..6).map(|number| Own::new(pair.kind, client(number % 2 == 0), &name)).collect();
     let waiters = owns.iter().enumerate().map(|(number, own)| {
         let mut rng = rng.fork();
@@ -310,7 +305,7 @@ async fn unlock(pair: &Pair, polls: usize) -> Result<bool, String> {
     own.lock_times(1).await;
     let answer = give_up_after(polls, own.lock.unlock()).await;
     if polls == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(ms(20)).await;
         expect("a key is there", pair.sight.exist(&[&own]).await, true)?;
         own.unlock_times(1).await?;
     }
@@ -380,14 +375,13 @@ async fn what_is_given_up_at_any_poll_leaves_nothing() {
 }
 
 /// The same on the embedded server, where 100 ms are 100 ms.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     let _turn = turn().await;
     every_kind(async |kind| {
         let pairs = [Pair::embedded(kind)];
         sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;
-        tokio::time::sleep(LINGER + Duration::from_millis(100)).await;
+        tokio::time::sleep(LINGER + ms(100)).await;
         pairs[0].unsubscribed().await;
     })
     .await;
@@ -399,13 +393,13 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
 async fn a_late_answer_is_no_hold_of_its_owner() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     let owner = lockson::Owner::unique();
-    let limit = Duration::from_millis(10);
+    let limit = ms(10);
     for round in 0..5 {
         let (mutex, fair) =
             (locks.mutex(&fresh_name()).owned_by(&owner), locks.fair_mutex(&fresh_name()).owned_by(&owner));
-        proxy.delay_replies(Duration::from_millis(60));
+        proxy.delay_replies(ms(60));
         mutex.acquire().wait(limit).await.expect_err("the limit comes first");
         patient("the next one", mutex.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
         mutex.unlock().await.unwrap();

@@ -1,22 +1,11 @@
 //! Leases that are set exactly, and hand-overs, while copies of earlier calls are still on their way (PROTOCOL rules 6,
 //! 9 and 10): what a hold says of itself is never more than what the server has.
 
-mod sites;
-mod support;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use lockson::{Guard, Locks, RLock};
-use sites::{every_kind, load_scripts, Own, Site};
-use support::{patient, Held, Kind, Server};
+use support::prelude::*;
+use support::sites::{every_kind, load_scripts, Own, Site};
 
 /// Copies of a call may run for so long.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const COMMAND_TIMEOUT: Duration = secs(2);
 
 /// A hold whose lease was set to 3 s by a call, a copy of which is kept back.
 struct Late {

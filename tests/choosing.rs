@@ -1,13 +1,10 @@
 //! docs/CHOOSING.md: what a cycle of each lock costs, counted by a real server, and the README's table beside it.
 
-mod support;
-
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
-use lockson::{Backoff, Locks, MultiLock, RLock, RedLock};
-use support::Server;
+use lockson::Backoff;
+use support::prelude::*;
 
 const CYCLES: u64 = 10;
 /// What clients send; all else is called by scripts.
@@ -55,7 +52,7 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
     let others = [Server::start(), Server::start()];
     let mut members = vec![client.lock("red")];
     for other in &others {
-        members.push(Locks::connect(&other.url()).await.unwrap().lock("red"));
+        members.push(other.locks().await.lock("red"));
     }
     let (red, others) = (RedLock::new(members).fresh(), Arc::new(others));
     let cycle = move || {
@@ -97,7 +94,7 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
 #[tokio::test]
 async fn a_cycle_costs_what_the_docs_say() {
     let server = Server::start();
-    let client = Locks::connect(&server.url()).await.unwrap();
+    let client = server.locks().await;
     let table = rows(include_str!("../docs/CHOOSING.md"));
     let mut wrong = vec![];
     for (name, cycle) in cycles(&client).await {
@@ -127,8 +124,8 @@ async fn a_cycle_costs_what_the_docs_say() {
 #[tokio::test]
 async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
     let server = Server::start();
-    let client = Locks::connect(&server.url()).await.unwrap();
-    let (tick, long) = (std::time::Duration::ZERO, std::time::Duration::from_secs(600));
+    let client = server.locks().await;
+    let (tick, long) = (std::time::Duration::ZERO, secs(600));
     let reentrant = client.lock("tick by lock");
     for _ in 0..2 {
         assert!(reentrant.acquire().wait(tick).lease(long).await.unwrap(), "the trap: the same task is let in again");

@@ -1,33 +1,15 @@
 //! Permits and counts whose calls stay in doubt: nothing is promised that the server does not keep, and what is undone
 //! touches nothing else (PROTOCOL rules 6, 9, 13 and 22).
 
-mod support;
+use lockson::PermitGuard;
+use support::lua;
+use support::prelude::*;
 
-use std::time::Duration;
-
-use futures::future::join_all;
-use lockson::{Builder, Locks, PermitGuard, SyncError, WaitOutcome};
-use support::sha1::sha1;
-use support::{eventually, patient, unique, Filter, Proxy, Server};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-macro_rules! text {
-    ($($file:literal),*) => { concat!($(include_str!(concat!("../lua/", $file, ".lua"))),*) };
-}
-
-const ACQUIRE: &str = text!("begin", "once", "ids", "permit_semaphore/acquire");
-const EXTEND: &str = text!("begin", "ids", "permit_semaphore/extend");
-const CHANGE: &str = text!("begin", "once", "semaphore/change");
-const COUNT_DOWN: &str = text!("begin", "once", "latch/count_down");
-const INSPECT: &str = text!("begin", "once", "latch/inspect");
-
-/// Calls of a script.
-fn script(text: &str) -> Filter {
-    Filter::script(sha1(text.as_bytes()))
-}
+const ACQUIRE: &str = lua!("once", "ids", "permit_semaphore/acquire");
+const EXTEND: &str = lua!("ids", "permit_semaphore/extend");
+const CHANGE: &str = lua!("once", "semaphore/change");
+const COUNT_DOWN: &str = lua!("once", "latch/count_down");
+const INSPECT: &str = lua!("once", "latch/inspect");
 
 /// A client behind a proxy of its own, and one that is not.
 struct Site {
@@ -46,7 +28,7 @@ impl Site {
         }
         let proxy = Proxy::start(server.port());
         let ours = builder.connect(&proxy.url()).await.unwrap();
-        let theirs = Locks::connect(&server.url()).await.unwrap();
+        let theirs = server.locks().await;
         Self { server, proxy, ours, theirs, name: unique("doubt") }
     }
 
@@ -64,7 +46,7 @@ async fn a_lease_counts_from_the_first_copy() {
     let site = Site::start(Locks::builder().command_timeout(ms(500))).await;
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
-    let fault = site.proxy.cut_after(1, script(ACQUIRE));
+    let fault = site.proxy.cut_after(1, Filter::script_of(ACQUIRE));
     let (guard, ()) = tokio::join!(semaphore.acquire(1).lease(ms(20_000)).guard(), async {
         fault.done().await;
         site.proxy.refuse(true);
@@ -83,14 +65,14 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
-    let copy = site.proxy.hold_back(1, script(EXTEND));
+    let copy = site.proxy.hold_back(1, Filter::script_of(EXTEND));
     guard.set_lease(ms(3000)).await.unwrap();
     guard.set_lease(ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
     let kept = site.kept(&guard).await;
     assert!(guard.remaining() <= kept && kept > ms(50_000), "says {:?}, the server {kept:?}", guard.remaining());
     // The same by ids.
-    let copy = site.proxy.hold_back(1, script(EXTEND));
+    let copy = site.proxy.hold_back(1, Filter::script_of(EXTEND));
     semaphore.set_lease(&guard.ids(), ms(3000)).await.unwrap();
     semaphore.set_lease(&guard.ids(), ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
@@ -102,15 +84,15 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
 async fn permits_in_doubt_can_be_set_again() {
     let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
     let semaphore = site.ours.semaphore(&site.name);
-    let fault = site.proxy.cut_after(1, script(CHANGE));
+    let fault = site.proxy.cut_after(1, Filter::script_of(CHANGE));
     let (set, ()) = tokio::join!(semaphore.try_set_permits(10), async {
         fault.done().await;
         site.proxy.refuse(true);
     });
     assert!(matches!(set, Err(SyncError::Unreachable { .. })), "{set:?}");
-    let cancels = site.proxy.requests(script(text!("begin", "once", "cancel")));
+    let cancels = site.proxy.requests(Filter::script_of(lua!("once", "cancel")));
     site.proxy.refuse(false);
-    let cancel = script(text!("begin", "once", "cancel"));
+    let cancel = Filter::script_of(lua!("once", "cancel"));
     patient("the cancellation", site.proxy.wait_requests(cancels + 1, cancel)).await;
     eventually(ms(20_000), "the client is back", async || semaphore.try_set_permits(10).await.is_ok()).await;
     assert_eq!(site.theirs.semaphore(&site.name).available_permits().await.unwrap(), 10);
@@ -123,7 +105,7 @@ async fn an_undone_count_is_of_its_own_latch() {
         let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
         let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
         assert!(theirs.try_set_count(2).await.unwrap());
-        let fault = site.proxy.cut_after(1, script(COUNT_DOWN));
+        let fault = site.proxy.cut_after(1, Filter::script_of(COUNT_DOWN));
         let (counted, ()) = tokio::join!(ours.count_down(), async {
             fault.done().await;
             site.proxy.refuse(true);
@@ -155,7 +137,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
     });
     let waits: Vec<_> = waits.collect();
     // Each has looked once.
-    site.proxy.wait_requests(50, script(INSPECT)).await;
+    site.proxy.wait_requests(50, Filter::script_of(INSPECT)).await;
     eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
     site.proxy.black_hole_requests(true);
     for waited in patient("fifty errors, of which one comes after a second", join_all(waits)).await {
@@ -167,7 +149,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_renews() {
     let site = Site::start(Locks::builder().command_timeout(ms(500)).watchdog_lease(ms(6000))).await;
-    let renew = script(text!("begin", "ids", "permit_semaphore/renew"));
+    let renew = Filter::script_of(lua!("ids", "permit_semaphore/renew"));
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(2).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
@@ -184,7 +166,6 @@ async fn a_full_server_renews() {
 }
 
 /// The machine stood still with a call in doubt, and the server has forgotten it since: it is not done again.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_call_that_the_server_forgot_is_not_done_again() {
     use lockson::{EmbeddedServer, Faults};
@@ -198,7 +179,7 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
         async move { semaphore.release(1).await }
     });
     tokio::time::sleep(ms(100)).await;
-    server.set_clock_ahead(Duration::from_secs(3600));
+    server.set_clock_ahead(secs(3600));
     server.heal();
     assert!(matches!(release.await.unwrap(), Err(SyncError::Unreachable { .. })));
     assert!(matches!(semaphore.available_permits().await.unwrap(), 10 | 11));
@@ -220,9 +201,9 @@ async fn a_shutdown_ends_takers_and_waiters() {
         let latch = site.ours.latch(&latch);
         async move { latch.wait().await }
     });
-    site.proxy.wait_requests(1, script(text!("begin", "once", "semaphore/acquire"))).await;
-    site.proxy.wait_requests(1, script(INSPECT)).await;
-    site.ours.shutdown(Duration::from_secs(5)).await.unwrap();
+    site.proxy.wait_requests(1, Filter::script_of(lua!("once", "semaphore/acquire"))).await;
+    site.proxy.wait_requests(1, Filter::script_of(INSPECT)).await;
+    site.ours.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Closed));
     assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<WaitOutcome, _>(SyncError::Closed));
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;

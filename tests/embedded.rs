@@ -3,18 +3,12 @@
 //!
 //! Known differences that these tests step around: hexadecimal scores, libraries of Lua other than base, table, string
 //! and math, `error({})` (it crashes Redis 7.0), and the order of big hashes.
-#![cfg(feature = "embedded")]
 
-#[path = "embedded/corpus.rs"]
 mod corpus;
-mod support;
-
-use std::path::Path;
-use std::time::Duration;
 
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
-use lockson::{EmbeddedServer, Reply};
-use support::{report, seed, soak, Raw, Rng, Server};
+use lockson::Reply;
+use support::prelude::*;
 
 /// How far times may lie apart, in milliseconds: the commands do not run at the same moment.
 const TOLERANCE: i64 = 2_000;
@@ -37,7 +31,7 @@ struct Pair {
 impl Pair {
     async fn start() -> Pair {
         let server = Server::start();
-        let real = Raw::connect(server.port()).await;
+        let real = server.raw().await;
         Pair { real, embedded: EmbeddedServer::new(), _server: server }
     }
 
@@ -313,7 +307,7 @@ async fn scripts_get_the_answers_of_a_real_server() {
 
 /// All files of `lua/KIND/`, each joined to what stands before it when it is sent.
 fn shipped() -> Vec<(String, String)> {
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let lua = support::root().join("lua");
     let begin = std::fs::read_to_string(lua.join("begin.lua")).unwrap();
     let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
     let mut found = Vec::new();
@@ -416,14 +410,14 @@ async fn keys_expire_on_the_clock_of_tokio() {
     server.command(&["SET", "s", "x", "PX", "1000"]).unwrap();
     server.command(&["HSET", "h", "o", "1"]).unwrap();
     assert_eq!(int(&["PEXPIRE", "h", "30000"]), 1);
-    tokio::time::advance(Duration::from_millis(999)).await;
+    tokio::time::advance(ms(999)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["TTL", "h"])), (1, 29));
     // A key lives through the millisecond that it expires at, as in Redis.
-    tokio::time::advance(Duration::from_millis(1)).await;
+    tokio::time::advance(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"])), (0, 1));
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"]), int(&["DBSIZE"])), (-2, 0, 1));
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(secs(3600)).await;
     assert_eq!(server.command(&["HGETALL", "h"]), Ok(Reply::List(Vec::new())));
     assert_eq!(int(&["DBSIZE"]), 0);
 }
@@ -434,9 +428,9 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         server.command(&["SET", "s", "x", "PX", "60000"]).unwrap();
-        tokio::time::sleep(Duration::from_secs(50)).await;
+        tokio::time::sleep(secs(50)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Text("x".to_owned())));
-        tokio::time::sleep(Duration::from_secs(11)).await;
+        tokio::time::sleep(secs(11)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Nil));
     });
 }
@@ -445,7 +439,7 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
 fn the_preflight_sees_a_server_that_allows_all() {
     let server = EmbeddedServer::new();
     let said = |text: &str| Reply::Text(text.to_owned());
-    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let lua = support::root().join("lua");
     let read = |name: &str| std::fs::read_to_string(lua.join(name)).unwrap();
     let text = read("begin.lua") + &read("preflight.lua");
     let Ok(Reply::List(items)) = server.eval(&text, &["lock", "channel"], &["nonce", "99999999999999"]) else {

@@ -1,18 +1,11 @@
 //! Bad days: connections that end, hang or crawl, and servers that stop, forget or start anew.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Builder, Guard, LockError, Locks, LostBy, MultiLock, RLock, Request, State, UnlockError};
-use support::{patient, report, soak, unique, Filter, Proxy, Raw, Server};
+use lockson::Request;
+use support::prelude::*;
 use tokio::task::JoinHandle;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
 fn uncapped() -> Builder {
@@ -184,7 +177,7 @@ async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [
     let (server, name) = (Server::start(), unique("traffic"));
     let mut clients = Vec::new();
     for _ in 0..3 {
-        clients.push(Locks::connect(&server.url()).await.unwrap());
+        clients.push(server.locks().await);
     }
     let over = Arc::new(AtomicBool::new(false));
     let operator = tokio::spawn({
@@ -287,7 +280,7 @@ async fn a_frozen_server_outlasts_the_lease() {
 async fn a_lease_shorter_than_the_link_is_refused() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     proxy.delay(ms(80));
     let several = MultiLock::new(vec![Arc::new(locks.lock("slow")) as Arc<dyn RLock>, Arc::new(locks.lock("slower"))]);
     let kinds: [Arc<dyn RLock>; 2] = [Arc::new(locks.lock("slow")), Arc::new(several)];
@@ -311,7 +304,7 @@ async fn a_lease_shorter_than_the_link_is_refused() {
 #[tokio::test]
 async fn a_dropped_question_is_no_outage() {
     let server = Server::start();
-    let (a, b) = (Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap());
+    let (a, b) = (server.locks().await, server.locks().await);
     a.lock("held").lock().await.unwrap();
     let lock = b.lock("held");
     // The waiter's own attempts are over long before its limit.

@@ -1,13 +1,9 @@
 //! A holder that writes late: what a check before the write is worth, and what one at the resource is. Real servers
 //! and a real database (issue 4; rule 19 of docs/PROTOCOL.md).
 
-mod support;
-
-use std::time::Duration;
-
-use lockson::{FencedGuard, Locks, Lost, LostBy, Owner, Reply, RunError};
+use lockson::{FencedGuard, Reply};
 use rusqlite::{params, Connection};
-use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Rng, Server, KINDS};
+use support::prelude::*;
 
 /// One holder that is paused beyond its lease after it has looked, and the one that came meanwhile.
 struct Late {
@@ -18,9 +14,9 @@ struct Late {
 impl Late {
     /// The pause is over when the other has the lock: no clock decides what comes first.
     async fn begin(server: &Server, name: &str) -> Late {
-        let [one, other] = [Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap()];
+        let [one, other] = [server.locks().await, server.locks().await];
         let lock = one.fenced_lock(name);
-        let paused = patient("the first", lock.acquire().lease(Duration::from_millis(500)).guard()).await;
+        let paused = patient("the first", lock.acquire().lease(ms(500)).guard()).await;
         let paused = paused.unwrap().unwrap();
         // Both checks say yes, and both are out of date before the write. On a slow machine the lease may be over here.
         if let Err(error) = paused.verify().await {
@@ -117,7 +113,7 @@ async fn run_if_held_refuses_the_late_write() {
 async fn a_script_that_is_late_on_the_wire_does_not_run() {
     let (server, name) = (Server::start(), unique("late"));
     let proxy = Proxy::start(server.port());
-    let timeout = Duration::from_millis(500);
+    let timeout = ms(500);
     let one = Locks::builder().command_timeout(timeout).connect(&proxy.url()).await.unwrap();
     let guard = one.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
@@ -130,7 +126,7 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
     held.wait_for(1).await;
     // Now it arrives, the lock is another's.
     patient("the unlock", guard.unlock()).await.unwrap();
-    let other = Locks::connect(&server.url()).await.unwrap();
+    let other = server.locks().await;
     let rival = patient("the rival", other.fenced_lock(&name).guard()).await.unwrap();
     let answers = held.release().await;
     let status = answers[0].clone().list()[0].int();
@@ -143,10 +139,10 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
 async fn a_late_copy_of_a_call_without_tokens_gives_no_old_token() {
     let (server, name) = (Server::start(), unique("late"));
     let proxy = Proxy::start(server.port());
-    let timeout = Duration::from_secs(20);
+    let timeout = secs(20);
     let settings = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3);
     let locks = settings.connect(&proxy.url()).await.unwrap();
-    let first = Locks::connect(&server.url()).await.unwrap();
+    let first = server.locks().await;
     // The server knows the script from here on.
     first.lock(&name).guard().await.unwrap().unlock().await.unwrap();
     let before = first.fenced_lock(&name).guard().await.unwrap();
@@ -176,7 +172,7 @@ async fn a_late_copy_of_a_call_without_tokens_gives_no_old_token() {
 async fn a_script_is_sent_once() {
     let (server, name) = (Server::start(), unique("once"));
     let proxy = Proxy::start(server.port());
-    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
     let count = "return redis.call('INCR', KEYS[1])";
@@ -198,13 +194,13 @@ async fn a_script_is_sent_once() {
         // Renewals come each ten seconds: nothing else is sent.
         assert_eq!(server.calls("evalsha"), calls + 1);
 
-        eventually(Duration::from_secs(20), "connected again", async || guard.verify().await.is_ok()).await;
+        eventually(secs(20), "connected again", async || guard.verify().await.is_ok()).await;
         let cut = proxy.cut_before(1, Filter::Holds(count.to_owned()));
         let unknown = guard.run_if_held(count, &[&key], &[]).await;
         assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");
         cut.done().await;
         assert_eq!(raw.get(&key).await, Some(expected.to_string()), "the call was lost: it did not run");
-        eventually(Duration::from_secs(20), "connected again", async || guard.verify().await.is_ok()).await;
+        eventually(secs(20), "connected again", async || guard.verify().await.is_ok()).await;
     }
     guard.unlock().await.unwrap();
 }
@@ -212,7 +208,7 @@ async fn a_script_is_sent_once() {
 #[tokio::test]
 async fn a_dropped_call_leaves_the_hold_alone() {
     let (server, name) = (Server::start(), unique("dropped"));
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:count");
     let keys = [key.as_str()];
@@ -230,7 +226,7 @@ async fn a_dropped_call_leaves_the_hold_alone() {
 async fn whatever_is_lost_a_script_runs_at_most_once() {
     let (server, name, seed, asked) = (Server::start(), unique("counted"), seed(), soak(1000));
     let (proxy, mut rng, mut raw) = (Proxy::start(server.port()), Rng::new(seed), server.raw().await);
-    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     let guard = locks.fenced_lock(&name).guard().await.unwrap();
     let key = format!("{{{name}}}:runs");
     let count = "return redis.call('HINCRBY', KEYS[1], ARGV[1], 1)";
@@ -258,7 +254,7 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
             failures += 1;
         }
         if said.is_err() {
-            eventually(Duration::from_secs(20), "connected again", async || guard.verify().await.is_ok()).await;
+            eventually(secs(20), "connected again", async || guard.verify().await.is_ok()).await;
         }
     }
     let runs = raw.hgetall(&key).await;
@@ -268,7 +264,6 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
 }
 
 /// The double that users get for their own tests behaves the same.
-#[cfg(feature = "embedded")]
 #[tokio::test]
 async fn a_lost_answer_of_the_embedded_server() {
     let server = lockson::EmbeddedServer::new();

@@ -1,33 +1,18 @@
 //! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
 //! and who is inside a read/write lock. This program runs itself again as these processes.
 
-mod support;
+use std::time::Instant;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use lockson::{Builder, Guard, Locks, Owner};
-use support::process::{epoch, orders, run, tests, Process, Test};
-use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
+use support::prelude::*;
+use support::process::{epoch, orders, Process};
 use tokio::sync::Mutex;
 
-const TESTS: [(&str, Test); 2] =
-    tests!(the_order_is_the_queues_whoever_is_killed, readers_and_writers_whoever_is_killed);
-
-fn main() {
-    run(&TESTS, play);
-}
-
-async fn play(part: String, args: Vec<String>) {
-    match part.as_str() {
-        "queue" => queue(&args).await,
-        "readers and writers" => readers_and_writers(&args).await,
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "queue" => queue(args).await,
+        "readers and writers" => readers_and_writers(args).await,
         other => panic!("no part {other}"),
     }
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
 }
 
 /// Ends with its lease after 1.5 s when it is killed.
@@ -82,10 +67,12 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
 
 /// 1,000 hand-overs over 3 processes whose waiters are cancelled, and which are killed, at random: whoever gets the
 /// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
     let (server, rounds, seed) = (Server::start(), soak(1000), seed());
     let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
-    let start = move |name: &str, rng: &mut Rng| Process::start("queue", &[&port, name, &rng.draw().to_string()]);
+    let start =
+        move |name: &str, rng: &mut Rng| Process::start("kills", "queue", &[&port, name, &rng.draw().to_string()]);
     let mut processes: Vec<Process> = (0..3).map(|_| start(&name, &mut rng)).collect();
     let mut raw = server.raw().await;
     let (mut before, mut failures, mut ordered, mut kills) = (Vec::<String>::new(), 0, 0, 0);
@@ -121,7 +108,7 @@ async fn the_order_is_the_queues_whoever_is_killed() {
 /// Processes of the read/write test.
 const PROCESSES: usize = 4;
 /// How long one stays inside.
-const TURN: Duration = Duration::from_millis(4);
+const TURN: Duration = ms(4);
 
 /// Who is inside, on the server: field -> the instant at which it ends by itself, and which side it is on. The script
 /// of one who comes counts those of the other side whose end is still to come.
@@ -192,6 +179,7 @@ async fn readers_and_writers(args: &[String]) {
 /// 100 readers and 10 writers in 4 processes for 60 s (6 s in the short run), while requests and answers are cut,
 /// waiters are cancelled, and processes are killed whether they hold, wait or both: no reader with a writer, no two
 /// writers, and no writer starves: each has, over the whole run, at least a turn for each second (rule 18).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_whoever_is_killed() {
     let (seconds, seed) = (soak(60), seed());
     let (readers, writers) = (100, 10);
@@ -203,12 +191,12 @@ async fn readers_and_writers_whoever_is_killed() {
     let start = |at: usize| {
         let [proxy, direct] = [proxies[at].port(), server.port()].map(|port| port.to_string());
         let (w, r) = (numbers("w", writers, at), numbers("r", readers, at));
-        Process::start("readers and writers", &[&proxy, &direct, &name, &w, &r])
+        Process::start("kills", "readers and writers", &[&proxy, &direct, &name, &w, &r])
     };
     let mut processes: Vec<Process> = (0..PROCESSES).map(start).collect();
     processes.iter().for_each(|process| process.expect("ready"));
     let began = Instant::now();
-    let end = began + Duration::from_secs(seconds as u64);
+    let end = began + secs(seconds as u64);
     let locks = connect(&server.port().to_string()).await;
     let (mut cuts, mut kills, mut next_kill) = (0, 0, Instant::now() + ms(500));
     while Instant::now() < end {

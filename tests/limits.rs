@@ -1,17 +1,7 @@
 //! What bounds a wait besides its own limit: the cap, whatever a subscription does, and the outage limit, whatever an
 //! earlier call owes (PROTOCOL rules 6, 15 and 18).
 
-mod support;
-
-use std::time::Duration;
-
-use futures::future::join_all;
-use lockson::Locks;
-use support::{patient, unique, Filter, Kind, Proxy, Server, KINDS};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use support::prelude::*;
 
 /// A client whose subscriptions get lost at its first one, unnoticed for longer than anybody here is patient.
 struct Deaf {
@@ -23,11 +13,11 @@ struct Deaf {
 impl Deaf {
     async fn start(server: &Server) -> Self {
         let proxy = Proxy::start(server.port());
-        let timeout = Duration::from_secs(60);
+        let timeout = secs(60);
         let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).wait_cap(ms(200));
         let ours = builder.connect(&proxy.url()).await.unwrap();
         proxy.deafen(1, Filter::Subscribe);
-        Self { proxy, ours, theirs: Locks::connect(&server.url()).await.unwrap() }
+        Self { proxy, ours, theirs: server.locks().await }
     }
 }
 
@@ -77,12 +67,10 @@ async fn a_taker_looks_whatever_its_subscription_does() {
     assert_eq!(patient("all find it free", waiters).await.unwrap(), (Ok(()), Ok(()), Ok(())));
 }
 
-#[cfg(feature = "embedded")]
 mod debts {
-    use lockson::{EmbeddedServer, LockError, Locks, Owner, UnlockError};
     use tokio::time::Instant;
 
-    use super::{ms, Duration};
+    use super::*;
 
     /// The connection was cut in the release of a write hold: for a command timeout a copy of that may run, and the
     /// owner's next acquire waits for as long.
@@ -103,7 +91,7 @@ mod debts {
     /// What an earlier call owes is waited for until the outage limit, no longer.
     #[tokio::test(start_paused = true)]
     async fn an_earlier_call_is_waited_for_until_the_outage_limit() {
-        let (_server, locks, owner) = in_debt(Duration::from_secs(60), ms(5000)).await;
+        let (_server, locks, owner) = in_debt(secs(60), ms(5000)).await;
         let config = locks.read_write_lock("config");
         config.read().owned_by(&owner).unlock().await.unwrap();
         let began = Instant::now();

@@ -1,21 +1,17 @@
 //! A hold that is cut off from the server is lost before the server gives it to another, and only then, of whatever
 //! kind it is (PROTOCOL rules 9 and 11).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::future::{join, join_all};
-use lockson::{Builder, Guard, Locks, LostBy, State};
-use sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
-use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
+use futures::future::join;
+use support::prelude::*;
+use support::sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
 
-const LEASE: Duration = Duration::from_secs(4);
-const COMMAND_TIMEOUT: Duration = Duration::from_millis(300);
+const LEASE: Duration = secs(4);
+const COMMAND_TIMEOUT: Duration = ms(300);
 /// What a hold is judged shorter than its lease (rule 9: 1 %).
-const MARGIN: Duration = Duration::from_millis(40);
+const MARGIN: Duration = ms(40);
 /// Holds of one client that are cut off together.
 const HOLDS: usize = 5;
 
@@ -102,7 +98,7 @@ async fn watch(stage: &Stage, raw: &tokio::sync::Mutex<Raw>, own: &Own, guard: &
         loop {
             overran.set(overran.get() || fired.get());
             deadline.set(Instant::now() + guard.remaining());
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(ms(20)).await;
         }
     };
     let look = async {
@@ -138,11 +134,11 @@ async fn cut_off(stage: &Stage, number: usize, rng: &mut Rng) -> Result<usize, S
     let mut guards = Vec::new();
     for own in &owns {
         // Apart, so that they do not end in one moment.
-        tokio::time::sleep(Duration::from_millis(40 + rng.below(60))).await;
+        tokio::time::sleep(ms(40 + rng.below(60))).await;
         guards.push(patient("a free lock", own.lock.guard()).await.unwrap());
     }
     let cut = async {
-        tokio::time::sleep(Duration::from_millis(rng.below(1600))).await;
+        tokio::time::sleep(ms(rng.below(1600))).await;
         outage.set(&stage.site, true);
     };
     let watched = owns.iter().zip(&guards).zip(&stage.raws);
@@ -198,7 +194,7 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
     let all = async |state: State| guards.iter().all(|guard| guard.state() == state);
     eventually(LEASE, "all are uncertain, none is lost", || all(State::Uncertain)).await;
     // Renewals were due at 1.3 s and failed until 1.7 s; this leaves 2 s of 4 s at least.
-    tokio::time::sleep(Duration::from_millis(rng.below(300))).await;
+    tokio::time::sleep(ms(rng.below(300))).await;
     outage.set(site, false);
     let settled = || async { guards.iter().all(|guard| guard.state() != State::Uncertain) };
     eventually(LEASE * 2, "none is uncertain", settled).await;

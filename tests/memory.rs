@@ -1,16 +1,11 @@
 //! A server that is out of memory, for every kind of lock: nothing new is taken and nothing is written; what is held is
 //! renewed and given back (PROTOCOL rule 13).
 
-mod sites;
-mod support;
+use lockson::Request;
+use support::prelude::*;
+use support::sites::{begin, every_kind, Own, Site};
 
-use std::time::Duration;
-
-use lockson::{LockError, Locks, Refused, Request, State};
-use sites::{begin, every_kind, Own, Site};
-use support::{eventually, patient, Kind, Server, KINDS};
-
-const LEASE: Duration = Duration::from_secs(2);
+const LEASE: Duration = secs(2);
 
 fn is_full<T>(result: &Result<T, LockError>) -> bool {
     matches!(result, Err(LockError::Refused { why: Refused::OutOfMemory, .. }))
@@ -57,13 +52,13 @@ async fn full(kind: &'static Kind) {
     };
     let rest = async {
         let waits = || async { kind.hands_over || site.listens(&heir).await };
-        eventually(Duration::from_secs(20), "the heir waits on the server", waits).await;
+        eventually(secs(20), "the heir waits on the server", waits).await;
         server.control(&["CONFIG", "SET", "maxmemory", "1"]);
         refused(&server, &site, &deep, &late, depth).await;
         holder.unlock_times(1).await.unwrap();
     };
     tokio::join!(waiter, rest);
-    eventually(Duration::from_secs(20), "nothing is left of the heir", || async { !site.exists(&heir).await }).await;
+    eventually(secs(20), "nothing is left of the heir", || async { !site.exists(&heir).await }).await;
     tokio::time::sleep(LEASE + LEASE / 4).await;
     assert_eq!(guard.state(), State::Held);
     for own in [&deep, &long] {
@@ -81,7 +76,7 @@ async fn full(kind: &'static Kind) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_raises_no_token() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let control = async |limit| drop(server.raw().await.must(&["CONFIG", "SET", "maxmemory", limit]).await);
     for kind in KINDS.iter().filter(|kind| kind.name.starts_with("fenced")) {
         let lock = (kind.make)(&locks, kind.name);
@@ -115,8 +110,8 @@ async fn refused(server: &Server, site: &Site, deep: &Own, late: &Own, depth: u6
     }
     // One who comes to wait now: it is told, or waits in vain, and its place is not left behind.
     let before = found(server, late).await;
-    let came = late.lock.acquire_with(Request::default().wait(Duration::from_millis(100))).await;
+    let came = late.lock.acquire_with(Request::default().wait(ms(100))).await;
     assert!(came == Ok(false) || is_full(&came), "a waiter: {came:?}");
     let unchanged = async || found(server, late).await.len() <= before.len();
-    eventually(Duration::from_secs(20), "no more than before", unchanged).await;
+    eventually(secs(20), "no more than before", unchanged).await;
 }

@@ -1,25 +1,9 @@
 //! Multi-locks over several clients and servers, while calls are given up, answers are lost and servers are killed
 //! (issue 4, "It must show" 5; PROTOCOL rule 20).
-#![cfg(feature = "embedded")]
 
-mod sites;
-mod support;
-
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
-use lockson::{Builder, EmbeddedServer, LockError, Locks, MultiLock, Owner, RLock, Request, UnlockError};
-use sites::give_up_after;
-use support::{eventually, patient, report, seed, soak, Filter, Proxy, Rng, Server};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
+use lockson::Request;
+use support::prelude::*;
+use support::sites::give_up_after;
 
 fn multi(locks: impl IntoIterator<Item = Arc<dyn RLock>>) -> MultiLock {
     MultiLock::new(locks)
@@ -154,7 +138,7 @@ async fn a_lost_reply_takes_nothing_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_name_of_two_clients_of_one_server_is_one_lock() {
     let server = Server::start();
-    let connect = || async { Locks::connect(&server.url()).await.unwrap() };
+    let connect = || async { server.locks().await };
     let (a, b, c) = (connect().await, connect().await, connect().await);
     let both = over(&[&a, &b, &a], &["x", "x", "y"]);
     let again = over(&[&b, &a], &["x", "x"]);
@@ -196,7 +180,7 @@ async fn one_name_on_two_servers_is_taken_in_one_order() {
     let servers = [Server::start(), Server::start()];
     let mut clients = Vec::new();
     for server in servers.iter().chain(&servers) {
-        clients.push(Locks::connect(&server.url()).await.unwrap());
+        clients.push(server.locks().await);
     }
     let [a, b, c, d] = &clients[..] else { unreachable!() };
     let (one, other) = (over(&[a, b], &["x", "x"]), over(&[d, c], &["x", "x"]));

@@ -1,23 +1,11 @@
 //! Many tasks lock random pairs and triples of a few locks: none waits for ever, and nothing is left.
 
-mod sites;
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{LockError, Locks, MultiLock, RLock, Request};
-use sites::give_up_after;
-use support::{eventually, report, seed, soak, unique, Rng, Server};
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
+use lockson::Request;
+use support::prelude::*;
+use support::sites::give_up_after;
 
 /// What fifty tasks count, and who is inside of each of the six.
 struct Six {

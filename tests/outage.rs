@@ -1,23 +1,16 @@
 //! A server that does not answer: what each verb says and when, and what is left when the client goes.
 
-mod support;
-
 use std::future::IntoFuture;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Builder, ConnectError, LockError, Locks, QueryError, UnlockError};
-use support::{eventually, patient, report, soak, unique, Filter, Proxy, Server};
+use support::prelude::*;
 
 /// What a noisy machine may add to a promised bound; what would come without it comes much later.
-const SLACK: Duration = Duration::from_secs(10);
+const SLACK: Duration = secs(10);
 /// The same where the linger of a subscription (5 s) would come next.
-const LESS_SLACK: Duration = Duration::from_secs(3);
+const LESS_SLACK: Duration = secs(3);
 /// An outage limit that no test waits for.
-const NO_LIMIT: Duration = Duration::from_secs(600);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const NO_LIMIT: Duration = secs(600);
 
 fn quick() -> Builder {
     Locks::builder().command_timeout(ms(300)).outage_limit(ms(1000))
@@ -89,7 +82,7 @@ async fn a_wait_limit_holds_in_an_outage() {
     for outage in OUTAGES {
         let (world, asked, mut done) = (World::new(), soak(50), 0);
         let locks = world.client_with(quick().outage_limit(NO_LIMIT)).await;
-        let other = Locks::connect(&world.server.url()).await.unwrap();
+        let other = world.server.locks().await;
         other.lock("busy").lock().await.unwrap();
         let busy = locks.lock("busy");
         let during = tokio::spawn(async move { timed(busy.acquire().wait(ms(900))).await });
@@ -161,7 +154,7 @@ async fn the_outage_limit_holds_for_every_verb() {
 #[tokio::test]
 async fn an_outage_is_not_measured_from_the_call() {
     let world = World::new();
-    let (locks, other) = (world.client().await, Locks::connect(&world.server.url()).await.unwrap());
+    let (locks, other) = (world.client().await, world.server.locks().await);
     let held = other.lock("long").guard().await.unwrap();
     let lock = locks.lock("long");
     let waiting = tokio::spawn(async move { lock.guard().await });
@@ -185,7 +178,7 @@ async fn an_outage_is_not_measured_from_the_call() {
 #[tokio::test]
 async fn busy_stays_busy_while_reachable() {
     let world = World::new();
-    let (locks, other) = (world.client().await, Locks::connect(&world.server.url()).await.unwrap());
+    let (locks, other) = (world.client().await, world.server.locks().await);
     other.lock("busy").lock().await.unwrap();
     for delay in [ms(0), ms(10), ms(25)] {
         world.proxy.delay(delay);
@@ -299,7 +292,7 @@ async fn a_shutdown_settles_the_attempt_under_way() {
         let waiter = tokio::spawn(async move { lock.lock().await });
         patient("the attempt", world.proxy.wait_requests(1, Filter::Script)).await;
         let (client, probe) = (locks.clone(), locks.lock("other"));
-        let shutdown = tokio::spawn(async move { client.shutdown(Duration::from_secs(10)).await });
+        let shutdown = tokio::spawn(async move { client.shutdown(secs(10)).await });
         tokio::task::yield_now().await;
         assert_eq!(probe.try_lock().await, Err(LockError::Closed));
         world.proxy.stall_replies(false);

@@ -1,44 +1,26 @@
 //! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
 //! as the processes in them.
 
-mod support;
-
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::{select, Either};
-use lockson::{Builder, Locks, SyncError, WaitOutcome};
 use support::permits::Kind;
-use support::process::{epoch, run, tests, Process, Test};
-use support::{eventually, patient, report, seed, soak, unique, Filter, Proxy, Raw, Rng, Server};
-
-const TESTS: [(&str, Test); 3] = tests!(
-    ten_permits_for_a_hundred_tasks,
-    ten_permits_with_leases_for_a_hundred_tasks,
-    a_thousand_waiters_of_a_latch,
-);
+use support::prelude::*;
+use support::process::{epoch, Process};
 
 const PERMITS: u32 = 10;
 /// Long for what the faults do, short for what the killed leave.
-const LEASE: Duration = Duration::from_secs(5);
-
-fn main() {
-    run(&TESTS, play);
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+const LEASE: Duration = secs(5);
 
 fn settings() -> Builder {
     Locks::builder().watchdog_lease(LEASE).command_timeout(ms(500))
 }
 
-async fn play(part: String, args: Vec<String>) {
-    match part.as_str() {
-        "takers" => takers(&args).await,
-        "waiters" => waiters(&args).await,
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "takers" => takers(args).await,
+        "waiters" => waiters(args).await,
         other => panic!("no part {other}"),
     }
 }
@@ -82,7 +64,7 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
     let permits = if rng.chance(0.7) { 1 } else { 1 + rng.below(4) as u32 };
     let wait = if rng.chance(0.2) { ms(0) } else { ms(rng.below(2000)) };
     let wish = Box::pin(kind.guard(permits, wait));
-    let patience = if rng.chance(0.3) { Duration::from_micros(rng.below(20_000)) } else { Duration::from_secs(60) };
+    let patience = if rng.chance(0.3) { Duration::from_micros(rng.below(20_000)) } else { secs(60) };
     let guard = match select(wish, Box::pin(tokio::time::sleep(patience))).await {
         Either::Left((Ok(Some(guard)), _)) => guard,
         Either::Left((Ok(None), _)) | Either::Right(_) => {
@@ -177,7 +159,7 @@ async fn crowd(kind: &str, kills: bool) {
     let mut start = |rng: &mut Rng| {
         started += 1;
         let (number, seed) = (started.to_string(), rng.draw().to_string());
-        (Process::start("takers", &[&port, kind, &name, &number, &seed, &to.to_string()]), number)
+        (Process::start("permits", "takers", &[&port, kind, &name, &number, &seed, &to.to_string()]), number)
     };
     let mut processes: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
     let (mut raw, mut killed) = (server.raw().await, 0);
@@ -201,7 +183,7 @@ async fn crowd(kind: &str, kills: bool) {
     println!("{kind}: {turns} turns, {given_up} given up, {made} faults, {errors} errors, {killed} killed");
     assert!(turns > 20 && given_up > 5 && made > 3, "too little happened");
     let free = async || permits.available().await == i64::from(PERMITS);
-    eventually(Duration::from_secs(30), "all permits are free", free).await;
+    eventually(secs(30), "all permits are free", free).await;
     // And they stay free: no late copy takes or gives one.
     tokio::time::sleep(ms(1000)).await;
     assert_eq!(permits.available().await, i64::from(PERMITS));
@@ -209,10 +191,12 @@ async fn crowd(kind: &str, kills: bool) {
     assert_eq!(too_many, 0, "seed {seed}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
     crowd("counted", false).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
     crowd("leased", true).await;
 }
@@ -222,7 +206,7 @@ async fn waiters(args: &[String]) {
     let [port, name] = args else { panic!("{args:?}") };
     let proxy = Proxy::start(port.parse().unwrap());
     proxy.swallow_messages(true);
-    let locks = Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     let tasks: Vec<_> = (0..250)
         .map(|_| {
             let latch = locks.latch(name);
@@ -243,13 +227,14 @@ async fn waiters(args: &[String]) {
 }
 
 /// The message that the latch is open reaches nobody: all 1000 are let go within the cap.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_a_latch() {
     let server = Server::start();
     let (name, port) = (unique("latch"), server.port().to_string());
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let latch = locks.latch(&name);
     assert!(latch.try_set_count(2).await.unwrap());
-    let processes: Vec<_> = (0..4).map(|_| Process::start("waiters", &[&port, &name])).collect();
+    let processes: Vec<_> = (0..4).map(|_| Process::start("permits", "waiters", &[&port, &name])).collect();
     processes.iter().for_each(|process| process.expect("ready"));
     assert_eq!(latch.count_down().await.unwrap(), Some(1));
     assert_eq!(patient("the last", latch.count_down()).await.unwrap(), Some(0));
@@ -263,5 +248,5 @@ async fn a_thousand_waiters_of_a_latch() {
     }
     println!("1000 waiters without a message: let go after {latest} ms, the cap is 1000 ms");
     report("waiters of an opened latch", opened, 1000, 0, None);
-    assert!(clock.elapsed() < Duration::from_secs(20), "within the cap, and what a busy machine adds");
+    assert!(clock.elapsed() < secs(20), "within the cap, and what a busy machine adds");
 }

@@ -1,15 +1,10 @@
 //! The plain lock when answers are lost and calls come late. Rules 5, 6 and 23.
 
-mod support;
+use lockson::PlainLock;
+use support::prelude::*;
 
-use std::time::Duration;
-
-use lockson::{Guard, LockError, Locks, Owner, PlainLock, UnlockError};
-use support::sha1::sha1;
-use support::{eventually, patient, unique, Filter, Proxy, Server};
-
-const LIMIT: Duration = Duration::from_secs(20);
-const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
+const LIMIT: Duration = secs(20);
+const COMMAND_TIMEOUT: Duration = ms(500);
 
 /// A lock behind a proxy.
 struct Site {
@@ -33,9 +28,9 @@ impl Site {
     }
 
     fn calls(&self, verb: &str) -> Filter {
-        let read = |file: &str| std::fs::read_to_string(format!("{}/lua/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let read = |file: &str| std::fs::read_to_string(support::root().join("lua").join(file)).unwrap();
         let text = read("begin.lua") + &read(&format!("plain/{verb}.lua"));
-        Filter::script(sha1(text.as_bytes())).with(&self.name)
+        Filter::script_of(&text).with(&self.name)
     }
 
     async fn value(&self) -> Option<String> {
@@ -90,7 +85,7 @@ async fn a_late_unlock_changes_nothing() {
     let guard = site.lock.guard().await.unwrap();
     let held = site.proxy.hold_back(1, site.calls("release"));
     guard.unlock().await.unwrap();
-    let direct = Locks::connect(&Server::shared().url()).await.unwrap().plain_lock(&site.name);
+    let direct = Server::shared().locks().await.plain_lock(&site.name);
     let next = direct.guard().await.unwrap();
     let (token, answers) = (site.value().await, held.release().await);
     assert_eq!(answers.len(), 1);

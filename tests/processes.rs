@@ -1,35 +1,13 @@
 //! Processes that stop, die, hang and crowd: this program runs its tests, and runs itself again as the processes in
 //! them.
 
-mod support;
-
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{Builder, Locks, LostBy, UnlockError};
 use rustix::process::Signal;
-use support::process::{epoch, run, tests, Process, Test};
-use support::{eventually, patient, report, seed, soak, unique, Raw, Rng, Server};
-
-const TESTS: [(&str, Test); 7] = tests!(
-    a_stopped_holder_finds_out,
-    a_killed_holder_ends_with_its_lease,
-    a_blocked_runtime_loses_its_lock,
-    a_task_that_ends_without_unlock,
-    a_dropped_guard_of_a_task_that_ends,
-    four_processes_share_fairly,
-    a_lone_task_is_served,
-);
-
-fn main() {
-    run(&TESTS, play);
-}
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+use support::prelude::*;
+use support::process::{epoch, Process};
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -37,16 +15,16 @@ fn short() -> Builder {
 }
 
 /// What the other processes do.
-async fn play(part: String, args: Vec<String>) {
+pub async fn play(part: &str, args: &[String]) {
     let url = format!("redis://127.0.0.1:{}", args[0]);
-    match part.as_str() {
+    match part {
         "stopped" => stopped(&url, &args[1]).await,
         "killed" => {
             short().connect(&url).await.unwrap().lock(&args[1]).lock().await.unwrap();
             println!("held");
             std::future::pending().await
         }
-        "crowd" => crowd(&url, &args).await,
+        "crowd" => crowd(&url, args).await,
         other => panic!("no part {other}"),
     }
 }
@@ -93,12 +71,13 @@ async fn stopped(url: &str, name: &str) {
 /// A process is stopped past its lease while another takes its locks. When it goes on, the first thing it can see is
 /// that its hold is lost, and the work that it guards is not polled again; renewals revive nothing, unlocks are
 /// refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     for round in 0..soak(20) {
         let name = unique("stopped");
-        let process = Process::start("stopped", &[&server.port().to_string(), &name]);
+        let process = Process::start("processes", "stopped", &[&server.port().to_string(), &name]);
         process.expect("held");
         // At any point between two renewals.
         tokio::time::sleep(ms(40 * (round as u64 % 10))).await;
@@ -123,13 +102,14 @@ async fn a_stopped_holder_finds_out() {
 }
 
 /// A process that is killed keeps its lock for the rest of its lease, and not longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_ends_with_its_lease() {
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     let mut worst = Duration::ZERO;
     for round in 0..soak(20) {
         let name = unique("killed");
-        let process = Process::start("killed", &[&server.port().to_string(), &name]);
+        let process = Process::start("processes", "killed", &[&server.port().to_string(), &name]);
         process.expect("held");
         tokio::time::sleep(ms(100 * (round as u64 % 10))).await;
         let lock = locks.lock(&name);
@@ -146,6 +126,7 @@ async fn a_killed_holder_ends_with_its_lease() {
 
 /// A runtime of one thread that is blocked past the lease: the guard says so at once, without any timer having run, and
 /// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_runtime_loses_its_lock() {
     let server = Server::start();
     let (url, name) = (server.url(), unique("blocked"));
@@ -198,6 +179,7 @@ async fn or_wait(by_panic: bool) {
 
 /// A bare hold does not see its task end, by a panic or an abort: it is renewed for ever, or, with `max_hold`, ends
 /// with the lease in which that comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
@@ -227,9 +209,10 @@ async fn a_task_that_ends_without_unlock() {
 }
 
 /// A guard is given back when its task ends, by a panic or an abort, and not with its lease (30 s).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_guard_of_a_task_that_ends() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     for round in 0..soak(200) {
         let (name, by_panic) = (unique("guarded"), round % 2 == 0);
         let (sender, held) = tokio::sync::oneshot::channel();
@@ -311,13 +294,14 @@ async fn crowd(url: &str, args: &[String]) {
 
 /// 200 tasks in 4 processes on one lock: the counter that they move without atomics is exact, and in one common window
 /// the busiest process has at most 1.5 times the turns of the idlest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_share_fairly() {
     let server = Server::start();
     let (name, port) = (unique("fair"), server.port().to_string());
     let file = server.dir().join("counter");
     std::fs::write(&file, [0; 8]).unwrap();
     let part = [port.as_str(), &name, "50", file.to_str().unwrap()];
-    let mut processes: Vec<_> = (0..4).map(|_| Process::start("crowd", &part)).collect();
+    let mut processes: Vec<_> = (0..4).map(|_| Process::start("processes", "crowd", &part)).collect();
     processes.iter().for_each(|process| process.expect("ready"));
     let from = epoch() + 500;
     let to = from + soak(30_000) as u64;
@@ -339,18 +323,19 @@ async fn four_processes_share_fairly() {
 
 /// A lone task beside a process with 64 tasks that never rest: whenever it comes, it is served within 100 turns of
 /// theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
     let mut rng = Rng::new(seed);
-    let mut process = Process::start("crowd", &[&server.port().to_string(), &name, "64", "incr"]);
+    let mut process = Process::start("processes", "crowd", &[&server.port().to_string(), &name, "64", "incr"]);
     process.expect("ready");
     // It goes on until it is killed.
     process.say(&format!("0 {}", u64::MAX));
     let counter = format!("{name}-counter");
     let mut raw = server.raw().await;
     eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let lock = locks.lock(&name);
     let mut waits = Vec::new();
     for _ in 0..tries {

@@ -1,31 +1,26 @@
 //! What a whole process says, the crates below it included: nothing at a clean end, and one line for each event of an
 //! outage, also of a client that does nothing.
 
-mod support;
-
-use std::time::Duration;
-
-use lockson::{LockError, Locks};
-use support::{eventually, patient, unique, Logs, Server};
+use support::prelude::*;
+use support::process::alone;
 use tracing::Level;
-
-/// All of these at a time would hide whose line it is.
-static TURNS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_end_is_quiet() {
-    let _turn = TURNS.lock().await;
+    if !alone("quiet::a_clean_end_is_quiet") {
+        return;
+    }
     let logs = Logs::install();
     logs.clear();
     for round in 0..20 {
-        let locks = Locks::connect(&Server::shared().url()).await.unwrap();
+        let locks = Server::shared().locks().await;
         let guard = locks.lock(&unique("quiet")).guard().await.unwrap();
         match round % 2 {
             0 => guard.unlock().await.unwrap(),
             _ => drop(guard),
         }
         if round % 4 < 2 {
-            locks.shutdown(Duration::from_secs(5)).await.unwrap();
+            locks.shutdown(secs(5)).await.unwrap();
             assert!(matches!(locks.lock("after").lock().await, Err(LockError::Closed)));
         }
     }
@@ -33,27 +28,29 @@ async fn a_clean_end_is_quiet() {
         let list = Server::shared().raw().await.must(&["CLIENT", "LIST"]).await.text();
         list.lines().filter(|client| !client.contains("cmd=client")).count()
     };
-    eventually(Duration::from_secs(20), "all connections are closed", async || clients().await == 0).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually(secs(20), "all connections are closed", async || clients().await == 0).await;
+    tokio::time::sleep(ms(200)).await;
     assert_eq!(logs.lines(), Vec::<String>::new());
 }
 
 /// Its beginning and its end, once each, for a client without a lock, a waiter or a hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_an_idle_client_is_told() {
-    let _turn = TURNS.lock().await;
+    if !alone("quiet::an_outage_of_an_idle_client_is_told") {
+        return;
+    }
     let logs = Logs::install();
     let server = Server::start();
-    let locks = Locks::builder().command_timeout(Duration::from_millis(300)).connect(&server.url()).await.unwrap();
+    let locks = Locks::builder().command_timeout(ms(300)).connect(&server.url()).await.unwrap();
     logs.clear();
     server.freeze();
     let begun = patient("the gap", logs.wait_for("gap: messages may be missing")).await;
     assert_eq!(begun.level, Level::WARN);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(secs(2)).await;
     server.thaw();
     let ended = patient("its end", logs.wait_for("gap ended")).await;
     assert!(ended.level == Level::INFO && ended.text.contains("after="), "{ended:?}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(secs(1)).await;
     let said = |fragment: &str| {
         logs.lines().iter().filter(|line| line.contains("lockson:") && line.contains(fragment)).count()
     };

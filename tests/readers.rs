@@ -1,20 +1,14 @@
 //! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
 //! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
 
-mod sites;
-mod support;
-
-use std::time::Duration;
-
-use futures::future::{join, join_all};
-use lockson::{Builder, Locks};
-use sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
-use support::{eventually, patient, seed, soak, Kind, Rng, Server, KINDS};
+use futures::future::join;
+use support::prelude::*;
+use support::sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
 
 const READERS: usize = 6;
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+const COMMAND_TIMEOUT: Duration = secs(1);
 /// What a machine with two busy cores may add.
-const NOISE: Duration = Duration::from_secs(2);
+const NOISE: Duration = secs(2);
 
 /// Readers of one client, and the writer of another that they wait for.
 struct Crowd {
@@ -47,7 +41,7 @@ impl Crowd {
     }
 
     async fn let_go(&self, site: &Site) -> Result<(), String> {
-        eventually(Duration::from_secs(20), "they listen", || site.listens(&self.readers[0])).await;
+        eventually(secs(20), "they listen", || site.listens(&self.readers[0])).await;
         self.writer.unlock_times(1).await
     }
 
@@ -92,7 +86,7 @@ async fn drive_all(
     let _turn = turn().await;
     let server = Server::start();
     load_scripts(&server).await;
-    let direct = Locks::connect(&server.url()).await.unwrap();
+    let direct = server.locks().await;
     for kind in reading() {
         let sites = Site::many(&server, kind, 4, builder.clone()).await;
         let run = async |site: &Site, _: usize, rng: &mut Rng| case(site, &direct, rng).await;
@@ -196,7 +190,6 @@ async fn who_goes_away_leaves_nothing() {
 
 /// What came of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others. Without a
 /// network, attempts end while others look.
-#[cfg(feature = "embedded")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_gave_up_reading_may_write() {
     use lockson::{LockError, Owner, RLock, Request};
@@ -228,7 +221,7 @@ async fn who_gave_up_reading_may_write() {
     while let Some(done) = owners.join_next().await {
         done.unwrap();
     }
-    locks.shutdown(Duration::from_secs(5)).await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
     let lock = server.connect().read_write_lock("l");
     assert!(!lock.read().is_locked().await.unwrap() && !lock.write().is_locked().await.unwrap(), "seed {seed}");
 }

@@ -1,43 +1,22 @@
 //! Permits and counts under lost answers, late copies, lost messages and cut connections: exactly right (PROTOCOL rules
 //! 15 and 22).
 
-mod support;
-
-use std::time::Duration;
-
-use lockson::{Builder, Locks, Refused, SyncError, WaitOutcome};
+use support::lua;
 use support::permits::Kind;
-use support::sha1::sha1;
-use support::{eventually, patient, unique, Filter, Proxy, Reply, Server};
+use support::prelude::*;
+use support::Reply;
 
 /// Longer than a test takes: `not_after` alone keeps no late copy out.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-macro_rules! text {
-    ($($file:literal),*) => { concat!($(include_str!(concat!("../lua/", $file, ".lua"))),*) };
-}
-
-/// Calls of a script.
-fn script(text: &str) -> Filter {
-    Filter::script(sha1(text.as_bytes()))
-}
+const COMMAND_TIMEOUT: Duration = secs(10);
 
 /// The scripts of a kind: acquire, give back, cancel.
 fn scripts(kind: &str) -> [&'static str; 3] {
     match kind {
-        "counted" => [
-            text!("begin", "once", "semaphore/acquire"),
-            text!("begin", "once", "semaphore/change"),
-            text!("begin", "once", "cancel"),
-        ],
+        "counted" => [lua!("once", "semaphore/acquire"), lua!("once", "semaphore/change"), lua!("once", "cancel")],
         _ => [
-            text!("begin", "once", "ids", "permit_semaphore/acquire"),
-            text!("begin", "once", "ids", "permit_semaphore/release"),
-            text!("begin", "once", "ids", "permit_semaphore/cancel"),
+            lua!("once", "ids", "permit_semaphore/acquire"),
+            lua!("once", "ids", "permit_semaphore/release"),
+            lua!("once", "ids", "permit_semaphore/cancel"),
         ],
     }
 }
@@ -77,8 +56,8 @@ async fn cut_calls_are_done_once(kind: &str) {
     for cuts in 1..4 {
         for answers in [false, true] {
             let cut = |text| match answers {
-                true => site.proxy.cut_after(cuts, script(text)),
-                false => site.proxy.cut_before(cuts, script(text)),
+                true => site.proxy.cut_after(cuts, Filter::script_of(text)),
+                false => site.proxy.cut_before(cuts, Filter::script_of(text)),
             };
             let fault = cut(acquire);
             let guard = patient("permits", site.ours.guard(3, ms(19_000))).await.unwrap().unwrap();
@@ -97,15 +76,15 @@ async fn late_copies_take_nothing(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     for _ in 0..3 {
-        let held = site.proxy.hold_back(1000, script(acquire));
+        let held = site.proxy.hold_back(1000, Filter::script_of(acquire));
         let taker = tokio::spawn({
             let ours = site.ours.clone();
             async move { ours.guard(3, ms(60_000)).await.map(drop) }
         });
         held.wait_for(1).await;
-        let before = site.proxy.requests(script(cancel));
+        let before = site.proxy.requests(Filter::script_of(cancel));
         taker.abort();
-        site.proxy.wait_requests(before + 1, script(cancel)).await;
+        site.proxy.wait_requests(before + 1, Filter::script_of(cancel)).await;
         // Its answer is there when that of a later call is.
         site.until_free(10).await;
         assert_eq!(site.ours.available().await, 10);
@@ -128,8 +107,8 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
-    let lost = site.proxy.hold_back(1, script(acquire));
-    let held = site.proxy.hold_back(1, script(cancel));
+    let lost = site.proxy.hold_back(1, Filter::script_of(acquire));
+    let held = site.proxy.hold_back(1, Filter::script_of(cancel));
     let taker = tokio::spawn({
         let ours = site.ours.clone();
         async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() }
@@ -150,7 +129,7 @@ async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
     let [acquire, ..] = scripts(kind);
     for _ in 0..5 {
-        let fault = site.proxy.cut_after(1, script(acquire));
+        let fault = site.proxy.cut_after(1, Filter::script_of(acquire));
         let taker = tokio::spawn({
             let ours = site.ours.clone();
             async move { ours.guard(3, ms(60_000)).await.map(drop) }
@@ -170,7 +149,7 @@ async fn lost_messages_cost_the_cap(kind: &str) {
     let [acquire, ..] = scripts(kind);
     let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
         // Before it subscribed, and after: answered when a call behind them is.
-        site.proxy.wait_requests(2, script(acquire)).await;
+        site.proxy.wait_requests(2, Filter::script_of(acquire)).await;
         site.ours.available().await;
         all.release().await.unwrap();
     });
@@ -250,25 +229,22 @@ async fn a_latch_counts_once_whatever_is_cut() {
     let proxy = Proxy::start(server.port());
     let locks = Locks::builder().command_timeout(ms(500)).connect(&proxy.url()).await.unwrap();
     let name = unique("latch");
-    let [set, count_down, delete] = [
-        text!("begin", "once", "latch/set"),
-        text!("begin", "once", "latch/count_down"),
-        text!("begin", "once", "latch/delete"),
-    ];
-    for text in [set, count_down, delete, text!("begin", "once", "latch/inspect")] {
+    let [set, count_down, delete] =
+        [lua!("once", "latch/set"), lua!("once", "latch/count_down"), lua!("once", "latch/delete")];
+    for text in [set, count_down, delete, lua!("once", "latch/inspect")] {
         server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
     }
     let latch = locks.latch(&name);
     for cuts in 1..4 {
-        let fault = proxy.cut_after(cuts, script(set));
+        let fault = proxy.cut_after(cuts, Filter::script_of(set));
         assert!(latch.try_set_count(3).await.unwrap());
         fault.done().await;
         for left in [2, 1] {
-            let fault = proxy.cut_after(cuts, script(count_down));
+            let fault = proxy.cut_after(cuts, Filter::script_of(count_down));
             assert_eq!(latch.count_down().await.unwrap(), Some(left));
             fault.done().await;
         }
-        let inspect = || script(text!("begin", "once", "latch/inspect"));
+        let inspect = || Filter::script_of(lua!("once", "latch/inspect"));
         let looks = proxy.requests(inspect());
         let waiter = tokio::spawn({
             let latch = latch.clone();
@@ -278,13 +254,13 @@ async fn a_latch_counts_once_whatever_is_cut() {
         // One way or the other, by a call whose answer is lost, on connections that were cut.
         let expected = match cuts {
             2 => {
-                let fault = proxy.cut_after(cuts, script(delete));
+                let fault = proxy.cut_after(cuts, Filter::script_of(delete));
                 assert!(latch.delete().await.unwrap());
                 fault.done().await;
                 WaitOutcome::Deleted
             }
             _ => {
-                let fault = proxy.cut_after(cuts, script(count_down));
+                let fault = proxy.cut_after(cuts, Filter::script_of(count_down));
                 assert_eq!(latch.count_down().await.unwrap(), Some(0));
                 fault.done().await;
                 WaitOutcome::Opened
@@ -300,11 +276,11 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let locks = Locks::builder().command_timeout(COMMAND_TIMEOUT).connect(&proxy.url()).await.unwrap();
-    let count_down = text!("begin", "once", "latch/count_down");
+    let count_down = lua!("once", "latch/count_down");
     server.raw().await.must(&["SCRIPT", "LOAD", count_down]).await;
     let latch = locks.latch(&unique("latch"));
-    let held = proxy.hold_back(1, script(count_down));
-    let undo = proxy.hold_back(1000, script(text!("begin", "once", "latch/cancel")));
+    let held = proxy.hold_back(1, Filter::script_of(count_down));
+    let undo = proxy.hold_back(1000, Filter::script_of(lua!("once", "latch/cancel")));
     let mut counted = tokio::spawn({
         let latch = latch.clone();
         async move { latch.count_down().await.unwrap() }
@@ -323,21 +299,21 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_set_once() {
     let site = Site::start("leased", Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
-    let set = text!("begin", "once", "permit_semaphore/set");
+    let set = lua!("once", "permit_semaphore/set");
     site.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
-    let (ours, theirs) = (site.locks.permit_semaphore(&site.name), Locks::connect(&site.server.url()).await.unwrap());
+    let (ours, theirs) = (site.locks.permit_semaphore(&site.name), site.server.locks().await);
     let theirs = theirs.permit_semaphore(&site.name);
     // A client's first call is late, and does nothing.
     assert_eq!(ours.available_permits().await.unwrap(), 10);
-    let before = site.proxy.requests(script(set));
-    let cut = site.proxy.cut_after(1, script(set));
-    let next = site.proxy.hold_back(1, script(set));
+    let before = site.proxy.requests(Filter::script_of(set));
+    let cut = site.proxy.cut_after(1, Filter::script_of(set));
+    let next = site.proxy.hold_back(1, Filter::script_of(set));
     let call = tokio::spawn(async move { ours.set_permits(20).await });
     cut.done().await;
     theirs.add_permits(5).await.unwrap();
     next.wait_for(1).await;
     next.release().await;
     patient("the call", call).await.unwrap().unwrap();
-    assert!(site.proxy.requests(script(set)) >= before + 2);
+    assert!(site.proxy.requests(Filter::script_of(set)) >= before + 2);
     assert_eq!(theirs.available_permits().await.unwrap(), 25);
 }

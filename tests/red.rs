@@ -1,19 +1,13 @@
 //! Red locks on five servers: what they keep while a minority fails, what they refuse when a majority does, what they
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
-#![cfg(feature = "embedded")]
-
-mod fleet;
-mod sites;
-mod support;
 
 use std::future::IntoFuture;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use fleet::{ms, red, secs, Fleet};
-use futures::future::join_all;
-use lockson::{EmbeddedServer, Guard, LockError, Locks, NonReentrant, RedLock, Reentrant, State, UnlockError};
-use sites::give_up_after;
-use support::{patient, report, seed, soak, Rng, Server};
+use lockson::{NonReentrant, Reentrant};
+use support::fleet::{red, Fleet};
+use support::prelude::*;
+use support::sites::give_up_after;
 
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
@@ -314,7 +308,7 @@ impl Failure {
     }
 }
 
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = secs(3);
 
 async fn valid_for(guard: &Guard, span: Duration, what: &str) {
     let end = Instant::now() + span;

@@ -1,15 +1,9 @@
 //! A red lock's servers that are far away, slow, or silent: all are asked at once, for as long as they are given.
-#![cfg(feature = "embedded")]
 
-mod fleet;
-mod support;
+use std::time::Instant;
 
-use std::time::{Duration, Instant};
-
-use fleet::{ms, red, secs};
-use futures::future::join_all;
-use lockson::{LockError, Locks};
-use support::{eventually, patient, Filter, Proxy, Server};
+use support::fleet::red;
+use support::prelude::*;
 
 /// Five real servers and a proxy before each.
 struct Far {
@@ -22,7 +16,7 @@ impl Far {
     async fn new() -> Far {
         let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
         let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
-        let clients = join_all(proxies.iter().map(|proxy| async { Locks::connect(&proxy.url()).await.unwrap() })).await;
+        let clients = join_all(proxies.iter().map(|proxy| async { proxy.locks().await })).await;
         Far { servers, proxies, clients }
     }
 

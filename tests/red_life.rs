@@ -1,18 +1,11 @@
 //! A red lock's servers that lose their data: no vote before every lease that they granted is over (PROTOCOL rule 21).
-#![cfg(feature = "embedded")]
 
-mod fleet;
-mod support;
-
-use std::time::Duration;
-
-use fleet::{ms, red, secs, Fleet};
-use futures::future::join_all;
-use lockson::{Builder, EmbeddedServer, Faults, Guard, LockError, Locks, RedLock, Reentrant, Reply};
-use support::{patient, Server};
+use lockson::{Faults, Reentrant, Reply};
+use support::fleet::{red, Fleet};
+use support::prelude::*;
 
 const BOOT: &str = "lockson:boot";
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = secs(60);
 
 /// A lock by clients that have not seen these servers before, which are not said to be fresh.
 fn strict(clients: &[Locks]) -> RedLock<Reentrant> {
@@ -155,7 +148,7 @@ async fn a_stranger_in_the_markers_place_is_said() {
 /// The same on real servers, which are killed and started again right after they voted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_servers_that_restart_right_after_a_grant_give_no_second_holder() {
-    const LONGEST: Duration = Duration::from_secs(3);
+    const LONGEST: Duration = secs(3);
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let connect = || async {
         let builder = || Locks::builder().command_timeout(secs(1)).watchdog_lease(LONGEST);

@@ -1,25 +1,15 @@
 //! Red locks under seeded schedules of kills, pauses, restarts and cut replies: there are never two who both say that
 //! they hold it (issue 4, "It must show" 4). Each schedule is a lock of its own and three rivals, each with clients of
 //! its own; several share one row of faults.
-#![cfg(feature = "embedded")]
 
-mod support;
-
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use futures::future::join_all;
-use lockson::{Builder, EmbeddedServer, Guard, Locks, RedLock, Reentrant};
-use support::{report, seed, soak, unique, Filter, Proxy, Rng, Server};
+use lockson::Reentrant;
+use support::prelude::*;
 
 const SERVERS: usize = 5;
 const RIVALS: usize = 3;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// Those who say that they hold the lock of one schedule.
 #[derive(Default)]

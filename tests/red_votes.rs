@@ -1,20 +1,13 @@
 //! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
 //! of all servers. And when it must not (PROTOCOL rule 21).
-#![cfg(feature = "embedded")]
 
-mod fleet;
-mod support;
-
-use std::time::Duration;
-
-use fleet::{ms, red, secs, Fleet};
-use futures::future::join_all;
-use lockson::{Builder, Guard, LockError, Locks, RedLock, Reentrant, Reply, State, UnlockError};
-use support::{eventually, patient, Server};
+use lockson::{Reentrant, Reply};
+use support::fleet::{red, Fleet};
+use support::prelude::*;
 use tokio::time::Instant;
 
 /// Both longest and rest, by default.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = secs(60);
 
 /// One server after the other loses its data; there are never fewer than four.
 #[tokio::test(start_paused = true)]
@@ -343,7 +336,7 @@ async fn a_vote_counts_once() {
     assert!(!guard.is_valid(), "two servers are not most of five");
 }
 
-const LEASE: Duration = Duration::from_secs(4);
+const LEASE: Duration = secs(4);
 
 /// How many of the servers have it in the name of one of these clients.
 async fn votes(servers: &[Server], clients: &[Locks]) -> usize {

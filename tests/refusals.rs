@@ -1,11 +1,6 @@
 //! What the server or the user may not do, said by type before anything is written.
 
-mod support;
-
-use std::time::Duration;
-
-use lockson::{ConnectError, LockError, Locks, Owner, Refused, State, UnlockError};
-use support::{eventually, patient, unique, Logs, Proxy, Server};
+use support::prelude::*;
 use tracing::Level;
 
 /// The least that a user of locks needs, as `ACL SETUSER app on >password` takes it. [`each_missing_right_is_named`]
@@ -15,10 +10,6 @@ const LEAST: &str =
                      +hset +hdel +hexists +hincrby +hscan +pexpire +pttl +del +unlink";
 /// What a managed server may refuse: without it one warning.
 const TOLD: &str = "+info";
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// A user of the shared server with these rights and no others.
 struct User(String);
@@ -174,7 +165,7 @@ async fn an_unlock_needs_no_right_to_publish() {
         let user = User::with(&format!("{LEAST} {TOLD}"));
         let (locks, name) = (user.connect().await.unwrap(), unique("mute"));
         let guard = locks.lock(&name).guard().await.unwrap();
-        let other = Locks::connect(&Server::shared().url()).await.unwrap();
+        let other = Server::shared().locks().await;
         let waiter = tokio::spawn({
             let lock = other.lock(&name);
             async move { lock.guard().await.unwrap() }
@@ -252,7 +243,7 @@ async fn a_replica_is_refused() {
 #[tokio::test]
 async fn a_demoted_primary_loses_nothing() {
     /// Renewed after 4 s; then 8 s are left, for a busy machine.
-    const LEASE: Duration = Duration::from_secs(12);
+    const LEASE: Duration = secs(12);
     let server = Server::start();
     let builder = Locks::builder().watchdog_lease(LEASE).command_timeout(ms(500));
     let locks = builder.connect(&server.url()).await.unwrap();
@@ -344,8 +335,6 @@ async fn schemes_are_refused() {
         let refused = Locks::connect(&format!("{scheme}://{place}")).await.err();
         assert_eq!(refused, Some(ConnectError::NotYet(scheme.to_owned())));
     }
-    #[cfg(not(feature = "tls"))]
-    assert_eq!(Locks::connect(&format!("rediss://{place}")).await.err(), Some(ConnectError::NeedsTls));
     assert_eq!(proxy.counts().accepted, 0);
 }
 

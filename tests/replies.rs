@@ -1,24 +1,21 @@
 //! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
 //! to 6 and 10).
 
-mod sites;
-mod support;
-
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::join;
-use lockson::{Builder, Guard, Locks, Request, State, UnlockError};
-use sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
-use support::{eventually, seed, soak, Fault, Filter, Held, Kind, Rng, Server, KINDS};
+use lockson::Request;
+use support::prelude::*;
+use support::sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
 
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+const COMMAND_TIMEOUT: Duration = secs(1);
 /// Where no lease asks for less.
-const PATIENT_TIMEOUT: Duration = Duration::from_secs(3);
+const PATIENT_TIMEOUT: Duration = secs(3);
 /// Renewed each second; the longest row of cuts takes about half a second on an idle machine.
-const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = secs(3);
 
 /// What a machine with two busy cores may add; what nobody gives back stays for its lease of 30 s.
-const NOISE: Duration = Duration::from_secs(10);
+const NOISE: Duration = secs(10);
 
 fn builder() -> Builder {
     Locks::builder().command_timeout(COMMAND_TIMEOUT)
@@ -297,7 +294,7 @@ async fn late_hand_over(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     let to = from.rival(&site.locks);
     let held = hold_back(site, "hand_over", &from.name);
     from.lock_times(1).await;
-    let request = Request::default().wait(Duration::from_secs(20)).lease(LEASE / 2);
+    let request = Request::default().wait(secs(20)).lease(LEASE / 2);
     let mut waiting = to.lock.acquire_with(request);
     expect("it waits", begin(&mut waiting).await, true)?;
     let (given, taken) = join(from.lock.unlock(), waiting).await;
@@ -432,7 +429,7 @@ const TESTED_ELSEWHERE: [(&str, &str); 6] = [
 
 /// Whether a test file has this test.
 fn is_there(test: &str) -> bool {
-    let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")];
+    let mut folders = vec![support::root().join("tests")];
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
@@ -448,7 +445,7 @@ fn is_there(test: &str) -> bool {
 /// A kind that is in the contract's list, and not in that of the fault tests, fails here.
 #[test]
 fn every_kind_of_the_contract_is_in_the_list() {
-    let contract = include_str!("contract/main.rs");
+    let contract = include_str!("contract/mod.rs");
     let (_, list) = contract.split_once("\nkinds! {\n").expect("the contract's list");
     let (list, _) = list.split_once("\n}\n").expect("its end");
     // `    name: shape(factory), "suffix", [..] {`

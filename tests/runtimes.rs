@@ -1,30 +1,19 @@
 //! Clients and runtimes: a verb outside of one, a client whose runtime has ended, and code that panics in a client's
 //! tasks.
-#![cfg(feature = "embedded")]
 
-mod support;
-
-use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{
-    Backoff, ConnectError, EmbeddedServer, HoldError, LockError, Locks, LostBy, Owner, QueryError, Request, SyncError,
-    UnlockError,
-};
-use support::{eventually, patient, unique, Server};
+use lockson::{Backoff, Request};
+use support::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tracing::{span, Event, Metadata, Subscriber};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = secs(20);
 /// Less than any limit of a client: what comes in this time was not waited for.
-const AT_ONCE: Duration = Duration::from_millis(900);
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
+const AT_ONCE: Duration = ms(900);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -36,7 +25,7 @@ fn threads() -> Runtime {
 
 /// A client of each kind of server.
 async fn clients() -> [Locks; 2] {
-    let real = Locks::connect(&Server::shared().url()).await.unwrap();
+    let real = Server::shared().locks().await;
     [real, EmbeddedServer::new().connect()]
 }
 
@@ -104,7 +93,7 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
 fn an_unlock_that_panics_half_way_loses_no_waiter() {
     let runtime = threads();
     let server = EmbeddedServer::new();
-    let builder = Locks::builder().command_timeout(Duration::from_millis(200)).outage_limit(secs(5));
+    let builder = Locks::builder().command_timeout(ms(200)).outage_limit(secs(5));
     let locks = runtime.block_on(async { server.connect_with(builder).unwrap() });
     let name = unique("panics");
     let lock = |owner: &str| locks.lock(&name).owned_by(&Owner::named(owner).unwrap());
@@ -112,7 +101,7 @@ fn an_unlock_that_panics_half_way_loses_no_waiter() {
     let heir = lock("heir");
     let heir = runtime.spawn(async move { heir.acquire().lease(secs(300)).guard().await });
     // It stands in line.
-    runtime.block_on(async { tokio::time::sleep(Duration::from_millis(100)).await });
+    runtime.block_on(async { tokio::time::sleep(ms(100)).await });
     let holder = lock("a");
     let mut unlock: Pin<Box<dyn Future<Output = _>>> = Box::pin(holder.unlock());
     server.lose_replies(1);
@@ -150,7 +139,7 @@ fn orphaned(locks: &Locks, home: Runtime) {
         ];
         let lost = tokio::spawn(guard.lost());
         eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 3 }).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(ms(100)).await;
         // A runtime is not dropped inside another.
         tokio::task::spawn_blocking(move || drop(home)).await.unwrap();
         let began = Instant::now();

@@ -76,7 +76,7 @@ impl Script {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
+    support::root().join("lua")
 }
 
 fn without_comment(line: &str) -> &str {

@@ -3,26 +3,16 @@
 //!
 //! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
 
-#![cfg(feature = "embedded")]
+use std::sync::Mutex;
 
-mod support;
-
-use std::future::Future;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use lockson::{Backoff, EmbeddedServer, Faults, Guard, LockError, Locks, RLock, Request, UnlockError};
-use support::{report, seed, soak, Rng};
+use lockson::{Backoff, Faults, Request};
+use support::prelude::*;
 
 const NAME: &str = "x";
 /// A short lease runs out in an outage; nothing that is left behind hides behind a long one.
-const LEASES: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(300)];
-const TIMEOUT: Duration = Duration::from_millis(400);
+const LEASES: [Duration; 2] = [secs(3), secs(300)];
+const TIMEOUT: Duration = ms(400);
 const KINDS: [&str; 9] = ["lock", "mutex", "spin", "fenced", "plain", "fair", "fair_mutex", "write", "read_write"];
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 /// A lock of this kind; of the read/write lock one side by chance.
 fn lock_of(kind: &str, locks: &Locks, rng: &mut Rng) -> (Arc<dyn RLock>, bool) {
@@ -191,7 +181,7 @@ async fn play(seed: u64) -> Outcome {
         .map(|task| tokio::spawn(schedule.clone().work(task, kind, clients[task % clients.len()].clone())))
         .collect();
     for (task, work) in tasks.into_iter().enumerate() {
-        match tokio::time::timeout(Duration::from_secs(300), work).await {
+        match tokio::time::timeout(secs(300), work).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => schedule.fails(format!("{kind}: task {task}: {panic}")),
             Err(_) => schedule.fails(format!("{kind}: task {task} never ends")),

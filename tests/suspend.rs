@@ -1,25 +1,16 @@
 //! A machine that slept: leases ran on meanwhile, and whoever waits for the end of one hears of it at once, although no
 //! timer counted that time (PROTOCOL rule 9).
-#![cfg(feature = "embedded")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 use std::task::{Context, Wake};
-use std::time::Duration;
 
 use futures::FutureExt;
-use lockson::{
-    Backoff, EmbeddedServer, Faults, LockError, Locks, LostBy, MultiLock, Owner, RLock, RedLock, Reply, Request,
-    UnlockError,
-};
+use lockson::{Backoff, Faults, Reply, Request};
+use support::prelude::*;
 use tokio::time::Instant;
 
 /// What waits for a moment looks at least this often.
-const TICK: Duration = Duration::from_millis(500);
-
-fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
+const TICK: Duration = ms(500);
 
 /// One lock of each kind, of names of their own.
 fn every_kind(locks: &Locks) -> Vec<Arc<dyn RLock>> {
@@ -87,7 +78,7 @@ async fn a_hold_that_ended_in_a_sleep_keeps_nobody_waiting() {
     server.suspend(secs(61));
     let woke = Instant::now();
     waiting.await.unwrap().unwrap();
-    assert!(woke.elapsed() <= TICK + Duration::from_millis(10), "{:?}", woke.elapsed());
+    assert!(woke.elapsed() <= TICK + ms(10), "{:?}", woke.elapsed());
 }
 
 /// A sleep that ends before the lease does takes its time off what is left.
@@ -114,7 +105,7 @@ async fn a_short_sleep_loses_nothing() {
     for _ in 0..10 {
         server.suspend(secs(20));
         assert!(guard.is_valid());
-        tokio::time::sleep(TICK + Duration::from_millis(10)).await;
+        tokio::time::sleep(TICK + ms(10)).await;
         assert!(guard.remaining() > secs(25), "{:?}", guard.remaining());
     }
     guard.unlock().await.unwrap();
@@ -127,11 +118,11 @@ async fn a_re_entry_that_is_answered_late_revives_nothing() {
     let server = EmbeddedServer::new();
     let lock = server.connect().lock("late");
     let outer = lock.acquire().lease(secs(10)).guard().await.unwrap().unwrap();
-    server.inject(Faults::seeded(7).delay(Duration::from_millis(40)));
+    server.inject(Faults::seeded(7).delay(ms(40)));
     let before = server.calls();
     let mut entering = Box::pin(lock.acquire().lease(secs(600)).guard());
     while server.calls() == before {
-        let on_its_way = tokio::time::timeout(Duration::from_millis(1), &mut entering).await;
+        let on_its_way = tokio::time::timeout(ms(1), &mut entering).await;
         assert!(on_its_way.is_err(), "the answer takes longer than that");
     }
     server.suspend(secs(10));

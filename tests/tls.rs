@@ -1,13 +1,9 @@
 //! TLS: what is trusted, what is refused, and that nothing is ever sent in clear.
-#![cfg(feature = "tls")]
 
-mod support;
+use std::sync::Mutex;
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use lockson::{Builder, ConnectError, Locks};
-use support::{eventually, patient, Certs, Raw, Server};
+use support::prelude::*;
+use support::Certs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -83,23 +79,23 @@ async fn a_good_certificate_works() {
     server.control(&["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "&*", "+@all"]);
     let tap = Tap::start(server.tls_port()).await;
     for url in [format!("rediss://localhost:{}", tap.port), format!("valkeys://127.0.0.1:{}/0", tap.port)] {
-        let builder = || trusting(&certs).username("app").wait_cap(Duration::from_secs(60));
+        let builder = || trusting(&certs).username("app").wait_cap(secs(60));
         let (a, b) = (builder().connect(&url).await.unwrap(), builder().connect(&url).await.unwrap());
-        let guard = a.lock("safe").acquire().lease(Duration::from_secs(60)).guard().await.unwrap().unwrap();
+        let guard = a.lock("safe").acquire().lease(secs(60)).guard().await.unwrap().unwrap();
         let waiter = tokio::spawn(async move {
             let guard = b.lock("safe").guard().await.unwrap();
             guard.unlock().await.unwrap();
         });
         let mut raw = server.raw().await;
-        eventually(Duration::from_secs(5), "the waiter listens", || async {
-            Raw::connect(server.port()).await.subscribers("redisson_lock__channel:{safe}").await == 1
+        eventually(secs(5), "the waiter listens", || async {
+            server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 1
         })
         .await;
         guard.unlock().await.unwrap();
         patient("the lock", waiter).await.unwrap();
         assert!(!raw.exists("safe").await);
-        eventually(Duration::from_secs(10), "the clients are gone", || async {
-            Raw::connect(server.port()).await.subscribers("redisson_lock__channel:{safe}").await == 0
+        eventually(secs(10), "the clients are gone", || async {
+            server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 0
         })
         .await;
     }

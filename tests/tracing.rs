@@ -1,19 +1,8 @@
 //! What the crate says through `tracing`: a span for each acquisition, a warning for each thing that an operator should
 //! know, and never a secret.
-#![cfg(feature = "embedded")]
 
-mod support;
-
-use std::sync::Arc;
-use std::time::Duration;
-
-use lockson::{EmbeddedServer, Locks, MultiLock, Owner, RLock, RedLock};
-use support::{eventually, patient, unique, Logs, Server};
+use support::prelude::*;
 use tracing::Level;
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 fn warned(logs: &Logs, fragment: &str) -> bool {
     logs.find(Level::WARN, fragment).iter().any(|line| line.starts_with("lockson:"))
@@ -63,7 +52,7 @@ async fn a_span_tells_an_acquisition_of_several() {
     let busy = logs.wait_for("close acquire{").await;
     assert!(told(&busy.text, &["kind=red", "outcome=busy"]) && !busy.text.contains("attempts=1 "), "{}", busy.text);
     logs.clear();
-    assert!(red().acquire().lease(Duration::from_secs(61)).await.is_err());
+    assert!(red().acquire().lease(secs(61)).await.is_err());
     let failed = logs.wait_for("close acquire{").await;
     assert!(told(&failed.text, &["kind=red", "outcome=", "outside"]), "{}", failed.text);
     guard.unlock().await.unwrap();
@@ -94,11 +83,11 @@ async fn a_lost_vote_says_what_it_means() {
     let lock = RedLock::new(clients.iter().map(|locks| locks.lock("voted"))).fresh();
     let guard = lock.guard().await.unwrap();
     servers[0].wipe();
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    tokio::time::sleep(secs(20)).await;
     assert!(guard.is_valid());
     assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 0));
     servers[1].wipe();
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    tokio::time::sleep(secs(20)).await;
     assert!(!guard.is_valid());
     assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 1));
 }
@@ -111,7 +100,7 @@ async fn an_outage_is_told_step_by_step() {
     let locks = server.connect();
     let guard = locks.lock("cut-off").guard().await.unwrap();
     let waiter = server.connect();
-    let waiting = tokio::spawn(async move { waiter.lock("cut-off").acquire().wait(Duration::from_secs(120)).await });
+    let waiting = tokio::spawn(async move { waiter.lock("cut-off").acquire().wait(secs(120)).await });
     tokio::time::sleep(ms(100)).await;
     server.stop();
     patient_virtual(guard.lost()).await;
@@ -132,7 +121,7 @@ async fn an_outage_is_told_step_by_step() {
 
 /// Under paused time: an hour at most.
 async fn patient_virtual<F: std::future::Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(3600), future).await.expect("within an hour of paused time")
+    tokio::time::timeout(secs(3600), future).await.expect("within an hour of paused time")
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,19 +180,19 @@ async fn a_loss_is_told_once() {
     let lost = || logs.find(Level::WARN, "lost: ");
     // A stop: the deadline first, then a renewal that is refused, and an unlock.
     let guard = locks.lock("stopped").guard().await.unwrap();
-    server.suspend(Duration::from_secs(31));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.suspend(secs(31));
+    tokio::time::sleep(secs(1)).await;
     let error = guard.unlock().await.unwrap_err();
     assert!(error.to_string().contains("had lost lock \"stopped\" before this unlock (its lease ran out"), "{error}");
     assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
     logs.clear();
     // The same, found by its owner.
     let guard = locks.lock("stopped").guard().await.unwrap();
-    server.suspend(Duration::from_secs(31));
+    server.suspend(secs(31));
     assert!(!guard.is_valid());
     let error = guard.unlock().await.unwrap_err();
     assert!(error.to_string().contains("its lease ran out"), "{error}");
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(secs(1)).await;
     assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
     logs.clear();
     // Found by who enters again.
@@ -220,7 +209,7 @@ async fn a_loss_is_told_once() {
     // Given back in time: nothing is lost.
     lock.guard().await.unwrap().unlock().await.unwrap();
     drop(lock.guard().await.unwrap());
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(secs(60)).await;
     assert_eq!(lost(), Vec::<String>::new());
 }
 
@@ -231,9 +220,9 @@ async fn a_bare_hold_of_ten_minutes_is_told_once() {
     let locks = EmbeddedServer::new().connect();
     locks.lock("forgotten").lock().await.unwrap();
     let guard = locks.lock("guarded").guard().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(590)).await;
+    tokio::time::sleep(secs(590)).await;
     assert!(!warned(&logs, "held for ten minutes"));
-    tokio::time::sleep(Duration::from_secs(1800)).await;
+    tokio::time::sleep(secs(1800)).await;
     let told = logs.find(Level::WARN, "held for ten minutes");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("name=forgotten") && told[0].contains(locks.client_id()));
@@ -247,11 +236,11 @@ async fn a_quiet_day_is_quiet() {
     let locks = EmbeddedServer::new().connect();
     for _ in 0..3 {
         let guard = locks.lock("quiet").guard().await.unwrap();
-        tokio::time::sleep(Duration::from_secs(100)).await;
+        tokio::time::sleep(secs(100)).await;
         guard.unlock().await.unwrap();
     }
     drop(locks);
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(secs(10)).await;
     assert_eq!(logs.find(Level::WARN, ""), Vec::<String>::new());
 }
 
@@ -284,7 +273,7 @@ async fn a_planted_password_appears_nowhere() {
     let gaps = locks.health().gaps;
     server.raw().await.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     server.raw().await.must(&["CLIENT", "KILL", "TYPE", "normal"]).await;
-    eventually(Duration::from_secs(10), "the client is back", || async {
+    eventually(secs(10), "the client is back", || async {
         lock.is_locked().await.is_ok() && locks.health().gaps > gaps
     })
     .await;

@@ -1,27 +1,21 @@
 //! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
 //! (PROTOCOL rule 18).
-#![cfg(feature = "embedded")]
-
-mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::join_all;
-use lockson::{EmbeddedServer, Faults, Locks};
-use support::{seed, soak, Rng};
+use lockson::Faults;
+use support::prelude::*;
 use tokio::time::{sleep, Instant};
 
 /// No read takes longer, and no write.
 const LONGEST: u64 = 100;
 /// The readers' turn, and the longest that a process stands aside for others.
-const TURN: Duration = Duration::from_millis(150);
+const TURN: Duration = ms(150);
 /// A message and the calls that it leads to, with delays of up to 2 ms each way.
-const ROUND_TRIPS: Duration = Duration::from_millis(30);
+const ROUND_TRIPS: Duration = ms(30);
 
 fn some_millis(rng: &mut Rng, most: u64) -> Duration {
-    Duration::from_millis(rng.below(most + 1))
+    ms(rng.below(most + 1))
 }
 
 async fn read_on(locks: Locks, mut rng: Rng, stop: Arc<AtomicBool>) {
@@ -78,10 +72,10 @@ async fn longest_wait(clients: u64, each: u64, faults: Option<Faults>, turns: us
 async fn every_writer_is_served_within_the_bound() {
     let (seed, turns) = (seed(), soak(200));
     for (clients, each) in [(1, 1), (1, 4), (3, 1), (4, 2), (8, 1)] {
-        for faults in [None, Some(Faults::seeded(seed).delay(Duration::from_millis(2)))] {
+        for faults in [None, Some(Faults::seeded(seed).delay(ms(2)))] {
             let longest = longest_wait(clients, each, faults, turns, seed).await;
             let before = u32::try_from(clients * each - 1).unwrap();
-            let millis = Duration::from_millis(LONGEST);
+            let millis = ms(LONGEST);
             let bound = (millis + TURN + ROUND_TRIPS) * (before + 1) + millis * before;
             println!("{clients} clients with {each} writers each: {longest:?}, the bound is {bound:?}");
             assert!(

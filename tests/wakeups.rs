@@ -1,29 +1,23 @@
 //! Waiters are woken, not polling; and when a message is lost they still come. For every kind of lock that hears
 //! messages (PROTOCOL rules 15 to 18).
 
-mod sites;
-mod support;
-
 use std::cell::Cell;
-use std::future::Future;
-use std::time::Duration;
 
-use futures::future::{join, join_all};
-use lockson::{Builder, Locks};
-use sites::{begin, drive, every_kind, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
-use support::{eventually, patient, seed, soak, Kind, Raw, Rng, Server};
+use futures::future::join;
+use support::prelude::*;
+use support::sites::{begin, drive, every_kind, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
 use tokio::time::Instant;
 
 /// Lease and cap where nothing but a message may wake a waiter in time.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = secs(60);
 /// "Long before one cap": a twelfth of it, for a busy machine. It takes milliseconds.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = secs(5);
 /// The same where a waiter asks each second, whatever the cap is (less up to a quarter).
-const SOONER: Duration = Duration::from_millis(700);
+const SOONER: Duration = ms(700);
 /// The cap where messages are lost.
-const CAP: Duration = Duration::from_millis(200);
+const CAP: Duration = ms(200);
 /// What a machine with two busy cores may add to a cap and a round trip.
-const NOISE: Duration = Duration::from_secs(2);
+const NOISE: Duration = secs(2);
 
 fn sleepy() -> Builder {
     Locks::builder().watchdog_lease(LONG).wait_cap(LONG)
@@ -87,7 +81,7 @@ impl Shuttle {
     /// The one gives back what the other waits for.
     async fn hand_over(&self, rng: &mut Rng) -> Result<usize, String> {
         let (from, to) = (&self.owns[self.holder.get()], &self.owns[1 - self.holder.get()]);
-        let delay = Duration::from_millis(rng.below(4));
+        let delay = ms(rng.below(4));
         let release = async {
             tokio::time::sleep(delay).await;
             (from.lock.unlock().await, Instant::now())
@@ -141,7 +135,6 @@ async fn waiters_are_woken() {
 }
 
 /// The same on the embedded server, where the time is the test's: nobody waits for a look of its own.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn waiters_are_woken_embedded() {
     let _turn = turn().await;
@@ -167,7 +160,7 @@ async fn unheard(site: &Site, direct: &Locks, worst: &Cell<Duration>) -> Result<
         holder.lock_times(1).await;
         let release = async {
             let listens = || site.listens(waiter);
-            eventually(Duration::from_secs(20), "the waiter listens", listens).await;
+            eventually(secs(20), "the waiter listens", listens).await;
             let answer = holder.lock.unlock().await;
             (answer, Instant::now())
         };
@@ -192,7 +185,7 @@ async fn a_lost_message_costs_one_cap() {
     let _turn = turn().await;
     let server = Server::start();
     load_scripts(&server).await;
-    let direct = Locks::connect(&server.url()).await.unwrap();
+    let direct = server.locks().await;
     every_kind_that_hears(async |kind| {
         let (sites, asked) = (Site::many(&server, kind, 2, Locks::builder().wait_cap(CAP)).await, soak(1000));
         sites.iter().for_each(|site| site.proxy.swallow_messages(true));
@@ -209,7 +202,6 @@ async fn a_lost_message_costs_one_cap() {
 /// The same on the embedded server, where a message takes no time and the sleep between two looks is known: without its
 /// message each waiter comes at its next look, not before and not later. On a real server that can't be told from the
 /// message's way on a busy machine, nor, for the kinds that ask each second, from a longer cap.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_one_cap_embedded() {
     let _turn = turn().await;
@@ -260,7 +252,7 @@ async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
     let mut head = first.lock.lock();
     expect("it waits", begin(&mut head).await, true)?;
     // Time enough to be asleep, mostly; the other orders are welcome too.
-    let (early, late) = (Duration::from_millis(rng.below(6)), rng.below(4) as usize);
+    let (early, late) = (ms(rng.below(6)), rng.below(4) as usize);
     let leaves = async {
         if tokio::time::timeout(early, &mut head).await.is_err() {
             let _ = patient("the head", give_up_after(late, head)).await;
@@ -269,7 +261,7 @@ async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
         let _ = first.lock.unlock().await;
     };
     let release = async {
-        tokio::time::sleep(Duration::from_millis(3)).await;
+        tokio::time::sleep(ms(3)).await;
         holder.unlock_times(1).await
     };
     let served = others.iter().map(|own| async move {
@@ -306,7 +298,6 @@ async fn a_wake_up_is_passed_on() {
 }
 
 /// The same on the embedded server, where nobody may wait for a look of its own.
-#[cfg(feature = "embedded")]
 #[tokio::test(start_paused = true)]
 async fn a_wake_up_is_passed_on_embedded() {
     let _turn = turn().await;
@@ -347,7 +338,7 @@ async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Break) -> Result<u
     let release = async {
         for own in waiters.iter().step_by(2) {
             let listens = || site.listens(own);
-            eventually(Duration::from_secs(20), "the waiters listen", listens).await;
+            eventually(secs(20), "the waiters listen", listens).await;
         }
         let began = Instant::now();
         match how {
@@ -373,7 +364,7 @@ async fn a_gap_wakes_every_waiter() {
     let _turn = turn().await;
     let server = Server::start();
     load_scripts(&server).await;
-    let direct = Locks::connect(&server.url()).await.unwrap();
+    let direct = server.locks().await;
     for (how, label) in [(Break::Kill, "gap by CLIENT KILL"), (Break::Refuse, "gap by lost connections")] {
         every_kind_that_hears(async |kind| {
             let sites = Site::many(&server, kind, 2, sleepy()).await;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::bounds::{bounds, fair_bounds, Bound, CALLS};
-use crate::support::{Raw, Server};
 use crate::table::{median, Goal, Ratio, Row};
+use support::bounds::{bounds, fair_bounds, Bound, CALLS};
+use support::{Raw, Server};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const RUNS: usize = 5;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::hot::{contend_here, rslock_manager, Contender};
-use crate::support::{unique, Server};
 use crate::table::{Goal, Ratio, Row};
 use lockson::Locks;
+use support::{unique, Server};
 
 /// Pairs of lock and unlock that are counted.
 const PAIRS: u32 = 2000;

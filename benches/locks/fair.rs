@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::kinds::text;
-use crate::support::{unique, Raw, Server};
 use crate::table::{median, Goal, Ratio, Row};
 use lockson::{FairLock, Locks, Owner};
+use support::kinds::text;
+use support::{unique, Raw, Server};
 
 /// Owners in the queue.
 const LENGTHS: [u64; 5] = [10, 100, 1_000, 10_000, 50_000];

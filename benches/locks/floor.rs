@@ -6,7 +6,7 @@ use fred::prelude::*;
 use fred::types::config::Server as Address;
 use fred::types::{Key, RespVersion, Value};
 
-use crate::support::Server;
+use support::Server;
 
 /// The text of a verb of the reentrant lock, as lockson joins it.
 macro_rules! text {

@@ -8,9 +8,9 @@ use fred::types::CustomCommand;
 use futures::future::FutureExt;
 
 use crate::floor::{self, Ready};
-use crate::support::Server;
 use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
 use lockson::{Locks, Owner, ReentrantLock};
+use support::Server;
 
 /// Time for the waiter to ask once and to fall asleep.
 const PARK: Duration = Duration::from_millis(2);

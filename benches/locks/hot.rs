@@ -11,9 +11,9 @@ use rslock::LockManager;
 use rustix::time::ClockId;
 
 use crate::floor::{self, Ready};
-use crate::support::{unique, Server};
 use crate::table::{interleave_rounds, median, time, Cell, Goal, Ratio, Row};
 use lockson::{Locks, ReentrantLock};
+use support::{unique, Server};
 
 /// A slice is long enough for each of 1,000 tasks to have several turns.
 const ROUNDS: u32 = 5;

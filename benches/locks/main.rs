@@ -1,8 +1,7 @@
-//! `cargo bench`: lockson beside its floor (the same scripts, raw on fred) and beside rslock, in one run on one server
-//! that it starts itself. docs/PERFORMANCE.md says how to read the table.
+//! `cargo bench -p lockson-benches`: lockson beside its floor (the same scripts, raw on fred) and beside rslock, in one
+//! run on one server that it starts itself. docs/PERFORMANCE.md says how to read the table.
 //!
-//! `cargo bench -- hot cost` runs only these groups; `LOCKSON_BENCH_SECONDS` is the time per cell of the table
-//! (default 2).
+//! `.. -- hot cost` runs only these groups; `LOCKSON_BENCH_SECONDS` is the time per cell of the table (default 2).
 
 mod bounds;
 mod child;
@@ -17,8 +16,6 @@ mod names;
 mod processes;
 mod red;
 mod renewals;
-#[path = "../../tests/support/mod.rs"]
-mod support;
 mod table;
 mod uncontended;
 

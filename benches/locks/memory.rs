@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::child::{Child, Parent};
 use crate::renewals::hold_many;
-use crate::support::Server;
 use crate::table::{Ratio, Row};
 use lockson::Locks;
+use support::Server;
 
 const COUNT: u64 = 10_000;
 

@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 
 use crate::child::{Child, Parent};
 use crate::heap;
-use crate::support::Server;
 use crate::table::{time, Row};
 use lockson::Locks;
 use rustix::time::ClockId;
+use support::Server;
 
 /// Names that are used once; `LOCKSON_BENCH_NAMES` changes it.
 const NAMES: usize = 1_000_000;

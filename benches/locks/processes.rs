@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::child::Child;
-use crate::support::{unique, Server};
 use crate::table::{median, Goal, Ratio, Row};
+use support::{unique, Server};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;

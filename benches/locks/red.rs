@@ -8,9 +8,9 @@ use futures::future::FutureExt;
 use lockson::{Locks, MultiLock, RLock, RedLock};
 use rustix::time::ClockId;
 
-use crate::support::Server;
 use crate::table::{interleave, median, Cell, Ratio, Row};
 use crate::uncontended::{lockson, pairs};
+use support::Server;
 
 fn cell(lock: Arc<dyn RLock>) -> Cell {
     Box::new(move |slice| {

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use crate::support::Server;
 use crate::table::{Goal, Ratio, Row};
 use lockson::{Guard, Locks};
+use support::Server;
 
 /// Shorter than the default so that a run is short; renewed each third of it.
 const LEASE: Duration = Duration::from_secs(6);

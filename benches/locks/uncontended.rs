@@ -9,9 +9,9 @@ use rustix::time::ClockId;
 
 use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
-use crate::support::Server;
 use crate::table::{interleave, median, time, Cell, Goal, Ratio, Row};
 use lockson::Locks;
+use support::Server;
 
 /// Microseconds of a clock per pair while `slice` lasts.
 pub async fn pairs<F: Future<Output = ()>>(slice: Duration, clock: ClockId, mut pair: impl FnMut() -> F) -> f64 {

@@ -14,6 +14,8 @@ use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
+#[cfg(feature = "fred")]
+pub(crate) use fred::types::config::Config as FredConfig;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
@@ -41,7 +43,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// By a configuration of the user's own.
+    /// By a configuration of the user's own: one centralized server or a socket.
+    #[cfg(feature = "fred")]
     pub(crate) fn configured(config: Config) -> Result<Self, ConnectError> {
         match config.server {
             ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Self { config }),
@@ -172,10 +175,7 @@ impl Backend for Fred {
         let (keys, args) = words(&call);
         async move {
             let result: FredResult<Value> = match call.in_full {
-                false => {
-                    let sha = script.sha.get_or_init(|| fred::util::sha1_hash(script.text));
-                    client.evalsha(Str::from_static(sha), keys, args).await
-                }
+                false => client.evalsha(Str::from_static(script.sha()), keys, args).await,
                 // It also loads it. It is rare, so it takes no room in every call.
                 true => client.eval(script.text, keys, args).boxed().await,
             };

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
+#[cfg(feature = "redis")]
 pub(crate) mod fred;
 
 use std::sync::OnceLock;
@@ -22,13 +23,17 @@ pub struct Script {
     pub(crate) text: &'static str,
     /// Its KEYS, of one lock.
     pub(crate) keys: &'static [Key],
-    /// What EVALSHA names it by; the backend that needs it fills it in once.
-    pub(crate) sha: OnceLock<String>,
+    sha: OnceLock<String>,
 }
 
 impl Script {
     pub(crate) const fn new(name: &'static str, text: &'static str, keys: &'static [Key]) -> Self {
         Self { name, text, keys, sha: OnceLock::new() }
+    }
+
+    /// What EVALSHA names it by: the SHA-1 of its text.
+    pub(crate) fn sha(&self) -> &str {
+        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
     }
 }
 

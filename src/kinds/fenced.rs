@@ -128,7 +128,7 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 }
 
 /// A [`Guard`] with a fencing token: what it guards should refuse a token lower than the highest that it has seen, as a
-/// database does by `UPDATE .. WHERE token <= ?` (`examples/fenced_storage.rs`). To look at the guard first and write
+/// database does by `UPDATE .. WHERE token <= ?` (`services/fenced_storage.rs`). To look at the guard first and write
 /// then is not enough: the process may be paused in between.
 ///
 /// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as

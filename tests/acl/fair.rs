@@ -1,11 +1,13 @@
 //! The rights of the fair lock.
 
+use support::prelude::*;
+
 use super::*;
 
 /// The commands that the scripts of this folder call.
 fn called(folder: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder)).unwrap() {
+    for entry in std::fs::read_dir(support::root().join("lua").join(folder)).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         for call in ["redis.call('", "redis.pcall('"] {
             let commands = text.split(call).skip(1).map(|rest| rest.split('\'').next().unwrap().to_lowercase());
@@ -20,21 +22,21 @@ async fn fair_work(url: &str) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
     let lock = |locks: &Locks, name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
     let guard = lock(&one, "a").guard().await?;
-    guard.extend(Duration::from_secs(1)).await?;
+    guard.extend(secs(1)).await?;
     let wait = |lock: FairLock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) });
     let mut tasks = vec![];
     for (place, (locks, name)) in [(&one, "b"), (&other, "c"), (&one, "d"), (&other, "e")].into_iter().enumerate() {
         tasks.push(wait(lock(locks, name)));
         while lock(locks, name).queue_position().await? != Some(place as u64) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(ms(2)).await;
         }
     }
     // One leaves from within the queue.
     tasks.remove(2).abort();
     while lock(&other, "a").queue_len().await? != 3 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(ms(2)).await;
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(ms(500)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     for task in tasks {
@@ -42,8 +44,8 @@ async fn fair_work(url: &str) -> Outcome {
     }
     lock(&one, "a").lock().await?;
     assert!(lock(&other, "a").force_unlock().await?);
-    other.shutdown(Duration::from_secs(5)).await?;
-    Ok(one.shutdown(Duration::from_secs(5)).await?)
+    other.shutdown(secs(5)).await?;
+    Ok(one.shutdown(secs(5)).await?)
 }
 
 #[tokio::test]
@@ -102,9 +104,9 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
         raw.must(&["HSET", &state, "head", "dead:1", "score", &ahead, "since", &past]).await;
         raw.must(&["HSET", &state, "look", &told, "free", &past, "deaf", "0"]).await;
         raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
-        let tried = tokio::time::timeout(Duration::from_secs(5), lock.try_lock()).await;
+        let tried = tokio::time::timeout(secs(5), lock.try_lock()).await;
         let tried = tried.unwrap_or_else(|_| panic!("without {right}: no answer"));
-        let answers = tokio::time::timeout(Duration::from_secs(5), raw.must(&["PING"])).await;
+        let answers = tokio::time::timeout(secs(5), raw.must(&["PING"])).await;
         assert!(answers.is_ok(), "without {right}: the server does not answer");
         match (needed.contains(&right), &tried) {
             (true, Err(LockError::Refused { why: Refused::NoPermission(_), .. })) | (false, Ok(false)) => {}
@@ -126,13 +128,13 @@ async fn a_fair_right_lost_later_leaves_no_half_place() {
         grant(&server, &[&rule()[..], &fair_rights()].concat()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
         let lock = |name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
-        assert!(lock("a").acquire().lease(Duration::from_secs(60)).await.unwrap());
+        assert!(lock("a").acquire().lease(secs(60)).await.unwrap());
         raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
-        let came = lock("b").acquire().wait(Duration::from_millis(200)).await;
+        let came = lock("b").acquire().wait(ms(200)).await;
         assert!(matches!(came, Err(LockError::Refused { .. })), "without {right}: {came:?}");
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
         let only_the_lock = async || raw.must(&["KEYS", "*"]).await.texts() == ["app:acl"];
-        eventually(Duration::from_secs(20), &format!("no place, without {right}"), only_the_lock).await;
+        eventually(secs(20), &format!("no place, without {right}"), only_the_lock).await;
         lock("a").unlock().await.unwrap();
         assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0, "without {right}");
     }

@@ -1,13 +1,13 @@
 //! The rights of semaphores and latches.
 
-use std::time::Duration;
+use support::prelude::*;
 
 use super::*;
 
 /// Every script of both semaphores, or of a latch.
 async fn permits_work(url: &str, kind: &str) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
-    let soon = Duration::from_millis(100);
+    let soon = ms(100);
     if kind == "latch" {
         let latch = one.latch("acl");
         latch.try_set_count(2).await?;
@@ -36,15 +36,15 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
         semaphore.acquire(2).ids(soon).await?;
         let guard = other.permit_semaphore("acl").guard(1).await?;
         let id = &guard.ids()[0];
-        semaphore.set_lease(std::slice::from_ref(id), Duration::from_secs(1)).await?;
+        semaphore.set_lease(std::slice::from_ref(id), secs(1)).await?;
         semaphore.remaining_lease(id).await?;
         semaphore.available_permits().await?;
-        tokio::time::sleep(Duration::from_millis(1200)).await;
+        tokio::time::sleep(ms(1200)).await;
         assert!(guard.is_valid(), "it was not renewed");
         guard.release().await?;
     }
-    other.shutdown(Duration::from_secs(5)).await?;
-    Ok(one.shutdown(Duration::from_secs(5)).await?)
+    other.shutdown(secs(5)).await?;
+    Ok(one.shutdown(secs(5)).await?)
 }
 
 /// The rights of these lines of the docs.
@@ -77,7 +77,7 @@ async fn semaphores_and_latches_need_their_own_rights() {
         for left_out in own.iter().filter(|right| !right.starts_with('&') && (kind, **right) != ("latch", "+incrby")) {
             let rest: Vec<_> = own.iter().filter(|right| *right != left_out).copied().collect();
             grant(&server, &[&rule[..], &rest].concat()).await;
-            let outcome = tokio::time::timeout(Duration::from_secs(10), permits_work(&server.url(), kind)).await;
+            let outcome = tokio::time::timeout(secs(10), permits_work(&server.url(), kind)).await;
             assert!(!matches!(outcome, Ok(Ok(()))), "{kind}: it does without {left_out}");
             raw.must(&["FLUSHALL"]).await;
         }

@@ -1,10 +1,10 @@
 //! What belongs to no lock: clients, their ids, and their end.
 
-use lockson::{LockError, Locks, NameError, Owner, Request, UnlockError};
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case, Way};
+use crate::contract::world::{Case, Way};
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
 pub async fn labels_never_make_two_clients_one(case: Case) {

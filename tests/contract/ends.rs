@@ -2,16 +2,16 @@
 
 use std::pin::Pin;
 
-use lockson::{Builder, Leftover, Locks, Owner, Request};
+use lockson::{Leftover, Request};
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, Proxy};
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::world::{begun, Case, World};
 
 macro_rules! of {
     ($kind:ident: $($case:ident),* $(,)?) => {
         mod $kind {
-            cases!(crate::$kind::KIND, ends: $($case),*);
+            cases!(crate::contract::$kind::KIND, ends: $($case),*);
         }
     };
 }

@@ -1,14 +1,13 @@
 //! What every lock promises. Names say the promise; "rule n" is docs/PROTOCOL.md's.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use lockson::{LockError, Locks, Owner, Request, State, UnlockError};
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 pub async fn one_owner_at_a_time(case: Case) {
     let clients = [case.client().await, case.client().await];

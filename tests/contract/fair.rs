@@ -1,13 +1,13 @@
 //! What the fair lock adds: a queue on the server. Rule 17.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use lockson::{FairLock, LockError, Locks, Owner};
+use lockson::FairLock;
+use support::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::support::{patient, Raw};
-use crate::world::{ms, secs, Case, World};
+use crate::contract::world::{Case, World};
 
 pub fn queue(case: &Case) -> String {
     format!("redisson_lock_queue:{{{}}}", case.name)
@@ -221,7 +221,7 @@ pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let heard = match &case.world {
         World::Real(server) => {
-            let raw = Raw::connect(server.port()).await;
+            let raw = server.raw().await;
             Some(raw.subscribe(&format!("{}:java:1", channel(&case))).await)
         }
         // Nobody can listen there: the other rule comes first.

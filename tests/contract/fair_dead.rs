@@ -1,29 +1,15 @@
 //! Waiters of a fair lock that died: how they go, and what one call costs. Rules 12 and 17.
 
-use crate::fair::*;
-use crate::fair_layout::{run, ACQUIRE};
-use crate::world::{ms, Case, World};
+use support::prelude::*;
 
-const RELEASE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/release.lua")
-);
-const REFRESH: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/refresh.lua")
-);
-const LEAVE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/leave.lua")
-);
-const SETTLE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/settle.lua")
-);
+use crate::contract::fair::*;
+use crate::contract::fair_layout::{run, ACQUIRE};
+use crate::contract::world::{Case, World};
+
+const RELEASE: &str = support::lua!("fair/begin", "fair/release");
+const REFRESH: &str = support::lua!("fair/begin", "fair/refresh");
+const LEAVE: &str = support::lua!("fair/begin", "fair/leave");
+const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
 
 /// Waiters of one client that is gone since `seen`: `dead:1` is the next. Nobody holds the lock.
 async fn bury(case: &Case, count: usize, last_seen: i64) {

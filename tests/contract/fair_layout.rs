@@ -1,22 +1,13 @@
 //! What the fair lock has on the server, and what its scripts do to it.
 
-use std::sync::Arc;
+use support::prelude::*;
 
-use crate::fair::*;
-use crate::support::{patient, Raw};
-use crate::world::{ms, Case, World};
+use crate::contract::fair::*;
+use crate::contract::world::{Case, World};
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-pub const ACQUIRE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/acquire.lua")
-);
-const SETTLE: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/fair/begin.lua"),
-    include_str!("../../lua/fair/settle.lua")
-);
+pub const ACQUIRE: &str = support::lua!("fair/begin", "fair/acquire");
+const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
 
 /// Redisson subtracts at every acquisition; whoever does not is 69 days ahead after 20,000.
 pub async fn scores_do_not_drift(case: Case) {
@@ -74,7 +65,7 @@ pub async fn the_layout_key_by_key(case: Case) {
     }
     let heard = match &case.world {
         World::Real(server) => {
-            let mut raw = Raw::connect(server.port()).await;
+            let mut raw = server.raw().await;
             let own = format!("{}:{one}", channel(&case));
             while raw.subscribers(&own).await != 1 {
                 tokio::time::sleep(ms(2)).await;

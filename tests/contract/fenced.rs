@@ -1,12 +1,10 @@
 //! What tokens add, to every kind that can have them. Rule 19.
 
-use std::time::Duration;
+use lockson::Reply;
+use support::kinds::text;
+use support::prelude::*;
 
-use lockson::{LockError, Locks, Lost, LostBy, Owner, QueryError, Reply, RunError, State};
-
-use crate::support::kinds::text;
-use crate::support::patient;
-use crate::world::{ms, Case};
+use crate::contract::world::Case;
 
 macro_rules! tokens {
     ($kind:expr) => {
@@ -162,7 +160,7 @@ pub async fn a_retry_keeps_the_token(case: Case) {
         let answer = case.eval(&script, &keys, &args).await;
         assert!(answer.starts_with("1 n "), "{answer}");
         answers.push(answer.split(' ').next_back().unwrap().to_owned());
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(ms(2)).await;
     }
     assert!(answers.iter().all(|token| *token == answers[0]), "{answers:?}");
     assert_eq!(answers[0], stored(&case).await);
@@ -338,7 +336,7 @@ pub async fn a_script_that_does_not_compile_runs_nothing(case: Case) {
     guard.unlock().await.unwrap();
 }
 
-const RUN: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/fenced/run.lua"));
+const RUN: &str = support::lua!("fenced/run");
 
 pub async fn a_late_script_does_not_run(case: Case) {
     let now = case.time().await;

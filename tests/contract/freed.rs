@@ -2,11 +2,11 @@
 //! woken, never whether the server is asked (rule 15).
 
 use futures::future::FutureExt;
-use lockson::{LockError, Locks, LostBy, Owner, Request, State, UnlockError};
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, Case};
 
 /// Deletes the lock, its members where it is made of some.
 async fn delete(case: &Case) {

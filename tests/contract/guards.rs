@@ -1,12 +1,12 @@
 //! What the guard of every lock promises.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use lockson::{HoldError, LockError, Locks, LostBy, Owner, Request, UnlockError};
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 pub async fn a_guard_releases_when_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);

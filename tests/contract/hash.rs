@@ -1,11 +1,11 @@
 //! The layout of the locks on a plain hash, and what late and repeated copies of their scripts do to it.
 
-use lockson::Owner;
+use support::prelude::*;
 
-use crate::world::Case;
+use crate::contract::world::Case;
 
-const ACQUIRE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/acquire.lua"));
-const RELEASE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/release.lua"));
+const ACQUIRE: &str = support::lua!("reentrant/acquire");
+const RELEASE: &str = support::lua!("reentrant/release");
 
 /// Rule 1.
 pub async fn the_layout_is_redissons(case: Case) {

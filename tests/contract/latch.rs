@@ -1,10 +1,9 @@
 //! The latch: who waits is let go once, when the count is zero or the latch is deleted.
 
-use futures::future::join_all;
-use lockson::{Latch, Locks, NameError, SyncError, WaitOutcome};
+use lockson::Latch;
+use support::prelude::*;
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, Case};
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -188,15 +187,9 @@ async fn is_no_latch(latch: &Latch) {
     }
 }
 
-/// A script of lua/, as it is sent.
-fn text(body: &str) -> String {
-    let begin = include_str!("../../lua/begin.lua");
-    [begin, include_str!("../../lua/once.lua"), body].concat()
-}
-
 pub async fn copies_count_once(case: Case) {
-    let count_down = text(include_str!("../../lua/latch/count_down.lua"));
-    let set = text(include_str!("../../lua/latch/set.lua"));
+    let count_down = support::lua!("once", "latch/count_down");
+    let set = support::lua!("once", "latch/set");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let ended = format!("lockson:latch_ended:{{{name}}}");
     let not_after = (case.time().await + 60_000).to_string();

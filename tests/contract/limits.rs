@@ -1,14 +1,10 @@
 //! A limit is a limit: what a verb waits for a server that does not answer, and who is told that it holds.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
-use lockson::{HoldError, LockError, Locks, Owner, QueryError, Request, SyncError, UnlockError};
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case, Way};
+use crate::contract::world::{Case, Way};
 
 /// For every kind.
 macro_rules! limits {
@@ -21,7 +17,7 @@ macro_rules! limits {
     };
 }
 
-cases!(crate::lock::KIND, limits:
+cases!(crate::contract::lock::KIND, limits:
     questions_have_a_limit,
     looks_at_permits_and_counts_have_a_limit,
     permits_have_the_limit_that_they_are_given,
@@ -29,7 +25,7 @@ cases!(crate::lock::KIND, limits:
 );
 
 /// The limit of a verb that looks once: three command timeouts.
-const LOOK: Duration = Duration::from_millis(900);
+const LOOK: Duration = ms(900);
 
 /// An outage limit that no test waits for, nor does `patient`.
 fn builder() -> lockson::Builder {

@@ -1,15 +1,10 @@
 //! What a multi-lock promises beside what every lock does: rule 20. Its members are locks of three kinds, which the
 //! list of factories gives in another order than they are taken in.
 
-use std::sync::Arc;
-use std::time::Duration;
+use lockson::{Fencing, Request};
+use support::prelude::*;
 
-use lockson::{
-    Fencing, HoldError, LockError, Locks, LostBy, MultiLock, Owner, RLock, Request, RunError, State, UnlockError,
-};
-
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 pub fn make(locks: &Locks, name: &str) -> MultiLock {
     let last = locks.fair_lock(&format!("{name}:z"));
@@ -194,7 +189,7 @@ pub async fn one_wait_limit_for_all(case: Case) {
     tokio::time::sleep(ms(500)).await;
     one.unlock().await.unwrap();
     assert!(patient("the limit comes", waiter).await.unwrap().unwrap().is_none());
-    if matches!(case.world, crate::world::World::Embedded(_)) {
+    if matches!(case.world, crate::contract::world::World::Embedded(_)) {
         // On paused time: just then.
         assert!(began.elapsed() < ms(950), "{:?}", began.elapsed());
     }
@@ -237,8 +232,7 @@ pub async fn an_outer_lease_is_not_shortened(case: Case) {
     outer.unlock().await.unwrap();
 }
 
-/// Whichever it is.
-/// Rule 11: a multi-lock's limit is its own, and so is that of the hold which a member of it enters.
+/// Whichever it is. Rule 11: a multi-lock's limit is its own, and so is that of the hold which a member of it enters.
 pub async fn limits_are_of_their_shares(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let (member, multi) = (locks.lock(&case.name), case.lock(&locks));

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use futures::future::FutureExt;
-use lockson::{Locks, NameError, PermitGuard, PermitId, PermitSemaphore, State, SyncError};
+use lockson::{PermitGuard, PermitId, PermitSemaphore};
+use support::prelude::*;
 
-use crate::support::{patient, unique};
-use crate::world::{begun, ms, secs, Case};
+use crate::contract::world::{begun, Case};
 
 async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> PermitSemaphore {
     let semaphore = locks.permit_semaphore(&case.name);
@@ -318,17 +318,11 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
     assert_eq!(locks.permit_semaphore(&unique("none")).remaining_lease(&id).await, Ok(None));
 }
 
-/// A script of lua/, as it is sent.
-fn text(body: &str) -> String {
-    let begin = include_str!("../../lua/begin.lua");
-    [begin, include_str!("../../lua/once.lua"), include_str!("../../lua/ids.lua"), body].concat()
-}
-
 /// Copies of one call: they do their work once, and after a cancellation there is none.
 pub async fn copies_about_permits_do_it_once(case: Case) {
-    let acquire = text(include_str!("../../lua/permit_semaphore/acquire.lua"));
-    let release = text(include_str!("../../lua/permit_semaphore/release.lua"));
-    let cancel = text(include_str!("../../lua/permit_semaphore/cancel.lua"));
+    let acquire = support::lua!("once", "ids", "permit_semaphore/acquire");
+    let release = support::lua!("once", "ids", "permit_semaphore/release");
+    let cancel = support::lua!("once", "ids", "permit_semaphore/cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let expiries = format!("{{{name}}}:timeout");
     let not_after = (case.time().await + 60_000).to_string();

@@ -1,16 +1,9 @@
 //! What the plain lock adds: the layout of other libraries, a token for every hold. Rule 23.
 
-use lockson::{LockError, Locks, Owner, PlainLock, UnlockError};
+use lockson::PlainLock;
+use support::prelude::*;
 
-use crate::support::{patient, Listener, Raw};
-use crate::world::{ms, secs, Case, World};
-
-/// A script of `lua/plain/`, as the client sends it.
-macro_rules! plain {
-    ($verb:literal) => {
-        concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/plain/", $verb, ".lua")))
-    };
-}
+use crate::contract::world::{Case, World};
 
 async fn plain(case: &Case) -> PlainLock {
     case.client().await.plain_lock(&case.name)
@@ -61,9 +54,7 @@ pub async fn a_hand_over_is_one_write(case: Case) {
     let locks = case.client().await;
     let lock = locks.plain_lock(&case.name);
     let heard: Option<Listener> = match &case.world {
-        World::Real(server) => {
-            Some(Raw::connect(server.port()).await.subscribe(&format!("lockson:plain:{{{}}}", case.name)).await)
-        }
+        World::Real(server) => Some(server.raw().await.subscribe(&format!("lockson:plain:{{{}}}", case.name)).await),
         World::Embedded(_) => None,
     };
     let first = lock.guard().await.unwrap();
@@ -235,20 +226,20 @@ pub async fn shutdown_gives_it_back(case: Case) {
 pub async fn late_copies_write_nothing(case: Case) {
     let past = (case.time().await - 1).to_string();
     let keys = [case.name.as_str(), "c"];
-    let answer = case.eval(plain!("acquire"), &keys[..1], &["n", &past, "late", "1000"]).await;
+    let answer = case.eval(support::lua!("plain/acquire"), &keys[..1], &["n", &past, "late", "1000"]).await;
     assert!(answer.starts_with("2 n ") && case.is_free().await, "{answer}");
     case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
     let calls: [(&str, &[&str]); 6] = [
-        (plain!("release"), &["t"]),
-        (plain!("settle"), &["t", "0"]),
-        (plain!("hand_over"), &["t", "u", "60000"]),
-        (plain!("extend"), &["t", "60000"]),
-        (plain!("renew"), &["t", "60000"]),
-        (plain!("force"), &[]),
+        (support::lua!("plain/release"), &["t"]),
+        (support::lua!("plain/settle"), &["t", "0"]),
+        (support::lua!("plain/hand_over"), &["t", "u", "60000"]),
+        (support::lua!("plain/extend"), &["t", "60000"]),
+        (support::lua!("plain/renew"), &["t", "60000"]),
+        (support::lua!("plain/force"), &[]),
     ];
     for (text, args) in calls {
         let args: Vec<&str> = ["n", &past].into_iter().chain(args.iter().copied()).collect();
-        let keys = if text == plain!("renew") { &keys[..1] } else { &keys[..] };
+        let keys = if text == support::lua!("plain/renew") { &keys[..1] } else { &keys[..] };
         let answer = case.eval(text, keys, &args).await;
         assert!(answer.starts_with("2 n "), "{answer}: {text}");
         assert_eq!((value(&case).await.as_str(), case.pttl().await <= 9_000), ("t", true), "{text}");
@@ -269,11 +260,11 @@ async fn assert_stored(case: &Case, token: &str, ttl: std::ops::RangeInclusive<i
 
 pub async fn copies_of_an_acquire(case: Case) {
     for lease in ["5000", "5000", "9000", "1000"] {
-        let answer = run(&case, plain!("acquire"), &["t", lease]).await;
+        let answer = run(&case, support::lua!("plain/acquire"), &["t", lease]).await;
         assert!(answer.starts_with("1 n "), "{answer}");
     }
     assert_stored(&case, "t", 7_000..=9_000).await;
-    let answer = run(&case, plain!("acquire"), &["u", "60000"]).await;
+    let answer = run(&case, support::lua!("plain/acquire"), &["u", "60000"]).await;
     assert!(answer.starts_with("0 n "), "{answer}");
     let ttl: i64 = answer.rsplit(' ').next().unwrap().parse().unwrap();
     assert!((1..=9_000).contains(&ttl), "{answer}");
@@ -281,7 +272,7 @@ pub async fn copies_of_an_acquire(case: Case) {
 }
 
 pub async fn copies_of_a_release_and_a_settle(case: Case) {
-    for text in [plain!("release"), plain!("settle")] {
+    for text in [support::lua!("plain/release"), support::lua!("plain/settle")] {
         case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
         assert!(run(&case, text, &["t", "0"]).await.starts_with("1 n "));
         assert!(run(&case, text, &["t", "0"]).await.starts_with("3 n "));
@@ -291,22 +282,22 @@ pub async fn copies_of_a_release_and_a_settle(case: Case) {
         assert_stored(&case, "u", 1..=9_000).await;
     }
     // What the registry has is not settled away.
-    assert!(run(&case, plain!("settle"), &["u", "1"]).await.starts_with("0 n "));
+    assert!(run(&case, support::lua!("plain/settle"), &["u", "1"]).await.starts_with("0 n "));
     assert_stored(&case, "u", 1..=9_000).await;
 }
 
 pub async fn copies_of_a_hand_over(case: Case) {
     case.ask(&["SET", &case.name, "t", "PX", "60000"]).await;
     for lease in ["5000", "5000", "9000", "1000"] {
-        let answer = run(&case, plain!("hand_over"), &["t", "u", lease]).await;
+        let answer = run(&case, support::lua!("plain/hand_over"), &["t", "u", lease]).await;
         assert!(answer.starts_with("1 n "), "{answer}");
     }
     assert_stored(&case, "u", 7_000..=9_000).await;
-    let answer = run(&case, plain!("hand_over"), &["t", "v", "5000"]).await;
+    let answer = run(&case, support::lua!("plain/hand_over"), &["t", "v", "5000"]).await;
     assert!(answer.starts_with("3 n "), "{answer}");
     assert_stored(&case, "u", 1..=9_000).await;
     case.ask(&["DEL", &case.name]).await;
-    assert!(run(&case, plain!("hand_over"), &["t", "u", "5000"]).await.starts_with("3 n "));
+    assert!(run(&case, support::lua!("plain/hand_over"), &["t", "u", "5000"]).await.starts_with("3 n "));
     assert!(case.is_free().await);
 }
 
@@ -321,7 +312,7 @@ pub async fn a_renewal_renews_only_its_own(case: Case) {
     let mut args = vec!["n", &soon];
     args.extend(["t", "30000"].repeat(5));
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
-    let answer = case.eval(plain!("renew"), &keys, &args).await;
+    let answer = case.eval(support::lua!("plain/renew"), &keys, &args).await;
     assert!(answer.starts_with("1 n ") && answer.ends_with(" 1 0 0 0 1"), "{answer}");
     let mut ttls = Vec::new();
     for name in &names {

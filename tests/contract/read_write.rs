@@ -1,9 +1,9 @@
 //! What the read/write lock adds. Rule 18.
 
-use lockson::{LockError, Locks, Owner, Read, ReadWriteLock, State};
+use lockson::{Read, ReadWriteLock};
+use support::prelude::*;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 /// A reader's read lock.
 pub type ReadSide = lockson::Lock<Read>;

@@ -1,14 +1,12 @@
 //! How readers and writers wait for each other. Rules 15, 16 and 18.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Arc;
 
-use lockson::{Locks, Owner};
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::read_write::{named, reader};
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::read_write::{named, reader};
+use crate::contract::world::Case;
 
 /// Awaits that a writer of the name waits, and that readers know.
 pub async fn until_a_writer_waits(case: &Case) {

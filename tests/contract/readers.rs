@@ -1,16 +1,15 @@
 //! Readers of one process who wait together come in together. Rules 16 and 18.
 
 use std::task::Poll;
-use std::time::Duration;
 
-use lockson::{Guard, Locks, Owner, RLock, ReadWriteLock, Request};
+use lockson::{ReadWriteLock, Request};
+use support::kinds::text;
+use support::prelude::*;
 use tokio::task::JoinHandle;
 
-use crate::read_write::{named, reader};
-use crate::read_write_waits::until_a_writer_waits;
-use crate::support::kinds::text;
-use crate::support::{patient, Proxy, KINDS};
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::read_write::{named, reader};
+use crate::contract::read_write_waits::until_a_writer_waits;
+use crate::contract::world::{begun, Case, World};
 
 const READERS: usize = 50;
 
@@ -359,11 +358,7 @@ pub async fn a_writer_between_readers_parts_them(case: Case) {
     give_back(&case, guards.into_iter().map(Result::unwrap).collect()).await;
 }
 
-const ADMIT: &str = concat!(
-    include_str!("../../lua/begin.lua"),
-    include_str!("../../lua/read_write.lua"),
-    include_str!("../../lua/read/admit.lua")
-);
+const ADMIT: &str = support::lua!("read_write", "read/admit");
 
 /// One copy for these owners: what it says of each, or its status.
 async fn admit(case: &Case, not_after: i64, owners: &[&str]) -> String {
@@ -419,6 +414,6 @@ pub async fn copies_of_an_admission(case: Case) {
     case.ask(&["PEXPIRE", &case.name, "60000"]).await;
     assert_eq!(admit(&case, soon, &["a", "b"]).await, "1 1");
     let left = |text: String| text.parse::<i64>().unwrap();
-    let least = Duration::from_secs(30).as_millis() as i64;
+    let least = secs(30).as_millis() as i64;
     assert!(left(case.ask(&["PTTL", &key]).await) > least && case.pttl().await > least, "leases only grow");
 }

@@ -1,12 +1,9 @@
 //! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
 
-use std::sync::Arc;
-use std::time::Duration;
+use lockson::{Reentrant, Request};
+use support::prelude::*;
 
-use lockson::{HoldError, LockError, Locks, MultiLock, Owner, RLock, RedLock, Reentrant, Request, UnlockError};
-
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {
     RedLock::new(vec![locks.lock(name)])
@@ -117,7 +114,7 @@ pub async fn a_member_of_a_multi_lock(case: Case) {
     let rival = case.lock(&b).guard().await.unwrap();
     assert!(!multi.try_lock().await.unwrap());
     rival.unlock().await.unwrap();
-    assert!(multi.acquire().wait(Duration::from_secs(20)).await.unwrap());
+    assert!(multi.acquire().wait(secs(20)).await.unwrap());
     multi.unlock().await.unwrap();
 }
 

@@ -1,11 +1,10 @@
 //! What locks promise that the same owner may enter again.
 
-use lockson::{LockError, Locks, Owner, Request, UnlockError};
-
+use lockson::Request;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::patient;
-use crate::world::{ms, secs, Case};
+use crate::contract::world::Case;
 
 pub async fn entering_again_counts(case: Case) {
     let locks = case.client().await;

@@ -1,13 +1,13 @@
 //! The semaphore: what it counts, whom it serves, and that no permit is lost or made by copies, drops and errors.
 
 use std::future::IntoFuture;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use futures::future::{join_all, FutureExt};
-use lockson::{Locks, NameError, Semaphore, SyncError};
+use futures::future::FutureExt;
+use lockson::Semaphore;
+use support::prelude::*;
 
-use crate::support::patient;
-use crate::world::{begun, ms, secs, Case, World};
+use crate::contract::world::{begun, Case, World};
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -303,17 +303,11 @@ pub async fn bad_input_is_refused(case: Case) {
     }
 }
 
-/// A script of lua/, as it is sent.
-fn text(body: &str) -> String {
-    let begin = include_str!("../../lua/begin.lua");
-    [begin, include_str!("../../lua/once.lua"), body].concat()
-}
-
 /// Copies of one call: they do their work once, an answer is the first one's, and after a cancellation there is none.
 pub async fn copies_of_a_call_do_it_once(case: Case) {
-    let acquire = text(include_str!("../../lua/semaphore/acquire.lua"));
-    let change = text(include_str!("../../lua/semaphore/change.lua"));
-    let cancel = text(include_str!("../../lua/cancel.lua"));
+    let acquire = support::lua!("once", "semaphore/acquire");
+    let change = support::lua!("once", "semaphore/change");
+    let cancel = support::lua!("once", "cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let not_after = (case.time().await + 60_000).to_string();
     let free = async || case.ask(&["GET", name]).await;

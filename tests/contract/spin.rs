@@ -1,20 +1,19 @@
 //! What the spin lock adds, and leaves out.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
-use lockson::{Backoff, Locks, Request};
+use lockson::{Backoff, Request};
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{patient, Listener, Raw};
-use crate::world::{ms, secs, Case, World};
+use crate::contract::world::{Case, World};
 
 /// No SUBSCRIBE and no PUBLISH, contended or not.
 pub async fn it_says_nothing(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let channel = format!("redisson_lock__channel:{{{}}}", case.name);
     let heard: Option<Listener> = match &case.world {
-        World::Real(server) => Some(Raw::connect(server.port()).await.subscribe(&channel).await),
+        World::Real(server) => Some(server.raw().await.subscribe(&channel).await),
         World::Embedded(_) => None,
     };
     let tasks: Vec<_> = [&a, &b, &a, &b]

@@ -1,9 +1,8 @@
 //! What the locks on a hash add: who holds it, and ending a hold by force.
 
-use lockson::{LockError, LostBy, Owner};
+use support::prelude::*;
 
-use crate::support::patient;
-use crate::world::{secs, Case};
+use crate::contract::world::Case;
 
 pub async fn who_holds_it(case: Case) {
     let (a, b) = (case.client().await, case.client().await);

@@ -1,17 +1,10 @@
 //! Where a case runs: a real server or the embedded one, seen through the same few questions.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
 use async_trait::async_trait;
-use lockson::{
-    Builder, EmbeddedServer, Fenceable, Fenced, FencedGuard, Holder, Lock, LockError, Locks, Owned, Owner, RLock,
-    ReadLock, ReentrantLock, SpinLock, WriteLock,
-};
+use lockson::{Fenceable, Fenced, FencedGuard, Holder, Lock, Owned, ReadLock, ReentrantLock, SpinLock, WriteLock};
+use support::prelude::*;
+use support::{self, Reply};
 use tokio::task::JoinHandle;
-
-use crate::support::{self, Proxy, Raw, Reply, Server};
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
 pub enum World {
@@ -38,7 +31,7 @@ pub struct Kind {
 
 macro_rules! hash {
     ($make:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
             owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
             fenced: None,
@@ -50,7 +43,7 @@ macro_rules! hash {
 /// A hash, and tokens.
 macro_rules! tokens {
     ($unfenced:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
             owned: Some(|locks, name| std::sync::Arc::new($unfenced(locks, name).fenced())),
             fenced: Some((
@@ -64,7 +57,7 @@ macro_rules! tokens {
 
 macro_rules! value {
     ($make:expr, $suffix:literal) => {
-        crate::Kind {
+        crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
             owned: None,
             fenced: None,
@@ -267,7 +260,7 @@ impl Case {
     /// Asks the server itself. Nothing is `nil`, a list is its members with blanks between.
     pub async fn ask(&self, args: &[&str]) -> String {
         match &self.world {
-            World::Real(server) => match Raw::connect(server.port()).await.command(args).await {
+            World::Real(server) => match server.raw().await.command(args).await {
                 Ok(reply) => real_text(&reply),
                 Err(error) => error,
             },
@@ -366,14 +359,6 @@ fn embedded_text(reply: &lockson::Reply) -> String {
         lockson::Reply::Text(text) => text.clone(),
         lockson::Reply::List(items) => items.iter().map(embedded_text).collect::<Vec<_>>().join(" "),
     }
-}
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
 }
 
 pub fn spin_lock(locks: &Locks, name: &str) -> SpinLock {

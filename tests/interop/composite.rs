@@ -1,17 +1,17 @@
 //! Several locks as one: Redisson's multi-lock and lockson's over the same members.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{LockError, Locks, MultiLock, Owner, RLock, Request};
+use lockson::Request;
+use support::prelude::*;
 use tokio::task::{spawn_local, JoinHandle};
 
 use crate::java::{Java, Jvm};
 use crate::locks::{leaves_nothing, LONG, SOON};
 use crate::peer::Peer;
-use crate::support::{eventually, patient, unique, Raw};
 use crate::table::{shown, Absent};
-use crate::{brief, connect, ms, secs, Process, World};
+use crate::{brief, connect, World};
+use support::process::Process;
 
 pub const ROW: &str = "multi";
 
@@ -194,8 +194,8 @@ pub async fn multi_locks_of_the_dead_are_free(world: Arc<World>) {
     heir.give().await.unwrap();
     shown("multi", "crash", "J>R");
     let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
-    let mut process = Process::start("multi", &[&port, &short, &all[0], &all[1], &all[2]]);
-    assert_eq!(process.line().await, "held");
+    let mut process = Process::start("interop", "multi", &[&port, &short, &all[0], &all[1], &all[2]]);
+    assert_eq!(process.line_within(secs(20)).await, "held");
     let heir = Hand::of(&java, &all, "heir");
     let waiter = heir.begin(None);
     tokio::time::sleep(world.short + secs(1)).await;

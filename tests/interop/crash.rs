@@ -1,13 +1,13 @@
 //! A process that dies frees what it held for the other side, when its lease ends.
 
-use std::sync::Arc;
+use support::prelude::*;
 
 use crate::java::Jvm;
 use crate::locks::{leaves_nothing, Pair, LONG, PAIRS};
 use crate::peer::{Kind, Peer};
-use crate::support::{patient, unique};
 use crate::table::shown;
-use crate::{brief, connect, secs, Process, World};
+use crate::{brief, connect, World};
+use support::process::Process;
 
 fn names() -> Vec<(&'static Pair, String)> {
     PAIRS.iter().map(|pair| (pair, unique(&format!("crash-{}", pair.row.replace(':', "-"))))).collect()
@@ -52,15 +52,15 @@ pub async fn a_killed_rust_process_frees_what_it_held(world: Arc<World>) {
     let short = world.short.as_millis().to_string();
     let locks: Vec<String> = held.iter().map(|(pair, name)| format!("{}/{name}", pair.kind.name())).collect();
     let args: Vec<&str> = [port.as_str(), &short].into_iter().chain(locks.iter().map(String::as_str)).collect();
-    let mut process = Process::start("hold", &args);
-    assert_eq!(process.line().await, "held");
+    let mut process = Process::start("interop", "hold", &args);
+    assert_eq!(process.line_within(secs(20)).await, "held");
     let heir = Peer::Java(world.java("").await);
     survive(&world, heir, &held, move || process.kill(), "R>J").await;
 }
 
 /// The process that is killed.
 pub async fn hold(url: &str, args: &[String]) {
-    let short = std::time::Duration::from_millis(args[0].parse().unwrap());
+    let short = ms(args[0].parse().unwrap());
     let rust = Peer::Rust(connect(brief(short), url).await);
     for lock in &args[1..] {
         let (kind, name) = lock.split_once('/').unwrap();

@@ -1,15 +1,15 @@
 //! The fair lock: one queue for waiters of both sides.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lockson::{FairLock, Locks, Owner};
+use lockson::FairLock;
+use support::prelude::*;
 use tokio::task::JoinHandle;
 
 use crate::java::{Java, Jvm};
 use crate::peer::{Kind, Peer};
-use crate::support::{eventually, seed, soak, unique, Proxy, Raw, Rng};
-use crate::{connect, ms, secs, Process, World};
+use crate::{connect, World};
+use support::process::Process;
 
 /// How long Java believes in a waiter: the default is five minutes, and the hold below outlives it.
 const FAIR_WAIT: &str = "fair_wait=4000";
@@ -115,7 +115,7 @@ impl Stage {
                 tokio::spawn(async move { lock.acquire().wait(secs(5)).await.unwrap() })
             }
             (false, Fate::Killed) => {
-                self.dying_rust.push(Process::start("queue", &[&self.port, &name, &who]));
+                self.dying_rust.push(Process::start("interop", "queue", &[&self.port, &name, &who]));
                 tokio::spawn(std::future::pending())
             }
         };

@@ -1,14 +1,12 @@
 //! Wake-ups cross both ways: leases and caps are a minute, each hand-over is a message.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use lockson::Locks;
+use support::prelude::*;
 
 use crate::locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
 use crate::peer::{Kind, Peer};
-use crate::support::{seed, soak, unique, Filter, Proxy, Rng};
-use crate::{late_answer, ms, World};
+use crate::{late_answer, World};
 
 /// The rows with all rounds in a short run too.
 const FULL: [&str; 3] = ["lock", "fair_lock", "write:write"];

@@ -1,20 +1,18 @@
 //! Redisson in processes of its own: finds a JDK and Maven, builds the classes once, sends commands to src/Peer.java.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
+use support::prelude::*;
+use support::sha1;
 use tokio::sync::oneshot;
 
-use crate::support::sha1::sha1;
-
 /// How long an answer may take, waits included.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = secs(240);
 
 /// What is missing to run Redisson, in words that say how to get it.
 pub fn missing() -> Option<String> {
@@ -37,14 +35,14 @@ pub fn missing() -> Option<String> {
 
 /// The class path of the built project. Maven runs only when a source has changed since the last time.
 pub fn build() -> String {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop");
+    let project = support::root().join("tests/interop");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop");
     let folder = std::fs::read_dir(project.join("src")).unwrap();
     let mut sources: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
     sources.push(project.join("pom.xml"));
     sources.sort();
     let text: String = sources.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    let stamp = sha1(text.as_bytes());
+    let stamp = sha1(&text);
     let (file, stamped) = (out.join("classpath"), out.join("stamp"));
     let whole = |jars: &str| jars.split(':').all(|jar| Path::new(jar).is_file());
     let jars = std::fs::read_to_string(&file).unwrap_or_default();

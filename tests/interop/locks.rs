@@ -1,12 +1,12 @@
 //! The verbs of locks, each both ways round: one side holds, the other is kept out, woken, told.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use support::prelude::*;
 
 use crate::peer::{Kind, Peer, Side};
-use crate::support::{eventually, unique, Raw};
 use crate::table::shown;
-use crate::{ms, secs, World};
+use crate::World;
 
 /// What is held, and what it keeps out.
 pub struct Pair {
@@ -186,7 +186,7 @@ async fn expires(case: &Case<'_>) {
     let began = Instant::now();
     mine.must_lock(Some(ms(1500))).await;
     let waiter = theirs.lock(Some(LONG));
-    crate::support::patient("the lease ends", waiter).await.unwrap().result.unwrap();
+    support::patient("the lease ends", waiter).await.unwrap().result.unwrap();
     assert!(began.elapsed() >= ms(1500), "{}: before the lease ended", case.name);
     assert!(!mine.state().await.held, "{}", case.name);
     mine.unlock().await.result.expect_err("an unlock of what has ended");

@@ -13,32 +13,18 @@ mod peer;
 mod read_write;
 mod red;
 mod soak;
-#[path = "../support/mod.rs"]
-mod support;
 mod synchronizers;
 mod table;
 mod transactions;
 
-use std::future::Future;
 use std::pin::Pin;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use java::{Java, Jvm};
-use lockson::{Builder, ConnectError, Locks};
 use peer::Peer;
-use support::{patient, Filter, Proxy, Server};
-use tokio::sync::mpsc;
+use support::prelude::*;
+use support::process;
 use tokio::task::{spawn_local, LocalSet};
-
-pub const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub const fn secs(secs: u64) -> Duration {
-    Duration::from_secs(secs)
-}
 
 /// What the cases share. Names are from `support::unique`.
 pub struct World {
@@ -150,13 +136,11 @@ const ALONE: &[Case] = &cases!(
 );
 
 fn main() {
+    if process::part(async |_, part, args| play(part, args).await) {
+        return;
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    if let [flag, part, rest @ ..] = &args[..] {
-        if flag == "--part" {
-            return runtime.block_on(play(part, rest));
-        }
-    }
     if let Some(what) = java::missing() {
         println!("interop is left out: {what}");
         let ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");
@@ -206,45 +190,6 @@ async fn run(cases: &[&Case], world: &Arc<World>) -> Vec<String> {
         failed.extend((!passed).then_some(name));
     }
     failed
-}
-
-/// This program as another process; killed when it is dropped.
-pub struct Process {
-    child: Child,
-    _stdin: ChildStdin,
-    pub lines: mpsc::UnboundedReceiver<String>,
-}
-
-impl Process {
-    pub fn start(part: &str, args: &[&str]) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--part", part]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (sender, lines) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in std::io::BufRead::lines(std::io::BufReader::new(stdout)).map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Self { child, _stdin: stdin, lines }
-    }
-
-    /// The next line that it prints.
-    pub async fn line(&mut self) -> String {
-        patient("a line of another process", self.lines.recv()).await.expect("it lives")
-    }
-
-    pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 /// What the other processes do. They end when nobody holds their stdin any more.

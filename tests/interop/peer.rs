@@ -1,10 +1,10 @@
 //! A side of a case: Redisson or lockson, asked in the same words. Each case is written once, and runs both ways round.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use lockson::{Backoff, Lock, Locks, Owner, Request};
+use lockson::{Backoff, Lock, Request};
+use support::prelude::*;
 
 use crate::java::{Answer, Java};
 
@@ -174,7 +174,7 @@ impl Side {
 
     /// Waits for it and must get it.
     pub async fn must_lock(&self, lease: Option<Duration>) {
-        crate::support::patient("the lock", self.lock(lease)).await.unwrap().result.unwrap();
+        support::patient("the lock", self.lock(lease)).await.unwrap().result.unwrap();
     }
 
     pub async fn try_lock(&self, wait: Duration, lease: Option<Duration>) -> Result<bool, String> {

@@ -1,13 +1,11 @@
 //! Readers of both sides on one lock.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Arc;
 
-use lockson::{Locks, Owner};
+use support::prelude::*;
 
 use crate::locks::leaves_nothing;
-use crate::support::{report, seed, soak, unique, Rng};
-use crate::{ms, secs, World};
+use crate::World;
 
 /// Java's readers come and go, with short leases and long ones, nested and forgotten; the hold of a Rust reader is
 /// there after each of their unlocks, and no writer gets in beside it. Then the same the other way round.

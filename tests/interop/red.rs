@@ -1,17 +1,15 @@
 //! One lock on three servers: Redisson's red lock and lockson's vote on the same members.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::future::join_all;
-use lockson::{Locks, Owner, RedLock};
+use support::prelude::*;
 
 use crate::composite::Hand;
 use crate::java::{Java, Jvm};
 use crate::locks::LONG;
-use crate::support::{eventually, patient, unique, Server};
 use crate::table::{shown, Absent};
-use crate::{brief, connect, ms, secs, Process, World};
+use crate::{brief, connect, World};
+use support::process::Process;
 
 pub const ROW: &str = "red";
 
@@ -150,8 +148,8 @@ pub async fn red_locks_of_the_dead_are_free(world: Arc<World>) {
     let fleet = Fleet::start(&world.jvms[1], world.short).await;
     let short = world.short.as_millis().to_string();
     let ports: Vec<String> = fleet.servers.iter().map(|server| server.port().to_string()).collect();
-    let mut process = Process::start("red", &[&ports[0], &short, &fleet.name, &ports[1], &ports[2]]);
-    assert_eq!(process.line().await, "held");
+    let mut process = Process::start("interop", "red", &[&ports[0], &short, &fleet.name, &ports[1], &ports[2]]);
+    assert_eq!(process.line_within(secs(20)).await, "held");
     let heir = fleet.hand(true, "heir");
     let waiter = heir.begin(None);
     tokio::time::sleep(world.short + secs(1)).await;

@@ -1,17 +1,15 @@
 //! Two JVMs and two Rust processes on five names of each kind: a counter that each moves with a GET and a SET is exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::join_all;
-use lockson::{Guard, Locks, MultiLock, Owner, PermitGuard, RLock, RedLock, SemaphorePermit};
+use lockson::{PermitGuard, SemaphorePermit};
+use support::prelude::*;
 
 use crate::java::Java;
 use crate::locks::leaves_nothing;
 use crate::peer::{epoch, Kind, Peer, Side};
-use crate::support::{eventually, seed, soak, unique, Raw, Rng, Server};
-use crate::{connect, ms, secs, Process, World};
+use crate::{connect, World};
+use support::process::Process;
 
 const NAMES: usize = 5;
 const THREADS: usize = 4;
@@ -80,7 +78,7 @@ async fn turns(clients: &[[Java; 3]], ports: &[u16; 3], names: &[Name], seed: u6
     let part =
         |seed: u64| [port.clone(), spec.clone(), until.to_string(), seed.to_string(), second.clone(), third.clone()];
     let mut parts: Vec<Process> =
-        (0..2).map(|at| Process::start("soak", &part(seed + at).each_ref().map(String::as_str))).collect();
+        (0..2).map(|at| Process::start("interop", "soak", &part(seed + at).each_ref().map(String::as_str))).collect();
     let mut threads = Vec::new();
     for (at, [java, second, third]) in clients.iter().enumerate() {
         for thread in 0..THREADS {
@@ -91,7 +89,7 @@ async fn turns(clients: &[[Java; 3]], ports: &[u16; 3], names: &[Name], seed: u6
     }
     let (mut by_java, mut by_rust) = (vec![0; names.len()], vec![0; names.len()]);
     for part in &mut parts {
-        let line = tokio::time::timeout(secs(300), part.lines.recv()).await.unwrap().unwrap();
+        let line = part.line_within(secs(300)).await;
         add(&mut by_rust, &line);
     }
     for thread in threads {

@@ -1,16 +1,16 @@
 //! Semaphores, expirable semaphores and latches: permits, counts and leases read the same from both sides.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use lockson::{Latch, Locks, PermitId, PermitSemaphore, Semaphore, SyncError, WaitOutcome};
+use lockson::{Latch, PermitId, PermitSemaphore, Semaphore};
+use support::prelude::*;
 use tokio::task::spawn_local;
 
 use crate::java::{Java, Jvm};
 use crate::locks::SOON;
-use crate::support::{eventually, patient, unique};
 use crate::table::{shown, Absent};
-use crate::{brief, connect, ms, secs, Process, World};
+use crate::{brief, connect, World};
+use support::process::Process;
 
 pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
 
@@ -218,8 +218,8 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
     both.rust.release(&ids).await.unwrap();
     shown("permits", "crash", "J>R");
     let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
-    let mut process = Process::start("permit", &[&port, &short, &both.name]);
-    assert_eq!(process.line().await, "held");
+    let mut process = Process::start("interop", "permit", &[&port, &short, &both.name]);
+    assert_eq!(process.line_within(secs(20)).await, "held");
     let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
     tokio::time::sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");

@@ -1,14 +1,12 @@
 //! A Java transaction locks its buckets under `<bucket>:transaction_lock`; lockson's `in_transaction` is the same lock.
 
-use std::sync::Arc;
-
-use lockson::{Locks, Owner, RLock, ReentrantLock, Request};
+use lockson::{ReentrantLock, Request};
+use support::prelude::*;
 use tokio::task::spawn_local;
 
 use crate::java::Java;
-use crate::support::{patient, unique};
 use crate::table::{shown, Absent};
-use crate::{ms, secs, World};
+use crate::World;
 
 pub const ROW: &str = "transaction";
 

@@ -2,13 +2,11 @@
 
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
 
 use async_trait::async_trait;
+use support::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-
-use crate::support::{Raw, Server};
 
 /// One user of another library's lock, who has at most one hold.
 #[async_trait]
@@ -35,7 +33,7 @@ impl Rslock {
     pub async fn start(server: &Server) -> Option<Box<dyn Peer>> {
         let patient = rslock::LockManager::new(vec![server.url()]);
         let mut once = patient.clone();
-        once.set_retry(1, Duration::from_millis(1));
+        once.set_retry(1, ms(1));
         Some(Box::new(Self { patient, once, lock: None }))
     }
 }
@@ -151,7 +149,7 @@ impl ByHand {
 impl Peer for ByHand {
     async fn take(&mut self, name: &str, lease: Duration) -> bool {
         let before = (std::mem::replace(&mut self.name, name.to_owned()), self.value.clone());
-        self.value = crate::support::unique("value");
+        self.value = support::unique("value");
         let taken = self.send(self.wire.take, lease).await == self.wire.taken;
         if !taken {
             (self.name, self.value) = before;
@@ -161,7 +159,7 @@ impl Peer for ByHand {
 
     async fn wait(&mut self, name: &str, lease: Duration) {
         while !self.take(name, lease).await {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(ms(50)).await;
         }
     }
 
@@ -195,7 +193,7 @@ impl RedisPy {
             return None;
         };
         let mut child = Command::new(python)
-            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/redis_py.py"), &server.port().to_string()])
+            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/peers/redis_py.py"), &server.port().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -1,15 +1,13 @@
 //! Holders that outlive their lock.
 
-use std::time::Duration;
-
-use lockson::{FencedGuard, Locks, RunError};
+use lockson::FencedGuard;
+use support::prelude::*;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::support::{eventually, patient, unique, Server};
-use crate::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, take, LONG, SHORT};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = secs(20);
 
 /// The network between a replica and its primary.
 struct Network {
@@ -65,7 +63,7 @@ async fn an_asynchronous_failover() {
     network.cut.send_replace(true);
     until_info(&primary, "connected_slaves:0").await;
     assert!(take(&mut a, "lock", "a", LONG).await, "a is told that it has the lock");
-    let settings = Locks::builder().watchdog_lease(Duration::from_secs(8));
+    let settings = Locks::builder().watchdog_lease(secs(8));
     let first = settings.connect(&primary.url()).await.unwrap();
     let first: FencedGuard = first.fenced_lock("fenced").guard().await.unwrap();
     primary.kill();
@@ -96,7 +94,7 @@ async fn a_paused_holder_writes_late() {
     // With the token of a fenced lock the resource itself can refuse. (A database: tests/fencing.rs.)
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
-    let lease = Duration::from_millis(200);
+    let lease = ms(200);
     let paused = first.fenced_lock(&name).acquire().lease(lease).guard().await.unwrap().unwrap();
     let current = patient("the second", second.fenced_lock(&name).guard()).await.unwrap();
     let script = "local seen, token = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[2]
@@ -138,7 +136,7 @@ async fn a_writer_dies_half_way() {
     // In one step, by the token of the hold: whoever comes late changes nothing, and nobody sees a half.
     let version = format!("{{{name}}}:version");
     let all = "return redis.call('HSET', KEYS[1], 'version', ARGV[1], 'limit', ARGV[1] * 10)";
-    let lease = Duration::from_millis(200);
+    let lease = ms(200);
     let paused = lock.write().fenced().acquire().lease(lease).guard().await.unwrap().unwrap();
     let current = patient("the second", other.read_write_lock(&name).write().fenced().guard()).await.unwrap();
     assert!(current.token() > paused.token());

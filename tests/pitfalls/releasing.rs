@@ -1,15 +1,15 @@
 //! How a lock is given back.
 
-use std::time::Duration;
+use support::prelude::*;
+use support::Reply;
 
-use crate::support::{patient, unique, Raw, Reply, Server};
-use crate::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, take, LONG, SHORT};
 
 /// The same interleaving with lockson: the first one's lease ends, the second takes it, the first gives it back.
 async fn lockson_leaves_the_next_alone(server: &Server) {
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
-    assert!(first.lock(&name).acquire().lease(Duration::from_millis(100)).await.unwrap());
+    assert!(first.lock(&name).acquire().lease(ms(100)).await.unwrap());
     let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
     assert!(first.lock(&name).unlock().await.is_err(), "it is told");
     guard.verify().await.unwrap();

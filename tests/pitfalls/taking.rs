@@ -1,11 +1,8 @@
 //! How a lock is taken.
 
-use std::time::Duration;
+use support::prelude::*;
 
-use lockson::LockError;
-
-use crate::support::{patient, unique, Filter, Proxy, Server};
-use crate::{connect, expired, setnx, take, LONG, SHORT};
+use crate::pitfalls::{connect, expired, setnx, take, LONG, SHORT};
 
 #[tokio::test]
 async fn setnx_then_expire() {
@@ -20,7 +17,7 @@ async fn setnx_then_expire() {
 
     // lockson's client is cut off for good while its acquire runs.
     let proxy = Proxy::start(server.port());
-    let locks = lockson::Locks::connect(&proxy.url()).await.unwrap();
+    let locks = proxy.locks().await;
     let lock = locks.lock(&unique("pitfall"));
     lock.guard().await.unwrap().unlock().await.unwrap();
     let cut = proxy.cut_after(1, Filter::Script.with(lock.name()));
@@ -53,7 +50,7 @@ async fn setnx_and_expire_in_one_script() {
 
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
-    let lease = Duration::from_millis(100);
+    let lease = ms(100);
     assert!(first.lock(&name).acquire().lease(lease).await.unwrap());
     let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
     assert!(first.lock(&name).unlock().await.is_err());
@@ -106,7 +103,7 @@ async fn another_holders_lease_is_repaired() {
     let name = unique("pitfall");
     a.must(&["HSET", &name, "another:1", "1"]).await;
     let lock = connect(server).await.lock(&name);
-    assert!(!lock.acquire().wait(Duration::from_millis(200)).await.unwrap());
+    assert!(!lock.acquire().wait(ms(200)).await.unwrap());
     assert_eq!(a.pttl(&name).await, -1);
 }
 
@@ -114,7 +111,7 @@ async fn another_holders_lease_is_repaired() {
 async fn a_lease_below_a_second() {
     let (server, key) = (Server::shared(), unique("pitfall"));
     let [mut a, mut b] = [server.raw().await, server.raw().await];
-    let seconds = (Duration::from_millis(900).as_secs()).to_string();
+    let seconds = (ms(900).as_secs()).to_string();
     assert!(setnx(&mut a, &key, "a").await);
     assert_eq!(a.must(&["EXPIRE", &key, &seconds]).await.int(), 1, "EXPIRE 0 says that it is done, and deletes it");
     assert!(setnx(&mut b, &key, "b").await, "both are inside, from the first instant");
@@ -123,10 +120,10 @@ async fn a_lease_below_a_second() {
     assert!(refused.contains("invalid expire time"), "{refused}");
 
     let lock = connect(server).await.lock(&unique("pitfall"));
-    let guard = lock.acquire().lease(Duration::from_millis(900)).guard().await.unwrap().unwrap();
+    let guard = lock.acquire().lease(ms(900)).guard().await.unwrap().unwrap();
     let ttl = a.pttl(lock.name()).await;
     assert!(ttl <= 900 && (ttl > 0 || !guard.is_valid()), "{ttl}");
-    let short = lock.acquire().lease(Duration::from_millis(9)).await;
+    let short = lock.acquire().lease(ms(9)).await;
     assert!(matches!(short, Err(LockError::Lease { .. })), "{short:?}");
     drop(guard);
 }
@@ -145,7 +142,7 @@ async fn a_lease_shorter_than_the_work() {
     assert_eq!(inside, ["a", "b"], "nobody told a");
 
     // lockson renews: the lease grows again while the work goes on.
-    let locks = lockson::Locks::builder().watchdog_lease(Duration::from_secs(6)).connect(&server.url()).await.unwrap();
+    let locks = lockson::Locks::builder().watchdog_lease(secs(6)).connect(&server.url()).await.unwrap();
     let lock = locks.lock(&unique("pitfall"));
     let guard = lock.guard().await.unwrap();
     let mut least = a.pttl(lock.name()).await;
@@ -155,10 +152,10 @@ async fn a_lease_shorter_than_the_work() {
         least = least.min(now);
         grows
     };
-    crate::support::eventually(Duration::from_secs(20), "a renewal", grown).await;
+    support::eventually(secs(20), "a renewal", grown).await;
     guard.unlock().await.unwrap();
     // Or, with a lease that is not renewed, it stops the work.
-    let guard = lock.acquire().lease(Duration::from_millis(100)).guard().await.unwrap().unwrap();
+    let guard = lock.acquire().lease(ms(100)).guard().await.unwrap().unwrap();
     let stopped = patient("the end", guard.run(std::future::pending::<()>())).await;
     assert!(stopped.is_err());
 }

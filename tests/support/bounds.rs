@@ -1,7 +1,7 @@
 //! The worst that each script can meet: how to build it, and the call. `tests/bounds.rs` counts what a call touches,
 //! `cargo bench -- bounds` times it. Rule 12 of docs/PROTOCOL.md.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The most elements that one call may touch.
 pub const MOST: usize = 500;
@@ -308,5 +308,5 @@ impl Bound {
 
 /// The folder of the scripts.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")
+    crate::root().join("lua")
 }

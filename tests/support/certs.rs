@@ -19,8 +19,7 @@ pub struct Pair {
     pub ca: PathBuf,
 }
 
-/// An authority nobody trusts yet, and certificates it signed; the files are
-/// gone with the value.
+/// An authority nobody trusts yet, and certificates it signed; the files are gone with the value.
 pub struct Certs {
     dir: TempDir,
     /// The certificate of the authority.
@@ -60,8 +59,7 @@ impl Certs {
 }
 
 impl Server {
-    /// A server that also speaks TLS, at [`Server::tls_port`], with this
-    /// certificate; it asks clients for none.
+    /// A server that also speaks TLS, at [`Server::tls_port`], with this certificate; it asks clients for none.
     pub fn tls(pair: &Pair) -> Server {
         Server::with(&[
             ("tls-port", "auto"),

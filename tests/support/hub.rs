@@ -3,7 +3,7 @@
 use super::fault::Rule;
 use super::link::Link;
 use super::request::{Filter, Request};
-use super::sha1::sha1;
+use super::sha1;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -131,7 +131,7 @@ impl Hub {
     pub fn note(&self, request: &mut Request) {
         let mut state = self.state.lock().unwrap();
         if let Some(text) = request.carried_script() {
-            let name = sha1(text.as_bytes());
+            let name = sha1(&text);
             state.scripts.entry(name).or_insert_with(|| text.into());
         }
         request.script = match request.name().as_str() {

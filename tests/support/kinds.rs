@@ -1,9 +1,7 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
-use super::sha1::sha1;
 use super::Filter;
 use lockson::{Backoff, Locks, RLock};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Scripts that a fault may be meant for.
@@ -172,7 +170,7 @@ impl Kind {
 
     /// Calls of one of its scripts.
     pub fn script(&self, verb: &str) -> Filter {
-        Filter::script(sha1(text(self.lua, verb).as_bytes()))
+        Filter::script_of(&text(self.lua, verb))
     }
 }
 
@@ -182,7 +180,7 @@ fn fill(template: &str, name: &str, field: &str) -> String {
 
 /// The text of a script as the client sends it.
 pub fn text(folder: &str, verb: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+    let root = crate::root().join("lua");
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
     let (fenced, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
     let mut own = read(&format!("{folder}/{verb}.lua"));

@@ -56,8 +56,7 @@ impl Logs {
         logs.clone()
     }
 
-    /// Gathers what this thread says while the guard lives: that is all of a
-    /// test on a current-thread runtime.
+    /// Gathers what this thread says while the guard lives: that is all of a test on a current-thread runtime.
     pub fn scoped() -> (Logs, DefaultGuard) {
         let logs = Logs::new();
         let guard = tracing::subscriber::set_default(logs.subscriber());
@@ -92,8 +91,7 @@ impl Logs {
         self.count(level, fragment) > 0
     }
 
-    /// Awaits a line with a fragment in it, of any level, and returns the
-    /// first; lines from before the call count.
+    /// Awaits a line with a fragment in it, of any level, and returns the first; lines from before the call count.
     pub async fn wait_for(&self, fragment: &str) -> Line {
         let mut lines = self.lines.subscribe();
         let fits = |line: &Line| line.text.contains(fragment);

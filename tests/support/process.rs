@@ -1,56 +1,39 @@
-//! Tests of several processes: a program that runs its tests, and runs itself again as the processes in them.
+//! Tests of several processes: the program that runs the tests runs itself again as the processes in them.
 
 use rustix::process::{kill_process, Pid, Signal};
-use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::pin::Pin;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// A test, as it is called.
-pub type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+/// Says which part a process plays, and its arguments: `suite`, `part`, and the others.
+const PART: &str = "LOCKSON_PART";
+/// Parts the words in it.
+const COMMA: char = '\u{1f}';
+/// What a process says before all else; before it speaks the test harness.
+const BEGIN: &str = "the part begins";
 
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => { [$((stringify!($name), || Box::pin($name()))),*] };
-}
-pub(crate) use tests;
-
-/// Runs what fits the filter, as the test harness does; or plays a part in one of the tests.
-pub fn run<Play: Future<Output = ()>>(tests: &[(&str, Test)], play: impl Fn(String, Vec<String>) -> Play) {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [flag, part, rest @ ..] = &args[..] {
-        if flag == "--part" {
-            return runtime().block_on(play(part.clone(), rest.to_vec()));
-        }
-    }
-    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
-    let (mut passed, mut failed) = (0, Vec::new());
-    let begin = Instant::now();
-    for (name, test) in tests {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
-            continue;
-        }
-        let runtime = runtime();
-        let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(test())));
-        runtime.shutdown_timeout(Duration::from_secs(1));
-        println!("test {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
-        match outcome {
-            Ok(()) => passed += 1,
-            Err(_) => failed.push(name),
-        }
-    }
-    let result = if failed.is_empty() { "ok" } else { "FAILED" };
-    println!("\ntest result: {result}. {passed} passed; {} failed; {:.2?}", failed.len(), begin.elapsed());
-    if !failed.is_empty() {
-        println!("failures: {failed:?}");
-        std::process::exit(1);
-    }
+/// Plays the part of the process that this is, if another one started it for that.
+pub fn part(play: impl AsyncFn(&str, &str, &[String])) -> bool {
+    let Ok(words) = std::env::var(PART) else { return false };
+    let words: Vec<String> = words.split(COMMA).map(str::to_owned).collect();
+    println!("\n{BEGIN}");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(play(&words[0], &words[1], &words[2..]));
+    true
 }
 
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+/// Whether this process runs nothing but this test. If not, one that does is run first, and has to pass.
+pub fn alone(test: &str) -> bool {
+    const ALONE: &str = "LOCKSON_ALONE";
+    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(ALONE, test).output().unwrap();
+    println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}, in a process of its own");
+    false
 }
 
 /// Milliseconds of the clock that all processes share.
@@ -78,14 +61,16 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(part: &str, args: &[&str]) -> Self {
+    pub fn start(suite: &str, part: &str, args: &[&str]) -> Self {
+        let words = [&[suite, part], args].concat().join(&COMMA.to_string());
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--part", part]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.args(["--exact", "part", "--ignored", "--nocapture"]).env(PART, words);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            for line in lines.skip_while(|line| line != BEGIN).skip(1) {
                 let _ = sender.send(line);
             }
         });
@@ -102,6 +87,17 @@ impl Process {
         self.lines.try_recv().ok()
     }
 
+    /// The next line that it prints, where the thread has other work until then.
+    pub async fn line_within(&self, limit: Duration) -> String {
+        let mut line = None;
+        crate::eventually(limit, "a line of another process", async || {
+            line = line.take().or_else(|| self.try_line());
+            line.is_some()
+        })
+        .await;
+        line.unwrap()
+    }
+
     /// Writes a line to its stdin.
     pub fn say(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
@@ -112,6 +108,11 @@ impl Process {
         assert_eq!(self.line(), line);
     }
 
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -119,7 +120,6 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

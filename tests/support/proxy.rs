@@ -5,6 +5,7 @@ use super::hub::{Counts, Hub, Way};
 use super::link::Link;
 use super::patient;
 use super::request::{Filter, Request};
+use lockson::Locks;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -13,13 +14,11 @@ use tokio::sync::{oneshot, watch};
 
 /// Stands between clients and a server, and knows their commands.
 ///
-/// It runs on a thread of its own, so a test may block its runtime. A method
-/// is in force when it returns: it holds for every request and reply the
-/// proxy takes up from then on.
+/// It runs on a thread of its own, so a test may block its runtime. A method is in force when it returns: it holds for
+/// every request and reply the proxy takes up from then on.
 ///
-/// A request that meets a fault is the last its connection carries: what the
-/// client pipelined before it is still answered, what came after it is
-/// dropped, and then the connection is cut.
+/// A request that meets a fault is the last its connection carries: what the client pipelined before it is still
+/// answered, what came after it is dropped, and then the connection is cut.
 pub struct Proxy {
     port: u16,
     hub: Arc<Hub>,
@@ -50,6 +49,11 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// A client that goes by it, with nothing but defaults.
+    pub async fn locks(&self) -> Locks {
+        Locks::connect(&self.url()).await.unwrap()
+    }
+
     /// Cuts all connections now and says how many there were.
     pub fn cut_all(&self) -> usize {
         let links = self.hub.links();
@@ -72,9 +76,8 @@ impl Proxy {
         fault
     }
 
-    /// The connections of the next `count` matching requests go deaf: these
-    /// requests and all after them get lost, and nothing else tells. The
-    /// "cuts" of the fault are those requests.
+    /// The connections of the next `count` matching requests go deaf: these requests and all after them get lost, and
+    /// nothing else tells. The "cuts" of the fault are those requests.
     pub fn deafen(&self, count: usize, filter: Filter) -> Fault {
         let (hits, fault) = fault(count);
         self.add(count, filter, Harm::Deafen, hits);
@@ -89,8 +92,7 @@ impl Proxy {
         fault
     }
 
-    /// The next `count` matching requests are kept until the test has them
-    /// delivered late.
+    /// The next `count` matching requests are kept until the test has them delivered late.
     pub fn hold_back(&self, count: usize, filter: Filter) -> Held {
         let (hits, fault) = fault(count);
         let held =
@@ -105,9 +107,8 @@ impl Proxy {
         }
     }
 
-    /// Loses all requests; connections stay open and new ones are accepted.
-    /// At the end of it those connections that lost something are cut, since
-    /// their answers would no longer fit their requests.
+    /// Loses all requests; connections stay open and new ones are accepted. At the end of it those connections that
+    /// lost something are cut, since their answers would no longer fit their requests.
     pub fn black_hole_requests(&self, on: bool) {
         self.black_hole(Way::Requests, on);
     }

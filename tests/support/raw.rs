@@ -28,8 +28,7 @@ impl Raw {
         Ok(Raw { stream, buffer: Vec::new() })
     }
 
-    /// Sends a command and awaits its answer; an error of the server, or of
-    /// the connection, is the `Err` side.
+    /// Sends a command and awaits its answer; an error of the server, or of the connection, is the `Err` side.
     pub async fn command(&mut self, args: &[&str]) -> Result<Reply, String> {
         self.send(args).await?;
         self.receive().await?.result()
@@ -112,8 +111,7 @@ impl Raw {
         self.must(&["PUBSUB", "NUMSUB", channel]).await.list()[1].int()
     }
 
-    /// Turns the connection into a listener of one channel; when this
-    /// returns, the server has it subscribed.
+    /// Turns the connection into a listener of one channel; when this returns, the server has it subscribed.
     pub async fn subscribe(self, channel: &str) -> Listener {
         Listener::start(self, "SUBSCRIBE", channel).await
     }

@@ -1,6 +1,6 @@
 //! The commands clients send, and which of them a fault is meant for.
 
-use super::sha1::sha1;
+use super::sha1;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ pub struct Request {
     pub connection: u64,
     /// The name of the command and its arguments.
     pub args: Vec<Vec<u8>>,
-    /// The text of the script it calls, once the proxy has seen that text in
-    /// an EVAL or SCRIPT LOAD.
+    /// The text of the script it calls, once the proxy has seen that text in an EVAL or SCRIPT LOAD.
     pub script: Option<Arc<str>>,
 }
 
@@ -103,9 +102,8 @@ pub enum Filter {
     Any,
     /// Every call of a script.
     Script,
-    /// Calls of one script, by its SHA-1, its whole text, or a fragment of
-    /// its text. By a fragment, an EVALSHA is known only after the proxy saw
-    /// the text pass; by the whole text or the SHA-1, always.
+    /// Calls of one script, by its SHA-1, its whole text, or a fragment of its text. By a fragment, an EVALSHA is known
+    /// only after the proxy saw the text pass; by the whole text or the SHA-1, always.
     ScriptNamed(String),
     /// Subscriptions of any kind.
     Subscribe,
@@ -130,6 +128,11 @@ impl Filter {
     /// Calls of one script; see [`Filter::ScriptNamed`].
     pub fn script(name: impl Into<String>) -> Filter {
         Filter::ScriptNamed(name.into())
+    }
+
+    /// The same of a script whose whole text this is.
+    pub fn script_of(text: &str) -> Filter {
+        Filter::script(sha1(text))
     }
 
     /// The requests that this filter and `other` are for.
@@ -174,11 +177,10 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// Whether `name` is the SHA-1, the text, or a part of the text of the script
-/// a request calls.
+/// Whether `name` is the SHA-1, the text, or a part of the text of the script a request calls.
 fn names(request: &Request, name: &str) -> bool {
     let called = request.arg(1);
     called.contains(name)
-        || called == sha1(name.as_bytes())
-        || request.script.as_ref().is_some_and(|text| text.contains(name) || sha1(text.as_bytes()) == name)
+        || called == sha1(name)
+        || request.script.as_ref().is_some_and(|text| text.contains(name) || sha1(text) == name)
 }

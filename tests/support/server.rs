@@ -3,6 +3,7 @@
 use super::raw::Raw;
 use super::reply::{encode, Reply};
 use super::spawner;
+use lockson::Locks;
 use rustix::process::{kill_process, waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,9 +38,8 @@ impl Server {
         Server::with(&[])
     }
 
-    /// The same with more settings, as in redis.conf. `{dir}` in a value is
-    /// the server's own directory, a value with blanks gives several words,
-    /// and a `tls-port` is chosen here whatever its value says.
+    /// The same with more settings, as in redis.conf. `{dir}` in a value is the server's own directory, a value with
+    /// blanks gives several words, and a `tls-port` is chosen here whatever its value says.
     pub fn with(settings: &[(&str, &str)]) -> Server {
         for _ in 0..20 {
             if let Some(server) = Server::attempt(settings) {
@@ -187,6 +187,11 @@ impl Server {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// A client with nothing but defaults.
+    pub async fn locks(&self) -> Locks {
+        Locks::connect(&self.url()).await.unwrap()
+    }
+
     /// A new connection, signed in where the server asks for a password.
     pub async fn raw(&self) -> Raw {
         let mut raw = Raw::connect(self.port).await;
@@ -196,8 +201,7 @@ impl Server {
         raw
     }
 
-    /// Sends one command over a connection of its own and blocks for the
-    /// answer, which must not be an error.
+    /// Sends one command over a connection of its own and blocks for the answer, which must not be an error.
     #[track_caller]
     pub fn control(&self, args: &[&str]) -> Reply {
         match self.try_control(args) {
@@ -238,8 +242,7 @@ impl Server {
         }
     }
 
-    /// Stops the process in its tracks: it keeps its connections and answers
-    /// nothing. When this returns, it stands.
+    /// Stops the process in its tracks: it keeps its connections and answers nothing. When this returns, it stands.
     pub fn freeze(&self) {
         if !self.frozen.swap(true, Ordering::SeqCst) {
             self.signal(Signal::STOP, WaitIdOptions::STOPPED);

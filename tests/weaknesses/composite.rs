@@ -1,15 +1,12 @@
 //! 6.C.2: multi-locks and red locks that wait in circles, stay locked, or are held by two.
 
-use std::time::Duration;
+use lockson::Request;
+use support::prelude::*;
 
-use futures::future::join_all;
-use lockson::{LockError, Locks, MultiLock, RLock, RedLock, Request, UnlockError};
-
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, short};
 
 async fn raw() -> Raw {
-    Raw::connect(Server::shared().port()).await
+    Server::shared().raw().await
 }
 
 fn over(locks: &Locks, names: &[String]) -> MultiLock {
@@ -132,7 +129,7 @@ async fn id_6_c_2f_opposite_orders_are_one_order() {
 async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::Reentrant>) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
-    let clients = join_all(proxies.iter().map(|proxy| async { Locks::connect(&proxy.url()).await.unwrap() })).await;
+    let clients = join_all(proxies.iter().map(|proxy| async { proxy.locks().await })).await;
     let red = RedLock::new(clients.iter().map(|locks| locks.lock("red"))).fresh();
     (servers, proxies, red.server_timeout(secs(20)))
 }

@@ -1,15 +1,15 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use lockson::{FairLock, Locks, Owner, UnlockError};
+use lockson::FairLock;
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, soak, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, short};
 
 async fn raw() -> Raw {
-    Raw::connect(Server::shared().port()).await
+    Server::shared().raw().await
 }
 
 fn queue(name: &str) -> String {
@@ -51,7 +51,7 @@ fn fair(locks: &Locks, name: &str, owner: &str) -> FairLock {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_d_1_a_dead_head_is_not_spun_on() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let (name, mut raw) = (unique("6d1"), server.raw().await);
     let dead = now(&mut raw).await + 900_000;
     // It hears its messages, and does nothing.
@@ -305,7 +305,7 @@ async fn id_6_c_7_an_expired_unlock_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_work_of_a_script_does_not_grow_with_the_queue() {
     let server = Server::start();
-    let locks = Locks::connect(&server.url()).await.unwrap();
+    let locks = server.locks().await;
     let mut raw = server.raw().await;
     let mut table = Vec::new();
     for length in [10_u64, 1_000, 10_000] {
@@ -342,7 +342,7 @@ async fn the_work_of_a_script_does_not_grow_with_the_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_asks_little_and_leaves() {
     let server = Server::start();
-    let (a, b) = (Locks::connect(&server.url()).await.unwrap(), Locks::connect(&server.url()).await.unwrap());
+    let (a, b) = (server.locks().await, server.locks().await);
     let (name, mut raw, count) = (unique("crowd"), server.raw().await, soak(10_000));
     let guard = fair(&a, &name, "holder").guard().await.unwrap();
     let tasks: Vec<_> = (0..count)

@@ -1,12 +1,11 @@
 //! 6.B and 3.3: holds that nobody owns, that are not renewed, or that are lost in silence.
 
-use lockson::{Builder, Guard, LockError, Locks, State};
+use support::prelude::*;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, short};
 
 async fn raw() -> Raw {
-    Raw::connect(Server::shared().port()).await
+    Server::shared().raw().await
 }
 
 /// Several leases later: what an orphan or a forgotten renewal would need to show.
@@ -232,7 +231,7 @@ async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let locks = short().outage_limit(ms(100)).connect(&proxy.url()).await.unwrap();
     let name = unique("6b11");
     let guard = locks.lock(&name).guard().await.unwrap();
-    const FORCE: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/force.lua"));
+    const FORCE: &str = support::lua!("reentrant/force");
     let lost = proxy.cut_before(1000, Filter::script(FORCE));
     assert!(locks.lock(&name).force_unlock().await.is_err());
     assert!(lost.hits() > 0);
@@ -250,7 +249,7 @@ async fn id_3_3_a_a_late_refusal_is_about_its_own_hold() {
     let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
     let first = lock.guard().await.unwrap();
     raw().await.must(&["DEL", &name]).await;
-    const RENEW: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/reentrant/renew.lua"));
+    const RENEW: &str = support::lua!("reentrant/renew");
     proxy.forget_requests();
     proxy.delay_replies(ms(150));
     proxy.wait_requests(1, Filter::script(RENEW)).await;

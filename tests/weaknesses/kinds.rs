@@ -1,12 +1,12 @@
 //! 6.C: the fenced lock, the spin lock, transactions, and what other kinds share with the plain one.
 
-use lockson::{Backoff, Guard, LockError, Locks, Owner, UnlockError};
+use lockson::Backoff;
+use support::prelude::*;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, ms, secs, short};
+use crate::weaknesses::{connect, short};
 
 async fn raw() -> Raw {
-    Raw::connect(Server::shared().port()).await
+    Server::shared().raw().await
 }
 
 /// `lockAndGetToken(5 s)` had 29,989 ms there.

@@ -1,9 +1,9 @@
 //! 6.A.4, 6.A.5, 6.A.7 and 6.B.1 of semaphores and latches.
 
-use lockson::{Locks, Semaphore, WaitOutcome};
+use lockson::Semaphore;
+use support::prelude::*;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs};
+use crate::weaknesses::{connect, deaf_but_for_messages};
 
 async fn with_permits(locks: &Locks, name: &str, permits: u32) -> Semaphore {
     let semaphore = locks.semaphore(name);
@@ -41,13 +41,13 @@ async fn id_6_a_4a_a_release_of_three_serves_three() {
 async fn id_6_a_4c_no_message_is_below_one() {
     let name = unique("6a4c");
     let channel = format!("redisson_sc:{{{name}}}");
-    let heard = Raw::connect(Server::shared().port()).await.subscribe(&channel).await;
+    let heard = Server::shared().raw().await.subscribe(&channel).await;
     let semaphore = with_permits(&connect(Locks::builder()).await, &name, 1).await;
     semaphore.reduce_permits(3).await.unwrap();
     semaphore.release(1).await.unwrap();
     semaphore.release(1).await.unwrap();
     semaphore.release(4).await.unwrap();
-    Raw::connect(Server::shared().port()).await.must(&["PUBLISH", &channel, "end"]).await;
+    Server::shared().raw().await.must(&["PUBLISH", &channel, "end"]).await;
     let texts: Vec<String> = heard.wait_for(3).await.into_iter().map(|message| message.text).collect();
     assert_eq!(texts, ["1", "4", "end"]);
 }

@@ -1,14 +1,14 @@
 //! 6.E and what 6.A and 6.B have of the read/write lock.
 
-use lockson::{Owner, ReadWriteLock, State};
+use lockson::ReadWriteLock;
+use support::prelude::*;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs, short};
+use crate::weaknesses::{connect, deaf_but_for_messages, short};
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_rwlock:{{{name}}}");
     eventually(secs(10), "the waiters subscribe", || async {
-        Raw::connect(Server::shared().port()).await.subscribers(&channel).await == clients
+        Server::shared().raw().await.subscribers(&channel).await == clients
     })
     .await;
 }
@@ -151,7 +151,7 @@ async fn id_6_e_3_a_nested_read_release_shortens_nothing() {
     read.lock().await.unwrap();
     read.lock().await.unwrap();
     read.unlock().await.unwrap();
-    let mut raw = Raw::connect(Server::shared().port()).await;
+    let mut raw = Server::shared().raw().await;
     assert!(raw.pttl(&name).await > 590_000);
     read.unlock().await.unwrap();
     assert!(raw.pttl(&name).await > 590_000);

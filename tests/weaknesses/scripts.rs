@@ -1,9 +1,8 @@
 //! 6.C: what unlocking and errors get wrong.
 
-use lockson::{LockError, Locks, Owner};
+use support::prelude::*;
 
-use crate::support::{unique, Server};
-use crate::{connect, short};
+use crate::weaknesses::{connect, short};
 
 /// The release was done there, and an error came of its PUBLISH.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,14 @@
 //! 6.A: wake-ups that are lost or wasted; 2.0 and 3.1: channels.
 
-use lockson::{LockError, Owner};
+use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::support::{eventually, patient, unique, Filter, Proxy, Raw, Server};
-use crate::{connect, deaf_but_for_messages, ms, secs, short};
+use crate::weaknesses::{connect, deaf_but_for_messages, short};
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_lock__channel:{{{name}}}");
     eventually(secs(10), "the waiters subscribe", || async {
-        Raw::connect(Server::shared().port()).await.subscribers(&channel).await == clients
+        Server::shared().raw().await.subscribers(&channel).await == clients
     })
     .await;
 }
@@ -59,7 +58,7 @@ async fn id_6_a_2b_a_waiter_at_its_limit_passes_the_message_on() {
 async fn id_6_a_6_a_key_without_ttl_is_looked_at_again() {
     let name = unique("6a6");
     let locks = connect(short().wait_cap(ms(200))).await;
-    let mut raw = Raw::connect(Server::shared().port()).await;
+    let mut raw = Server::shared().raw().await;
     raw.must(&["HSET", &name, "gone-java:1", "1"]).await;
     let lock = locks.lock(&name);
     let waiter = tokio::spawn(async move { lock.guard().await });
@@ -92,7 +91,7 @@ async fn id_6_a_7a_a_reconnect_wakes_every_waiter() {
 async fn id_6_a_8_a_silent_release_is_found_within_the_cap() {
     let name = unique("6a8");
     let locks = connect(short().wait_cap(ms(300))).await;
-    let mut raw = Raw::connect(Server::shared().port()).await;
+    let mut raw = Server::shared().raw().await;
     raw.must(&["HSET", &name, "java:1", "1"]).await;
     raw.must(&["PEXPIRE", &name, "600000"]).await;
     let lock = locks.lock(&name);

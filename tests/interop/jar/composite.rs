@@ -1,9 +1,9 @@
 //! 6.C.2: multi-locks and red locks.
 
+use support::prelude::*;
+
 use super::{about, asleep, Jar};
 use crate::java::Jvm;
-use crate::support::{eventually, Proxy, Server};
-use crate::{ms, secs};
 
 /// Two members, and a multi-lock of them, by the names of its objects.
 struct Members {

@@ -1,9 +1,9 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
+use support::prelude::*;
+
 use super::{about, asleep, queue, replicated, timeouts, Jar};
 use crate::java::Jvm;
-use crate::support::{eventually, Raw, Server};
-use crate::{ms, secs};
 
 async fn now(raw: &mut Raw) -> i64 {
     let time = raw.must(&["TIME"]).await.texts();

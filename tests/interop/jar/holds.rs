@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use support::prelude::*;
+
 use super::{about, Jar, WATCHED};
-use crate::support::{Proxy, Server};
-use crate::{late_answer, ms, secs};
+use crate::late_answer;
 
 /// Calls about the lock have their answers late from now on.
 async fn slow(jar: &Jar) -> (Proxy, Jar) {

@@ -1,14 +1,14 @@
 //! 2.0.c, 6.C.1 and 6.C.4: names, fenced locks and spin locks.
 
+use support::prelude::*;
+
 use super::{about, asleep, Jar};
-use crate::secs;
-use crate::support::{Proxy, Server};
 
 /// On a server in cluster mode a name with a stray brace is locked, and cannot be unlocked.
 pub async fn id_2_0_c(jar: Jar) {
     let server = Server::with(&[("cluster-enabled", "yes")]);
     server.control(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    crate::support::eventually(secs(20), "the cluster is up", async || {
+    support::eventually(secs(20), "the cluster is up", async || {
         server.raw().await.must(&["CLUSTER", "INFO"]).await.text().contains("cluster_state:ok")
     })
     .await;

@@ -9,16 +9,13 @@ mod permits;
 mod rights;
 mod wakeups;
 
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 
+use support::prelude::*;
 use tokio::task::{spawn_local, JoinHandle, JoinSet};
 
 use crate::java::Java;
-use crate::support::{eventually, unique, Filter, Proxy, Raw, Server};
-use crate::{ms, secs, World};
+use crate::World;
 
 /// The watchdog's lease where holds are to end, or not to.
 const WATCHED: &str = "watchdog=3000";

@@ -1,8 +1,9 @@
 //! 6.A.4, 6.A.5, 6.A.7b and 6.B.1p: semaphores and latches.
 
+use support::prelude::*;
+
 use super::{about, asleep, replicated, Jar};
-use crate::support::{Filter, Proxy};
-use crate::{late_answer, ms, secs};
+use crate::late_answer;
 
 /// `release(3)` runs one of three waiters.
 pub async fn id_6_a_4a(jar: Jar) {

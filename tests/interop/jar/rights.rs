@@ -1,8 +1,8 @@
 //! 6.C: rights that are missing, and errors.
 
+use support::prelude::*;
+
 use super::{asleep, Jar};
-use crate::secs;
-use crate::support::Server;
 
 /// A user who may do all but hear and send messages.
 async fn deaf(jar: &Jar, server: &Server) -> Jar {

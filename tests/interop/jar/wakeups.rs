@@ -1,11 +1,10 @@
 //! 6.A, 6.C.8 and 6.E: who sleeps though the lock is free, and who is woken in vain.
 
-use futures::future::join_all;
+use support::prelude::*;
 use tokio::task::spawn_local;
 
 use super::{about, asleep, Jar};
-use crate::support::{eventually, Filter, Proxy, Server};
-use crate::{late_answer, ms, secs};
+use crate::late_answer;
 
 /// A downgrade wakes no reader.
 pub async fn id_6_a_1(jar: Jar) {

@@ -1,0 +1,34 @@
+//! The server's clock: tokio's, made to look like a server's.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What the clock shows at its origin, in milliseconds since 1970.
+const EPOCH_MS: i64 = 1_700_000_000_000;
+
+/// Follows tokio's clock, so that a paused runtime pauses expiry and `tokio::time::advance` brings it about. Outside a
+/// runtime tokio's clock is the system's monotonic one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+    /// By how much it was set ahead.
+    ahead_us: i64,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now(), ahead_us: 0 }
+    }
+
+    /// Sets it ahead.
+    pub(crate) fn set_ahead(&mut self, by: Duration) {
+        self.ahead_us = self.ahead_us.saturating_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX));
+    }
+
+    /// Microseconds since 1970. A runtime whose clock is behind the origin reads the origin.
+    pub(crate) fn now_us(self) -> i64 {
+        let elapsed = Instant::now().saturating_duration_since(self.origin).as_micros();
+        (EPOCH_MS * 1000).saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX)).saturating_add(self.ahead_us)
+    }
+}

@@ -1,0 +1,207 @@
+//! One connection to the server: calls, subscriptions, and what the way there does to them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::faults::{Faults, Trip};
+use crate::hub::Told;
+use crate::sha1_hex;
+use crate::state::Shared;
+use crate::value::Value;
+
+const STOPPED: &str = "the embedded server is stopped";
+const LATE: &str = "there was no answer in time";
+
+/// A script with its keys and arguments.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The SHA-1 of the text, by which the server finds what it compiled before.
+    pub sha: Cow<'static, str>,
+    /// The script.
+    pub text: Cow<'static, str>,
+    /// Its KEYS.
+    pub keys: Vec<String>,
+    /// Its ARGV.
+    pub args: Vec<String>,
+}
+
+impl Call {
+    /// Of a script without keys and arguments.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        Self { sha: sha1_hex(&*text).into(), text, keys: Vec::new(), args: Vec::new() }
+    }
+
+    /// With these KEYS.
+    pub fn keys(self, keys: &[&str]) -> Self {
+        Self { keys: owned(keys), ..self }
+    }
+
+    /// With these ARGV.
+    pub fn args(self, args: &[&str]) -> Self {
+        Self { args: owned(args), ..self }
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// What a connection that got no value knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The server answered with this error. What a script did before it raised one stays done.
+    Reply(String),
+    /// The connection was closed before: the server never hears of it.
+    Closed,
+    /// No answer came, for this reason: whether the server did it is not known.
+    Unanswered(&'static str),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reply(text) => text,
+            Self::Closed => "the client is closed",
+            Self::Unanswered(why) => why,
+        })
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// A connection to the server, which ends when this is dropped: [`Server::connect`](crate::Server::connect) makes one.
+#[derive(Debug)]
+pub struct Connection {
+    shared: Arc<Shared>,
+    id: u64,
+    timeout: Duration,
+}
+
+/// The way to the server. Also when its future is dropped on the way, the call arrives.
+struct Hop<'a>(&'a Shared);
+
+impl Drop for Hop<'_> {
+    fn drop(&mut self) {
+        self.0.with(|server| server.drain());
+    }
+}
+
+/// A call with faults on its way: it goes on when nobody waits for its answer any more.
+fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Receiver<Result<Value, CallError>> {
+    let (reply, answer) = oneshot::channel();
+    tokio::spawn(async move {
+        let [there, back] = trip.delays;
+        tokio::time::sleep(there).await;
+        if !trip.arrives {
+            return;
+        }
+        let answer = shared.with(|server| server.arrive(id, call));
+        shared.with(|server| server.drain());
+        tokio::time::sleep(back).await;
+        if let Some(result) = answer.await.ok().filter(|_| trip.is_answered) {
+            // Its client waits no longer.
+            let _ = reply.send(result);
+        }
+    });
+    answer
+}
+
+impl Connection {
+    pub(crate) fn new(shared: Arc<Shared>, timeout: Duration, told: Told) -> Self {
+        let id = shared.with(|server| server.hub(|hub| hub.connect(told)));
+        Self { shared, id, timeout }
+    }
+
+    /// Runs a script. Calls of one connection are done in the order of their first polls, unless faults delay them.
+    /// Nothing is sent before the first poll, and dropping the future afterwards does not take the call back.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if polled there.
+    pub fn call(&self, call: Call) -> impl Future<Output = Result<Value, CallError>> + Send + 'static {
+        let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
+        async move {
+            let begun = Instant::now();
+            if let Some(trip) = shared.with(|server| server.hub(|hub| hub.faults.as_mut().map(Faults::trip))) {
+                let answer = travel(shared, id, call, trip);
+                if let Ok(Ok(result)) = tokio::time::timeout_at(begun + timeout, answer).await {
+                    return result;
+                }
+                tokio::time::sleep_until(begun + timeout).await;
+                return Err(CallError::Unanswered(LATE));
+            }
+            let answer = shared.with(|server| server.accept(id, call))?;
+            let hop = Hop(&shared);
+            tokio::task::yield_now().await;
+            drop(hop);
+            if let Ok(result) = answer.await {
+                return result;
+            }
+            tokio::time::sleep(timeout.saturating_sub(begun.elapsed())).await;
+            Err(CallError::Unanswered(STOPPED))
+        }
+    }
+
+    /// Subscribes to channels: what is published after this returned `Ok` is told, unless the connection is cut.
+    ///
+    /// # Errors
+    /// [`CallError`], but no error reply.
+    pub fn subscribe(&self, channels: Vec<String>) -> impl Future<Output = Result<(), CallError>> + Send + 'static {
+        let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
+        async move {
+            tokio::task::yield_now().await;
+            let subscribed = shared.with(|server| {
+                if !server.hub(|hub| hub.is_connected(id)) {
+                    return Some(Err(CallError::Closed));
+                }
+                if server.is_stopped() {
+                    return None;
+                }
+                server.hub(|hub| hub.subscribe(id, channels));
+                Some(Ok(()))
+            });
+            if let Some(result) = subscribed {
+                return result;
+            }
+            tokio::time::sleep(timeout).await;
+            Err(CallError::Unanswered(STOPPED))
+        }
+    }
+
+    /// Ends subscriptions.
+    pub fn unsubscribe(&self, channels: Vec<String>) -> impl Future<Output = ()> + Send + 'static {
+        let (shared, id) = (Arc::clone(&self.shared), self.id);
+        async move {
+            tokio::task::yield_now().await;
+            shared.with(|server| server.hub(|hub| hub.unsubscribe(id, &channels)));
+        }
+    }
+
+    /// Cuts the connection and makes it anew: its subscriptions are gone, and it is told so. While the server is
+    /// stopped this does nothing.
+    pub fn reset(&self) {
+        self.shared.with(|server| server.reset(self.id));
+    }
+
+    /// Closes the connection.
+    pub fn close(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (shared, id) = (Arc::clone(&self.shared), self.id);
+        // What it told is dropped when no lock is held.
+        async move { drop(shared.with(|server| server.hub(|hub| hub.disconnect(id)))) }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.shared.with(|server| server.hub(|hub| hub.disconnect(self.id))));
+    }
+}

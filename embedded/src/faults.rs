@@ -1,0 +1,81 @@
+//! What the way to the server does to calls: faults by chance, from a seed.
+
+use std::time::Duration;
+
+/// What a bad network does to the calls of clients, by chance: for
+/// [`Server::inject`](crate::Server::inject).
+///
+/// The same seed gives the same sequence of faults; which call meets which of them also depends on the order in which
+/// tokio runs tasks that are ready at the same instant.
+#[derive(Debug, Clone)]
+pub struct Faults {
+    chance: fastrand::Rng,
+    lost_calls: u32,
+    lost_replies: u32,
+    lost_messages: u32,
+    longest_delay: Duration,
+}
+
+/// What becomes of one call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trip {
+    pub(crate) arrives: bool,
+    pub(crate) is_answered: bool,
+    /// On the way to the server, and on the way back.
+    pub(crate) delays: [Duration; 2],
+}
+
+impl Faults {
+    /// No faults yet; all that are added take their chance from this seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            chance: fastrand::Rng::with_seed(seed),
+            lost_calls: 0,
+            lost_replies: 0,
+            lost_messages: 0,
+            longest_delay: Duration::ZERO,
+        }
+    }
+
+    /// So many of a thousand calls never arrive; their clients hear nothing until their command timeout.
+    pub fn lose_calls(self, per_mille: u32) -> Self {
+        Self { lost_calls: per_mille, ..self }
+    }
+
+    /// So many of a thousand calls are executed, and their clients hear nothing until their command timeout.
+    pub fn lose_replies(self, per_mille: u32) -> Self {
+        Self { lost_replies: per_mille, ..self }
+    }
+
+    /// So many of a thousand messages of channels reach nobody.
+    pub fn lose_messages(self, per_mille: u32) -> Self {
+        Self { lost_messages: per_mille, ..self }
+    }
+
+    /// Each way takes up to this long, by chance. A call that takes longer than its client's command timeout arrives
+    /// all the same, when the client no longer waits for it; calls pass each other on the way.
+    pub fn delay(self, longest: Duration) -> Self {
+        Self { longest_delay: longest, ..self }
+    }
+
+    pub(crate) fn trip(&mut self) -> Trip {
+        Trip {
+            arrives: !self.happens(self.lost_calls),
+            is_answered: !self.happens(self.lost_replies),
+            delays: [self.some_delay(), self.some_delay()],
+        }
+    }
+
+    pub(crate) fn loses_message(&mut self) -> bool {
+        self.happens(self.lost_messages)
+    }
+
+    fn happens(&mut self, per_mille: u32) -> bool {
+        self.chance.u32(..1000) < per_mille
+    }
+
+    fn some_delay(&mut self) -> Duration {
+        let longest = u64::try_from(self.longest_delay.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(self.chance.u64(..=longest))
+    }
+}

@@ -1,0 +1,123 @@
+//! Who is connected, who listens to which channel, and what is to be told to whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::faults::Faults;
+
+/// What a connection is told without asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signal {
+    /// A message came on this channel.
+    Message {
+        /// The channel that it is subscribed to.
+        channel: String,
+        /// What was published.
+        text: Vec<u8>,
+    },
+    /// The connection was cut and is there again. Messages may have been missed, and no subscription is left.
+    Cut,
+}
+
+/// Whom a connection's signals go to.
+pub(crate) type Told = Arc<dyn Fn(Signal) + Send + Sync>;
+
+pub(crate) struct Client {
+    told: Told,
+    channels: BTreeSet<String>,
+}
+
+/// Signals with their receivers, to be sent when no lock is held: what a receiver does is not ours.
+#[derive(Default)]
+pub(crate) struct Outbox(Vec<(Told, Signal)>);
+
+impl Outbox {
+    pub(crate) fn send(self) {
+        for (told, signal) in self.0 {
+            told(signal);
+        }
+    }
+}
+
+/// The connections of the server.
+#[derive(Default)]
+pub(crate) struct Hub {
+    clients: BTreeMap<u64, Client>,
+    next: u64,
+    outbox: Outbox,
+    /// Messages are counted but not delivered.
+    pub(crate) mute: bool,
+    /// What calls and messages meet.
+    pub(crate) faults: Option<Faults>,
+}
+
+impl Hub {
+    /// Connects a client and returns its number.
+    pub(crate) fn connect(&mut self, told: Told) -> u64 {
+        self.next += 1;
+        self.clients.insert(self.next, Client { told, channels: BTreeSet::new() });
+        self.next
+    }
+
+    /// Returns what is left of the client, to be dropped when no lock is held.
+    pub(crate) fn disconnect(&mut self, client: u64) -> Option<Client> {
+        self.clients.remove(&client)
+    }
+
+    pub(crate) fn is_connected(&self, client: u64) -> bool {
+        self.clients.contains_key(&client)
+    }
+
+    pub(crate) fn subscribe(&mut self, client: u64, channels: Vec<String>) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.channels.extend(channels);
+        }
+    }
+
+    pub(crate) fn unsubscribe(&mut self, client: u64, channels: &[String]) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.channels.retain(|channel| !channels.contains(channel));
+        }
+    }
+
+    /// Sends a message and returns the number of its receivers.
+    pub(crate) fn publish(&mut self, channel: &[u8], text: &[u8]) -> usize {
+        let Ok(channel) = std::str::from_utf8(channel) else { return 0 };
+        let mut receivers = 0;
+        for client in self.clients.values().filter(|client| client.channels.contains(channel)) {
+            receivers += 1;
+            if !self.mute && !self.faults.as_mut().is_some_and(Faults::loses_message) {
+                let message = Signal::Message { channel: channel.to_owned(), text: text.to_vec() };
+                self.outbox.0.push((client.told.clone(), message));
+            }
+        }
+        receivers
+    }
+
+    /// Ends the subscriptions of one client, as a lost connection does, and tells it.
+    pub(crate) fn cut(&mut self, client: u64) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.channels.clear();
+            self.outbox.0.push((client.told.clone(), Signal::Cut));
+        }
+    }
+
+    /// The same for all clients.
+    pub(crate) fn cut_all(&mut self) {
+        for client in self.clients.keys().copied().collect::<Vec<_>>() {
+            self.cut(client);
+        }
+    }
+
+    /// Ends all subscriptions without a word: nobody can be told yet.
+    pub(crate) fn forget_subscriptions(&mut self) {
+        for client in self.clients.values_mut() {
+            client.channels.clear();
+        }
+    }
+
+    /// What is to be sent; the caller sends it when it holds no lock.
+    pub(crate) fn take_outbox(&mut self) -> Outbox {
+        std::mem::take(&mut self.outbox)
+    }
+}

@@ -1,0 +1,216 @@
+//! The server behind its lock: what came in, what it does, and the faults it was told to have.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::commands;
+use crate::connection::{Call, CallError};
+use crate::hub::{Hub, Outbox};
+use crate::lua::Engine;
+use crate::store::Store;
+use crate::touched::Touched;
+use crate::value::Value;
+
+const CUT: &str = "the connection was cut before the answer came";
+
+/// What becomes of a call.
+type Outcome = Result<Value, CallError>;
+
+/// A call that came in and was not looked at yet.
+#[derive(Debug)]
+struct Pending {
+    client: u64,
+    call: Call,
+    /// Dropped without an answer when the call is lost.
+    reply: oneshot::Sender<Outcome>,
+}
+
+/// All state of one server. Everything that happens to it happens under one lock, in an order.
+pub(crate) struct State {
+    store: Arc<Mutex<Store>>,
+    engine: Result<Engine, String>,
+    inbox: VecDeque<Pending>,
+    outgoing: Vec<(oneshot::Sender<Outcome>, Outcome)>,
+    stopped: bool,
+    /// So many of the next calls are answered by a cut connection.
+    replies_to_lose: u64,
+    calls: u64,
+}
+
+impl State {
+    fn new() -> Self {
+        let store = Arc::new(Mutex::new(Store::new()));
+        let engine = Engine::new(&store).map_err(|error| format!("ERR Lua does not start: {error}"));
+        Self {
+            store,
+            engine,
+            inbox: VecDeque::new(),
+            outgoing: Vec::new(),
+            stopped: false,
+            replies_to_lose: 0,
+            calls: 0,
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hub<R>(&self, act: impl FnOnce(&mut Hub) -> R) -> R {
+        act(&mut self.store().hub)
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        let mut store = self.store();
+        store.tick();
+        store.now_us() / 1000
+    }
+
+    /// Takes a call in; it is done by the next [`State::drain`].
+    pub(crate) fn accept(&mut self, client: u64, call: Call) -> Result<oneshot::Receiver<Outcome>, CallError> {
+        if !self.hub(|hub| hub.is_connected(client)) {
+            return Err(CallError::Closed);
+        }
+        Ok(self.arrive(client, call))
+    }
+
+    /// The same for a call that was on its way, whatever became of its client meanwhile.
+    pub(crate) fn arrive(&mut self, client: u64, call: Call) -> oneshot::Receiver<Outcome> {
+        let (reply, answer) = oneshot::channel();
+        if !self.stopped {
+            self.inbox.push_back(Pending { client, call, reply });
+        }
+        answer
+    }
+
+    /// Does all calls that came in, in their order.
+    pub(crate) fn drain(&mut self) {
+        while let Some(Pending { client, call, reply }) = self.inbox.pop_front() {
+            self.calls += 1;
+            let outcome = self.run_script(&call.sha, &call.text, &call.keys, &call.args).map_err(CallError::Reply);
+            if self.replies_to_lose == 0 {
+                self.outgoing.push((reply, outcome));
+                continue;
+            }
+            self.replies_to_lose -= 1;
+            self.hub(|hub| hub.cut(client));
+            self.outgoing.push((reply, Err(CallError::Unanswered(CUT))));
+        }
+    }
+
+    pub(crate) fn run_script(
+        &mut self,
+        sha: &str,
+        text: &str,
+        keys: &[String],
+        args: &[String],
+    ) -> Result<Value, String> {
+        self.store().tick();
+        match &mut self.engine {
+            Ok(engine) => engine.run(sha, text, keys, args),
+            Err(text) => Err(text.clone()),
+        }
+    }
+
+    /// The same, and how many elements it touched.
+    pub(crate) fn run_counted(
+        &mut self,
+        sha: &str,
+        text: &str,
+        keys: &[String],
+        args: &[String],
+    ) -> (Result<Value, String>, usize) {
+        self.store().touched = Some(Touched::default());
+        let result = self.run_script(sha, text, keys, args);
+        let touched = self.store().touched.take().map_or(0, |touched| touched.count());
+        (result, touched)
+    }
+
+    pub(crate) fn run_command(&mut self, words: &[Vec<u8>]) -> Result<Value, String> {
+        let mut store = self.store();
+        store.tick();
+        commands::execute(&mut store, words).map_err(String::from)
+    }
+
+    /// Becomes unreachable: what is under way is lost, and so are all subscriptions.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.inbox.clear();
+        self.hub(Hub::forget_subscriptions);
+    }
+
+    /// Becomes reachable again, which clients notice.
+    pub(crate) fn start(&mut self) {
+        if std::mem::take(&mut self.stopped) {
+            self.hub(Hub::cut_all);
+        }
+    }
+
+    pub(crate) fn lose_replies(&mut self, count: u64) {
+        self.replies_to_lose = count;
+    }
+
+    /// Starts anew without data. While it is stopped, clients are told by [`State::start`].
+    pub(crate) fn wipe(&mut self) {
+        self.store().restart();
+        if !self.stopped {
+            self.hub(Hub::cut_all);
+        }
+    }
+
+    pub(crate) fn set_clock_ahead(&mut self, by: std::time::Duration) {
+        self.store().set_clock_ahead(by);
+    }
+
+    /// Ends the connection of a client and makes it a new one.
+    pub(crate) fn reset(&mut self, client: u64) {
+        if !self.stopped {
+            self.hub(|hub| hub.cut(client));
+        }
+    }
+
+    fn take_outgoing(&mut self) -> (Outbox, Vec<(oneshot::Sender<Outcome>, Outcome)>) {
+        (self.hub(Hub::take_outbox), std::mem::take(&mut self.outgoing))
+    }
+}
+
+/// What the server's handles share.
+pub(crate) struct Shared(Mutex<State>);
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::new()))
+    }
+
+    /// Acts on the server, then sends what that gave: first the messages, then the answers, and both without the lock.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let (result, (messages, answers)) = {
+            let mut server = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = act(&mut server);
+            (result, server.take_outgoing())
+        };
+        messages.send();
+        for (reply, outcome) in answers {
+            // Nobody waits for it any more: its future was dropped.
+            let _ = reply.send(outcome);
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+//! A partner's API takes ten calls at once, over all of our processes: an expirable semaphore keeps to that, and the
+//! permits of a process that dies come back.
+//!
+//! ```sh
+//! cargo run -p services --bin partner_api
+//! cargo run -p services --bin partner_api -- --url redis://127.0.0.1:6379
+//! ```
+
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockson::{EmbeddedServer, Latch, Locks, PermitSemaphore, WaitOutcome};
+
+const LIMIT: u32 = 10;
+const CALLS: u32 = 300;
+
+/// The partner, who counts how many calls come at once.
+#[derive(Default)]
+struct Partner {
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Partner {
+    async fn call(&self) {
+        let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(open, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// One call within the limit. The permit is renewed while the call takes, and given back when the guard is dropped.
+async fn call(
+    partner: Arc<Partner>,
+    permits: PermitSemaphore,
+    done: Latch,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let Some(permit) = permits.acquire(1).wait(Duration::from_secs(30)).guard().await? else {
+        return Err("the partner is busy for too long".into());
+    };
+    // Stopped if the permit is lost: somebody else may call in our place then.
+    permit.run(partner.call()).await?;
+    // The call counts, whatever becomes of the release.
+    if let Err(error) = permit.release_within(Duration::from_secs(1)).await {
+        eprintln!("{error}");
+    }
+    done.count_down().await?;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // Three clients stand for three processes.
+    let mut clients = Vec::new();
+    match args.as_slice() {
+        [flag, url] if flag == "--url" => {
+            for _ in 0..3 {
+                clients.push(Locks::connect(url).await?);
+            }
+        }
+        _ => {
+            let server = EmbeddedServer::new();
+            clients.extend((0..3).map(|_| server.connect()));
+        }
+    }
+
+    // Whoever comes first sets the limit.
+    for client in &clients {
+        if client.permit_semaphore("partner:calls").try_set_permits(LIMIT).await? {
+            println!("{LIMIT} calls at once");
+        }
+    }
+    // A process takes five permits for a moment and is never heard of again: that only costs time.
+    let crashed = clients[0].permit_semaphore("partner:calls").acquire(5).ids(Duration::from_millis(100)).await?;
+    println!("{} permits are with a process that crashed", crashed.map_or(0, |ids| ids.len()));
+
+    clients[0].latch("partner:batch").try_set_count(CALLS).await?;
+    let partner = Arc::new(Partner::default());
+    for number in 0..CALLS {
+        let client = &clients[number as usize % clients.len()];
+        let (permits, done) = (client.permit_semaphore("partner:calls"), client.latch("partner:batch"));
+        tokio::spawn(call(partner.clone(), permits, done));
+    }
+    let waited = clients[1].latch("partner:batch").wait_for(Duration::from_secs(60)).await?;
+    let most = partner.most.load(Ordering::SeqCst);
+    println!("{CALLS} calls: {waited:?}, at most {most} at once");
+    assert!(waited == WaitOutcome::Opened && most <= LIMIT as usize);
+
+    // The permits of the crashed process come back when their lease ends.
+    let all = clients[2].permit_semaphore("partner:calls").guard(LIMIT).await?;
+    println!("{} permits are free again", all.count());
+    all.release().await?;
+    for client in clients {
+        client.shutdown(Duration::from_secs(5)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Servers inside the process, by the crate `lockson-embedded`: its connections as the seam.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::futures::future::BoxFuture;
+use lockson_embedded::{CallError, Connection, Server, Value};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
+
+use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use crate::reply::Reply;
+
+/// A new client of this server and what it is told. It ends when it is closed or dropped.
+pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
+    let (sender, signals) = unbounded_channel();
+    let connection = server.connect(timeout, move |told| {
+        let (signal, then) = match told {
+            lockson_embedded::Signal::Message { channel, text } => {
+                (Signal::Message { channel, zero: text == b"0" }, None)
+            }
+            lockson_embedded::Signal::Cut => (Signal::Gap, Some(Signal::Whole)),
+        };
+        // A client that does not listen any more misses nothing.
+        for signal in [Some(signal), then].into_iter().flatten() {
+            let _ = sender.send(signal);
+        }
+    });
+    (Arc::new(Client(connection)), signals)
+}
+
+struct Client(Connection);
+
+impl Backend for Client {
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
+        args.extend(owned(call.args));
+        let script = call.script;
+        let (sha, text) = (script.sha().into(), script.text.into());
+        let answer = self.0.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
+        Box::pin(async move { outcome(answer.await) })
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        let subscribed = self.0.subscribe(channels);
+        Box::pin(async move { subscribed.await.map_err(|error| error.to_string()) })
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+        Box::pin(self.0.unsubscribe(channels))
+    }
+
+    fn reset(&self) {
+        self.0.reset();
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        Box::pin(self.0.close())
+    }
+}
+
+/// What a script's end is at the seam.
+fn outcome(result: Result<Value, CallError>) -> Outcome {
+    let items = match result {
+        Ok(Value::List(items)) => items.into_iter().map(item).collect(),
+        Ok(value) => item(value).map(|item| vec![item]),
+        Err(CallError::Reply(text)) => return Err(Fate::of_error(&text).unwrap_or_else(|| Fate::refused(&text))),
+        Err(error @ CallError::Closed) => return Err(Fate::NotSent(error.to_string())),
+        Err(error @ CallError::Unanswered(_)) => return Err(Fate::Doubtful(error.to_string())),
+    };
+    items.ok_or_else(|| Fate::refused("the script's reply is not a flat array"))
+}
+
+fn item(value: Value) -> Option<Item> {
+    match value {
+        Value::Nil => Some(Item::Nil),
+        Value::Int(value) => Some(Item::Int(value)),
+        Value::Bulk(text) | Value::Status(text) => Some(Item::Text(lossy(&text))),
+        Value::Error(_) | Value::List(_) => None,
+    }
+}
+
+/// What a test sees of a value.
+pub(crate) fn reply(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(value) => Reply::Int(value),
+        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => Reply::Text(lossy(&text)),
+        Value::List(items) => Reply::List(items.into_iter().map(reply).collect()),
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Refused;
+
+    #[test]
+    fn errors_that_escape_a_script_are_refusals() {
+        let run = |text: &'static str| {
+            let value = Server::new().eval(text, &["n"], &[]);
+            outcome(value.map_err(CallError::Reply))
+        };
+        let wrong = "redis.call('SET', KEYS[1], '1') return redis.call('HGET', KEYS[1], 'f')";
+        let Err(Fate::Refused(Refused::Other(wrong))) = run(wrong) else { panic!("not refused") };
+        assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
+        let oom = "return redis.error_reply('OOM no room')";
+        assert_eq!(run(oom), Err(Fate::Refused(Refused::OutOfMemory)));
+        let nested = Fate::refused("the script's reply is not a flat array");
+        assert_eq!(run("return {1, {2}}"), Err(nested.clone()));
+        assert_eq!(run("return {1, redis.pcall('NONE')}"), Err(nested));
+        let items = vec![Item::Text("PONG".to_owned()), Item::Nil, Item::Text("x".to_owned()), Item::Int(2)];
+        assert_eq!(run("return {redis.call('PING'), false, 'x', 2.9}"), Ok(items));
+        assert_eq!(run("return 1"), Ok(vec![Item::Int(1)]));
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_from_what_never_ran() {
+        assert!(matches!(outcome(Err(CallError::Closed)), Err(Fate::NotSent(_))));
+        assert!(matches!(outcome(Err(CallError::Unanswered("cut"))), Err(Fate::Doubtful(_))));
+    }
+
+    #[tokio::test]
+    async fn a_cut_is_a_gap_and_its_end() {
+        let server = Server::new();
+        let (client, mut signals) = connect(&server, Duration::from_secs(1));
+        assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
+        for text in ["0", "1"] {
+            assert_eq!(server.command(&["PUBLISH", "channel", text]), Ok(Value::Int(1)));
+        }
+        client.reset();
+        client.close().await;
+        assert_eq!(client.subscribe(Vec::new()).await, Err("the client is closed".to_owned()));
+        let message = |zero| Signal::Message { channel: "channel".to_owned(), zero };
+        for signal in [message(true), message(false), Signal::Gap, Signal::Whole] {
+            assert_eq!(signals.recv().await, Some(signal));
+        }
+        assert_eq!(signals.recv().await, None);
+    }
+}

@@ -1,0 +1,419 @@
+//! The contract: what every lock promises, on every backend. `every` runs for all kinds; `reentry` for those that the
+//! same owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
+
+mod client;
+mod every;
+mod fair;
+mod fair_dead;
+mod fair_layout;
+#[macro_use]
+mod fenced;
+mod freed;
+mod guards;
+mod hash;
+mod latch;
+mod multi_lock;
+mod permit_semaphore;
+mod plain;
+mod read_write;
+mod read_write_waits;
+mod readers;
+mod red_lock;
+mod reentry;
+mod semaphore;
+mod spin;
+mod verbs;
+mod world;
+
+use multi_lock::make as multi_members;
+use red_lock::make as red_of_one;
+use support::prelude::*;
+use world::{lock_in_transaction, read, read_in_transaction, spin_lock, write, write_in_transaction, Case, Kind};
+
+/// What `Locks` makes besides.
+const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
+
+macro_rules! cases {
+    ($kind:expr, $module:ident: $($case:ident),* $(,)?) => {
+        mod $module {
+            mod real {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::contract::$module::$case(crate::contract::Case::real($kind)).await;
+                })*
+            }
+            mod embedded {
+                $(#[tokio::test(start_paused = true)]
+                async fn $case() {
+                    crate::contract::$module::$case(crate::contract::Case::embedded($kind)).await;
+                })*
+            }
+        }
+    };
+}
+
+#[macro_use]
+mod limits;
+
+macro_rules! every {
+    ($kind:expr) => {
+        cases!($kind, every:
+            try_lock_says_busy,
+            unlock_by_another_changes_nothing,
+            unlock_twice,
+            wait_limit_ends_as_busy,
+            a_release_wakes_the_other_client,
+            an_expired_lease_lets_the_next_in,
+            a_fixed_lease_is_not_renewed,
+            the_watchdog_renews_and_stops_at_unlock,
+            max_hold_ends_renewal,
+            a_dropped_wait_leaves_nothing,
+            a_bad_name_is_the_first_verbs_error,
+            a_bad_lease_is_refused,
+            a_wait_beyond_the_clock_is_refused,
+            a_key_of_another_type_is_refused,
+            a_tampered_hold_is_refused,
+            an_owner_is_read_at_the_first_poll,
+            is_held_is_about_this_owner,
+            a_key_without_ttl_is_asked_again,
+            no_key_is_left_without_ttl,
+        );
+        limits!($kind);
+        cases!($kind, guards:
+            a_guard_releases_when_dropped,
+            a_loop_that_drops_its_guards_lets_others_in,
+            a_guard_moves_between_tasks,
+            guards_and_bare_holds_are_counted_apart,
+            a_guard_of_a_lost_hold_leaves_the_next_alone,
+            losing_it_is_told,
+            run_stops_the_work,
+            run_returns_what_the_work_does,
+            extend_is_exact,
+            verify_asks_the_server,
+        );
+    };
+}
+
+macro_rules! exclusive {
+    ($kind:expr) => {
+        mod exclusive {
+            cases!($kind, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
+            cases!($kind, freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked);
+        }
+    };
+}
+
+macro_rules! exclusive_reentry {
+    ($kind:expr) => {
+        mod exclusive_reentry {
+            cases!($kind, reentry: scopes_part_joined_futures);
+        }
+    };
+}
+
+macro_rules! plain_hash {
+    ($kind:expr) => {
+        mod plain_hash {
+            cases!($kind, hash: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
+        }
+    };
+}
+
+macro_rules! owned {
+    ($kind:expr) => {
+        mod owned {
+            cases!($kind, verbs:
+                who_holds_it,
+                holds_are_counted,
+                force_unlock_frees_and_wakes,
+                force_unlock_if_asks_who,
+            );
+            cases!($kind, freed: force_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_new_handles);
+        }
+    };
+}
+
+macro_rules! reentry {
+    ($kind:expr) => {
+        cases!($kind, reentry:
+            entering_again_counts,
+            joined_futures_share_an_owner,
+            re_entry_passes_waiters_by,
+            the_lease_only_grows,
+            an_inner_release_never_shortens,
+            a_lost_outer_hold_is_said,
+            an_inner_limit_leaves_the_outer_alone, an_outer_limit_outlasts_a_re_entry,
+            the_hold_limit,
+        );
+    };
+}
+
+/// Each kind: what makes it, what its field has behind the owner, the groups of cases that it runs besides `every`, and
+/// cases of its own. The list of kinds and their modules are made of the same lines.
+macro_rules! kinds {
+    ($($name:ident: $shape:ident($make:expr), $suffix:literal, [$($group:ident),*] {
+        $($module:ident: $($case:ident),+;)*
+    })*) => {
+        const KINDS: &[&str] = &[$(stringify!($name)),*];
+
+        $(mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            pub const KIND: crate::contract::Kind = crate::contract::world::$shape!($make, $suffix);
+
+            every!(crate::contract::$name::KIND);
+            $($group!(crate::contract::$name::KIND);)*
+            $(cases!(crate::contract::$name::KIND, $module: $($case),+);)*
+        })*
+    };
+}
+
+kinds! {
+    lock: hash(Locks::lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        verbs:
+            names_and_debug,
+            transactions_of_one_task_exclude_each_other;
+        client:
+            labels_never_make_two_clients_one,
+            shutdown_gives_everything_back,
+            shutdown_ends_waits,
+            the_last_handle_closes_the_client,
+            health_counts,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
+            prefixes_part_names,
+            an_unlock_of_an_expired_hold_is_heard;
+    }
+    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
+        verbs: a_mutex_is_not_entered_again;
+    }
+    spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        spin:
+            it_says_nothing,
+            the_wait_limit_is_kept,
+            it_excludes_the_other_kinds,
+            an_exponential_back_off_grows,
+            its_own_back_off_is_asked;
+    }
+    fenced_lock: tokens(Locks::lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        fenced:
+            a_script_runs_while_the_lock_is_held,
+            a_script_gets_no_key_of_another_slot,
+            a_scripts_own_error_is_said,
+            a_script_that_does_not_compile_runs_nothing,
+            a_late_script_does_not_run;
+    }
+    read: hash(read), "", [reentry, owned] {
+        read_write:
+            many_readers_or_one_writer, both_sides_nest, the_layout_of_readers_and_writers_is_redissons,
+            late_and_repeated_copies_of_both_sides, an_upgrade_is_refused_at_once,
+            a_dropped_guard_is_no_upgrade, a_release_of_the_write_hold_keeps_the_read_holds,
+            a_reader_whose_lease_ended_stops_counting, a_reader_is_renewed_with_its_keys,
+            an_inner_read_release_never_shortens_the_write_lease, a_write_re_entry_adds_no_lease,
+            mixed_leases_of_a_reader, who_reads_and_who_writes, force_unlock_is_for_its_side,
+            transactions_read_what_they_write, another_kinds_lock_keeps_both_out;
+        read_write_waits:
+            both_sides_wait_in_one_task,
+            a_downgrade_wakes_readers_at_once, a_write_hold_ends_before_a_longer_read_hold_in_it,
+            a_write_hold_lives_on_beside_a_longer_read_hold_in_it,
+            a_writer_passes_a_stream_of_readers, writers_of_processes_take_turns,
+            very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
+            a_writer_that_gives_up_lets_readers_in;
+        readers:
+            readers_that_wait_together_come_in_together,
+            readers_behind_their_own_clients_writer,
+            readers_behind_a_downgrade,
+            readers_behind_a_writer_that_goes_first,
+            more_readers_than_one_script_takes,
+            each_of_them_holds_as_if_it_came_alone,
+            those_that_go_away_meanwhile_leave_nothing,
+            one_that_does_not_look_stands_in_nobodys_way,
+            one_that_does_not_ask_on_keeps_no_reader_out,
+            an_owner_that_is_in_already_enters_once_more,
+            a_writer_between_readers_parts_them,
+            whom_one_script_lets_in,
+            copies_of_an_admission;
+    }
+    write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
+    }
+    fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+        fair:
+            the_queue_is_served_in_order, length_and_position, a_wait_limit_leaves_the_queue,
+            a_cancelled_waiter_leaves_the_queue, a_woken_head_that_gives_up_wakes_the_next,
+            a_dead_head_costs_three_seconds, a_dead_client_costs_three_seconds_however_many_wait,
+            a_deaf_foreign_head_is_dropped, a_foreign_head_that_ignores_its_turn_is_dropped,
+            live_foreign_waiters_stay, one_attempt_does_not_queue, waiters_that_do_not_ask_are_refreshed,
+            a_lost_queue_is_made_again, shutdown_leaves_the_queue, force_unlock_wakes_the_head,
+            lost_messages_cost_at_most_the_cap, the_first_of_a_process_asks_though_the_scores_were_lowered;
+        fair_dead:
+            a_dead_head_goes_however_seldom_one_looks, a_dead_foreign_head_goes_however_seldom_one_looks,
+            a_head_that_came_again_is_looked_at_anew, a_head_without_a_score_is_dropped, the_dead_go_a_hundred_a_call,
+            ten_thousand_dead_cost_one_attempt, a_clock_set_back_keeps_no_dead_head,
+            an_unlock_of_nothing_keeps_no_dead_head, a_broken_queue_keeps_no_hold, the_scores_are_set_anew_in_parts,
+            the_unseen_go_in_parts;
+        fair_layout:
+            scores_do_not_drift, the_layout_key_by_key, queue_keys_have_a_ttl, a_late_enqueue_writes_nothing,
+            copies_of_an_enqueue_make_one_entry, a_settled_owner_is_not_in_the_queue,
+            a_queue_that_java_emptied_is_forgotten;
+    }
+    fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
+        fair: a_fair_mutex_is_not_entered_again;
+    }
+    plain_lock: value(Locks::plain_lock), "", [exclusive] {
+        plain:
+            the_layout_is_the_common_one,
+            every_hold_has_a_token_of_its_own,
+            a_hand_over_is_one_write,
+            what_another_library_took_is_left_alone,
+            a_hold_that_expired_and_went_to_another_is_not_held,
+            an_expired_hold_is_not_handed_over,
+            it_is_renewed_and_keeps_others_out,
+            questions_and_force,
+            it_is_not_entered_again,
+            a_value_that_is_no_text,
+            a_lock_of_another_kind_is_another_type,
+            the_same_owner_of_another_process_is_another,
+            shutdown_gives_it_back,
+            late_copies_write_nothing,
+            copies_of_an_acquire,
+            copies_of_a_release_and_a_settle,
+            copies_of_a_hand_over,
+            a_renewal_renews_only_its_own;
+        client:
+            an_unlock_of_an_expired_hold_is_heard,
+            shutdown_ends_waits,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
+            prefixes_part_names;
+    }
+    multi: value(multi_members), "", [exclusive] {
+        multi_lock:
+            all_members_or_none,
+            the_order_is_everybodys,
+            a_lock_that_is_given_twice_is_taken_once,
+            multi_locks_nest,
+            both_sides_of_one_read_write_lock,
+            members_that_keep_each_other_out_are_refused,
+            no_members,
+            a_mutex_member_is_not_entered_again,
+            one_wait_limit_for_all,
+            a_lease_begins_when_all_are_held,
+            an_outer_lease_is_not_shortened, limits_are_of_their_shares,
+            one_lost_member_loses_the_guard,
+            one_lost_member_keeps_nothing_else_locked,
+            a_member_that_is_lost_while_others_are_waited_for,
+            a_lost_outer_hold_is_said,
+            a_dropped_guard_gives_all_back,
+            every_member_has_a_token_of_its_own,
+            owners_and_names;
+    }
+    red: value(red_of_one), "", [exclusive, reentry, exclusive_reentry] {
+        red_lock:
+            a_young_server_does_not_vote,
+            leases_above_the_limit_are_refused,
+            one_server_is_one_member,
+            no_members,
+            it_is_the_lock_of_its_server,
+            a_member_of_a_multi_lock,
+            owners_and_names;
+    }
+    lock_in_transaction: hash(lock_in_transaction), ":t1", [exclusive, reentry, exclusive_reentry, owned] {}
+    read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
+    write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
+    fenced_mutex: tokens(Locks::mutex), "", [exclusive, plain_hash, owned, tokens] {}
+    fenced_spin: tokens(spin_lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
+    fenced_fair: tokens(Locks::fair_lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        fenced: who_waits_in_the_queue_has_no_token;
+    }
+    fenced_fair_mutex: tokens(Locks::fair_mutex), "", [exclusive, plain_hash, owned, tokens] {}
+    fenced_write: tokens(write), ":write",
+        [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        fenced: readers_have_no_token_and_leave_it_alone;
+    }
+    fenced_write_in_transaction: tokens(write_in_transaction), ":write:t1",
+        [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
+}
+
+// Behind the macros and the kinds, which it uses.
+mod ends;
+
+/// What is no lock: the kind of the case is not used.
+mod synchronizers {
+    cases!(crate::contract::lock::KIND, semaphore:
+        permits_are_counted,
+        handles_come_and_go,
+        a_guard_gives_back_when_dropped, a_semaphore_that_was_deleted_and_set_again,
+        a_release_serves_as_many_as_fit,
+        a_large_request_is_not_starved,
+        a_wait_limit_ends_as_busy,
+        a_dropped_wait_leaves_nothing,
+        shutdown_gives_back_and_ends_waits,
+        bad_input_is_refused,
+        copies_of_a_call_do_it_once,
+        receipts_are_few_and_end,
+    );
+    cases!(crate::contract::lock::KIND, permit_semaphore:
+        permits_have_ids,
+        the_layout_of_permits_is_redissons,
+        javas_permits_are_known,
+        a_guard_is_renewed_and_gives_back,
+        expired_permits_return, very_many_expired_permits_keep_nobody_waiting,
+        leases_are_set_exactly,
+        losing_permits_is_told,
+        max_hold_ends_the_renewal_of_permits,
+        takers_of_permits_stand_in_line,
+        a_dropped_wait_for_permits_leaves_nothing,
+        shutdown_gives_permits_back,
+        bad_input_about_permits_is_refused,
+        copies_about_permits_do_it_once,
+    );
+    cases!(crate::contract::lock::KIND, latch:
+        a_latch_counts_down,
+        all_waiters_are_let_go,
+        deletion_ends_waits,
+        a_latch_that_vanishes_is_open, an_opening_by_java_and_a_new_latch,
+        a_dropped_waiter_passes_on_its_part,
+        shutdown_ends_latch_waits,
+        bad_input_for_a_latch_is_refused,
+        copies_count_once,
+    );
+}
+
+/// Locks that are made of other locks, and not by a factory.
+const MADE_OF_OTHERS: [&str; 11] = [
+    "multi",
+    "red",
+    "lock_in_transaction",
+    "read_in_transaction",
+    "write_in_transaction",
+    "fenced_mutex",
+    "fenced_spin",
+    "fenced_fair",
+    "fenced_fair_mutex",
+    "fenced_write",
+    "fenced_write_in_transaction",
+];
+
+/// A factory that is added to `Locks` without a place in this suite fails here.
+#[test]
+fn every_factory_is_in_the_list() {
+    let source = include_str!("../../src/client.rs");
+    let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
+    let made = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub fn "))
+        .filter(|line| line.contains("(&self, name: &str"))
+        .filter_map(|line| line.split('(').next())
+        .flat_map(sides);
+    let (synchronizers, mut made): (Vec<&str>, Vec<&str>) = made.partition(|name| SYNCHRONIZERS.contains(name));
+    made.extend(MADE_OF_OTHERS);
+    assert_eq!((&synchronizers[..], &made[..]), (&SYNCHRONIZERS[..], KINDS));
+    for name in SYNCHRONIZERS {
+        let line = format!("cases!(crate::contract::lock::KIND, {name}:\n");
+        assert!(include_str!("mod.rs").contains(&line), "{name} is not run");
+    }
+}

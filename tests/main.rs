@@ -1,0 +1,58 @@
+//! Every suite, as a module of one program: `cargo test -p lockson-tests --test suites -- contract::`. Only `interop`,
+//! which shares two JVMs among its cases, is a program of its own.
+
+mod acl;
+mod api;
+mod bounds;
+mod cancellation;
+mod changes;
+mod choosing;
+mod contract;
+mod doubts;
+mod embedded;
+mod faults;
+mod fencing;
+mod kills;
+mod limits;
+mod lost;
+mod memory;
+mod multi;
+mod multi_random;
+mod outage;
+mod peers;
+mod permits;
+mod pitfalls;
+mod plain;
+mod processes;
+mod quiet;
+mod readers;
+mod receipts;
+mod red;
+mod red_distance;
+mod red_life;
+mod red_schedules;
+mod red_votes;
+mod refusals;
+mod replies;
+mod runtimes;
+mod scripts;
+mod simulation;
+mod suspend;
+mod tidy;
+mod tls;
+mod tracing;
+mod turns;
+mod wakeups;
+mod weaknesses;
+
+/// No test, but the other processes of some tests: they start this program again for it.
+#[test]
+#[ignore = "the other processes of kills, permits and processes"]
+fn part() {
+    support::process::part(async |suite, part, args| match suite {
+        "kills" => kills::play(part, args).await,
+        "permits" => permits::play(part, args).await,
+        "processes" => processes::play(part, args).await,
+        other => panic!("no suite {other}"),
+    });
+}

@@ -1,0 +1,141 @@
+//! What the tests share: servers, faults, chance and reports.
+
+pub mod bounds;
+pub mod certs;
+pub mod fault;
+pub mod fleet;
+mod hub;
+pub mod kinds;
+mod link;
+pub mod logs;
+pub mod permits;
+pub mod process;
+pub mod proxy;
+pub mod raw;
+pub mod reply;
+pub mod request;
+pub mod rng;
+pub mod server;
+pub mod sites;
+mod spawner;
+
+pub use certs::{Certs, Pair};
+pub use fault::{Fault, Held};
+pub use hub::Counts;
+pub use kinds::{Kind, KINDS};
+pub use logs::Logs;
+pub use proxy::Proxy;
+pub use raw::{Listener, Message, Raw};
+pub use reply::Reply;
+pub use request::{Filter, Request};
+pub use rng::Rng;
+pub use server::Server;
+
+/// What nearly every suite uses.
+pub mod prelude {
+    pub use super::{eventually, ms, patient, report, secs, seed, soak, unique};
+    pub use super::{Counts, Fault, Filter, Held, Kind, Listener, Logs, Message, Proxy, Raw, Rng, Server, KINDS};
+    pub use futures::future::join_all;
+    pub use lockson::{
+        Builder, ConnectError, EmbeddedServer, Guard, HoldError, LockError, Locks, Lost, LostBy, MultiLock, NameError,
+        Owner, QueryError, RLock, RedLock, Refused, RunError, State, SyncError, UnlockError, WaitOutcome,
+    };
+    pub use std::future::Future;
+    pub use std::sync::Arc;
+    pub use std::time::Duration;
+}
+
+/// A script as the client sends it: these files of lua/, behind the one that all begin with.
+#[macro_export]
+macro_rules! lua {
+    ($($file:literal),+) => {
+        concat!(
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/begin.lua")),
+            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/", $file, ".lua"))),+
+        )
+    };
+}
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The repository: tests read its documents and scripts.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
+}
+
+/// By which EVALSHA calls a script.
+pub fn sha1(text: &str) -> String {
+    sha1_smol::Sha1::from(text).hexdigest()
+}
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A name nobody else uses at this server: `name` with the process and a count.
+pub fn unique(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{}-{count}", std::process::id())
+}
+
+/// How often a long test repeats: `full` with `LOCKSON_SOAK=1`, otherwise a tenth of it, at least once.
+pub fn soak(full: usize) -> usize {
+    match std::env::var("LOCKSON_SOAK").as_deref() {
+        Ok("1") => full,
+        _ => (full / 10).max(1),
+    }
+}
+
+/// The seed of this run: `LOCKSON_SEED`, or one from the clock.
+pub fn seed() -> u64 {
+    match std::env::var("LOCKSON_SEED") {
+        Ok(text) => text.parse().expect("LOCKSON_SEED is a whole number"),
+        Err(_) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64,
+    }
+}
+
+/// Awaits that a condition without an event of its own comes true; panics
+/// with `what` when it has not within `limit` of real time.
+#[track_caller]
+pub fn eventually(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    let what = what.to_string();
+    async move {
+        let start = Instant::now();
+        while !check().await {
+            let waited = start.elapsed();
+            assert!(waited < limit, "not within {limit:?}: {what} (at {caller})");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Awaits what must come soon; panics with `what` after 20 seconds.
+#[track_caller]
+pub fn patient<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {
+    let caller = std::panic::Location::caller();
+    let what = what.to_string();
+    async move {
+        match tokio::time::timeout(Duration::from_secs(20), future).await {
+            Ok(output) => output,
+            Err(_) => panic!("waited in vain: {what} (at {caller})"),
+        }
+    }
+}
+
+/// Prints what a long test did and fails it unless all went well. No seed: no chance was involved.
+#[track_caller]
+pub fn report(name: &str, done: usize, asked: usize, failures: usize, seed: impl Into<Option<u64>>) {
+    let chance = seed.into().map_or("no chance involved".to_owned(), |seed| format!("seed {seed}"));
+    println!("{name}: {done}/{asked}, {failures} failures, {chance}");
+    assert_eq!(failures, 0, "{name}: failures, {chance}");
+    assert_eq!(done, asked, "{name}: not all done, {chance}");
+}

@@ -1,0 +1,28 @@
+//! Redisson's plain lock loses wake-ups, leaves holds and hides lost locks in ways that were reproduced on the jar.
+//! Each test here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson
+//! does not have it. Real servers only.
+
+mod composite;
+mod fair;
+mod holds;
+mod kinds;
+mod permits;
+mod read_write;
+mod scripts;
+mod wakeups;
+
+use support::prelude::*;
+
+/// Leases of 1.2 s in place of 30 s, so that "for ever" can be told from "in time".
+fn short() -> Builder {
+    Locks::builder().command_timeout(ms(400)).watchdog_lease(ms(1200))
+}
+
+/// Only a message wakes this client's waiters in time.
+fn deaf_but_for_messages() -> Builder {
+    Locks::builder().wait_cap(secs(60))
+}
+
+async fn connect(builder: Builder) -> Locks {
+    builder.connect(&Server::shared().url()).await.unwrap()
+}
