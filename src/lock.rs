@@ -67,8 +67,8 @@ pub struct Holder {
 
 impl Holder {
     /// The owner as the server has it, for [`Lock::force_unlock_if`].
-    pub fn field(&self) -> String {
-        self.field.clone()
+    pub fn field(&self) -> &str {
+        &self.field
     }
 }
 
