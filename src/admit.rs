@@ -64,7 +64,7 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
 /// Has what one reader may have got, and did not get to hold, given back.
 fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
     let mark = place.wish.slot.field.clone();
-    Rest::of_attempt(place.wish.clone(), mark).take_back(core, gate, doubt);
+    Rest::of_attempt(&place.wish, mark).take_back(core, gate, doubt);
 }
 
 fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {
@@ -72,7 +72,7 @@ fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {
     if core.is_closing() || core.now() >= answer.sent.after(lease - margin(lease)) {
         return take_back(core, &place, Some(gate), None);
     }
-    let ticket = Ticket::enter(core, &place.wish, &place.wish.slot.field, answer);
+    let ticket = Ticket::enter(&place.wish, &place.wish.slot.field, answer);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.
     ticket.hand_to(&place);
 }

@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admit::admit_readers;
-use crate::backend::Script;
-use crate::backoff::Backoff;
 use crate::clock::{millis, Moment};
 use crate::doubt::{look, settle, wait_out, Rest};
 use crate::error::{LockError, LostBy};
-use crate::hold::{Debts, Gate, Hold, Slot, Wanted};
-use crate::kind::{Role, Table};
-use crate::lease::Lease;
+pub(crate) use crate::hold::Wish;
+use crate::hold::{Debts, Gate, Hold};
+use crate::kind::Role;
 use crate::owner::Owner;
 use crate::script::{Answer, Fault, Patience, Settled, Status};
-use crate::session::Core;
 use crate::ticket::Ticket;
 use crate::wait::Tried;
 use crate::watchdog::report_lost;
@@ -32,27 +29,7 @@ pub(crate) trait Waits: Send + Sync + 'static {
     fn is_busy(&self, answer: &Answer);
 }
 
-/// One owner's wish for one lock.
-#[derive(Clone)]
-pub(crate) struct Wish {
-    pub(crate) core: Arc<Core>,
-    pub(crate) kind: &'static Table,
-    pub(crate) slot: Arc<Slot>,
-    /// The same owner's entry in the other role.
-    pub(crate) sibling: Option<Arc<Slot>>,
-    pub(crate) lease: Lease,
-    /// How it waits without messages.
-    pub(crate) backoff: Option<Backoff>,
-    /// What it asks with in place of the kind's acquire script, where several servers vote.
-    pub(crate) vote: Option<&'static Script>,
-    pub(crate) patience: Patience,
-}
-
 impl Wish {
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { slot: self.slot.clone(), kind: self.kind, lease: self.lease }
-    }
-
     /// One attempt with all its copies. Dropped half-way, the janitor settles it.
     pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
@@ -252,7 +229,7 @@ impl Wish {
             Status::Done => {
                 gate.acquire = gate.acquire.max(doubt);
                 self.outlive(answer.sent);
-                let ticket = Ticket::enter(&self.core, &self.wanted(), mark, &answer);
+                let ticket = Ticket::enter(self, mark, &answer);
                 let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
                     admit_readers(&self.core, &self.slot.line, script);
@@ -309,6 +286,6 @@ impl Wish {
 
     /// Whatever copies in doubt may have taken, or may take yet.
     fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
-        Rest::of_attempt(self.wanted(), mark.clone()).take_back(&self.core, gate, doubt);
+        Rest::of_attempt(self, mark.clone()).take_back(&self.core, gate, doubt);
     }
 }

@@ -27,7 +27,6 @@ impl Waits for Place {
 
 /// A waiter: in the process's line, and at its head on the server.
 pub(crate) struct Contender {
-    wish: Wish,
     place: Arc<Place>,
     pub(crate) ear: Ear,
     /// Whether readers may be letting it go first.
@@ -38,22 +37,21 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
-        let line = &wish.slot.line;
-        let place = line.turns.join(wish.wanted());
+        let line = wish.slot.line.clone();
         let ear = Ear::new(&wish.core, line.keys.channel.clone());
-        Self { wish, place, ear, goes_first: false, saw_sibling: false }
+        Self { place: line.turns.join(wish), ear, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
     fn finds_sibling(&mut self) -> bool {
-        let holds = self.wish.holds_as_sibling();
+        let holds = self.place.wish.holds_as_sibling();
         let saw = std::mem::replace(&mut self.saw_sibling, holds);
         holds && !saw
     }
 
     /// The longest pause between two attempts.
     fn cap(&self) -> Duration {
-        let Wish { core, kind, .. } = &self.wish;
+        let Wish { core, kind, .. } = &self.place.wish;
         let cap = core.settings.wait_cap;
         // Who goes first says so in time.
         core.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
@@ -61,11 +59,11 @@ impl Contender {
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
-        let line = self.wish.slot.line.clone();
+        let line = self.place.wish.slot.line.clone();
         let Some(aside) = line.turns.aside() else { return };
-        let core = self.wish.core.clone();
+        let core = self.place.wish.core.clone();
         let limit = aside.until.since(core.now());
-        if self.wish.backoff.is_none() && self.ear.subscribe(limit).await {
+        if self.place.wish.backoff.is_none() && self.ear.subscribe(limit).await {
             self.ear.drain();
         }
         while let Some(aside) = line.turns.aside() {
@@ -85,12 +83,12 @@ impl Contest for Contender {
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
         // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
         let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
-        let slot = self.wish.slot.clone();
+        let slot = self.place.wish.slot.clone();
         loop {
             match self.place.take_mail() {
                 Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
                 Mail::Lapsed => {
-                    self.place = slot.line.turns.join(self.wish.wanted());
+                    self.place = slot.line.turns.join(self.place.wish.clone());
                     continue;
                 }
                 Mail::Closed => return Err(LockError::Closed),
@@ -102,7 +100,7 @@ impl Contest for Contender {
             }
             let mut held = pin!(slot.held.notified());
             held.as_mut().enable();
-            let sibling = self.wish.sibling.clone();
+            let sibling = self.place.wish.sibling.clone();
             let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
             // Nothing to be told yet: the first poll registers it.
             let _ = futures::poll!(sibling_held.as_mut());
@@ -119,7 +117,7 @@ impl Contest for Contender {
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}
                 () = self.ear.wakes(), if listens => {
-                    self.wish.doubt_holders();
+                    self.place.wish.doubt_holders();
                     return Ok(Turn::Try);
                 }
                 () = tokio::time::sleep_until(deadline) => {
@@ -134,8 +132,8 @@ impl Contest for Contender {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.ear.asks();
-        let went_first = std::mem::replace(&mut self.goes_first, self.wish.kind.goes_first.is_some());
-        let tried = self.wish.attempt(Some(self.place.clone())).await;
+        let went_first = std::mem::replace(&mut self.goes_first, self.place.wish.kind.goes_first.is_some());
+        let tried = self.place.wish.attempt(Some(self.place.clone())).await;
         self.ear.answered();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
@@ -146,11 +144,11 @@ impl Contest for Contender {
     }
 
     fn listen(&mut self) -> bool {
-        self.wish.backoff.is_none() && self.ear.listen()
+        self.place.wish.backoff.is_none() && self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let Wish { core, slot, backoff, .. } = &self.wish;
+        let Wish { core, slot, backoff, .. } = &self.place.wish;
         let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
             Some(backoff) => backoff.pause(self.ear.attempts(), |pause| core.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
@@ -163,10 +161,10 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.wish.slot.line.turns.leave(&self.place);
+        self.place.wish.slot.line.turns.leave(&self.place);
         if self.goes_first {
             // Readers need not let it any more.
-            let Wish { core, kind, slot, .. } = self.wish.clone();
+            let Wish { core, kind, slot, .. } = self.place.wish.clone();
             core.janitor.clone().finish(async move {
                 let gate = slot.gate.clone().lock_owned().await;
                 let (mark, lease) = (slot.field.clone(), kind.goes_first.unwrap_or_default());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::ServerTime;
 use crate::error::LostBy;
 use crate::fault::Refused;
-use crate::hold::{Gate, Hold, Slot, Wanted};
+use crate::hold::{Gate, Hold, Slot, Wish};
 use crate::janitor::say;
 use crate::kind::Table;
 use crate::script::{Answer, Fault, Patience, Status};
@@ -30,8 +30,8 @@ impl Rest {
     }
 
     /// What there may be of an attempt.
-    pub(crate) fn of_attempt(wanted: Wanted, mark: Arc<str>) -> Self {
-        Self { kind: wanted.kind, slot: wanted.slot, mark, lease: wanted.lease.duration() }
+    pub(crate) fn of_attempt(wish: &Wish, mark: Arc<str>) -> Self {
+        Self { kind: wish.kind, slot: wish.slot.clone(), mark, lease: wish.lease.duration() }
     }
 
     /// It goes: see [`sweep`].

@@ -9,6 +9,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
+use crate::backend::Script;
+use crate::backoff::Backoff;
 use crate::clock::{Moment, ServerTime};
 use crate::crowd::Crowd;
 use crate::error::LostBy;
@@ -17,6 +19,7 @@ use crate::keys::{Key, Keys};
 use crate::kind::{Role, Table};
 use crate::lease::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
 use crate::registry::{Listed, Registry};
+use crate::script::Patience;
 use crate::session::Core;
 use crate::turns::{InRole, Turns};
 use crate::waiters::Waiter;
@@ -25,15 +28,23 @@ use crate::watchdog::report_lost;
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
 
-/// How one owner wants a lock.
+/// One owner's wish for one lock.
 #[derive(Clone)]
-pub(crate) struct Wanted {
-    pub(crate) slot: Arc<Slot>,
+pub(crate) struct Wish {
+    pub(crate) core: Arc<Core>,
     pub(crate) kind: &'static Table,
+    pub(crate) slot: Arc<Slot>,
+    /// The same owner's entry in the other role.
+    pub(crate) sibling: Option<Arc<Slot>>,
     pub(crate) lease: Lease,
+    /// How it waits without messages.
+    pub(crate) backoff: Option<Backoff>,
+    /// What it asks with in place of the kind's acquire script, where several servers vote.
+    pub(crate) vote: Option<&'static Script>,
+    pub(crate) patience: Patience,
 }
 
-impl Wanted {
+impl Wish {
     /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of it.
     pub(crate) fn enter(
         &self,
@@ -56,25 +67,25 @@ impl Wanted {
     }
 }
 
-impl InRole for Wanted {
+impl InRole for Wish {
     fn role(&self) -> Role {
         self.kind.role
     }
 }
 
 /// A waiter in the process's line.
-pub(crate) type Place = Waiter<Wanted, Ticket>;
+pub(crate) type Place = Waiter<Wish, Ticket>;
 
 /// One lock in this process: its owners, and their turns.
 pub(crate) struct Line {
     pub(crate) keys: Keys,
     /// The entry of each owner.
     pub(crate) entries: Registry<Slot>,
-    pub(crate) turns: Turns<Hold, Wanted, Ticket>,
+    pub(crate) turns: Turns<Hold, Wish, Ticket>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
-    pub(crate) crowd: Crowd<Wanted>,
+    pub(crate) crowd: Crowd<Wish>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
     forgotten: Arc<Forgotten>,
@@ -126,8 +137,8 @@ impl Line {
     }
 }
 
-fn report_lapsed(wanted: &Wanted) {
-    let name = &*wanted.slot.line.keys.name;
+fn report_lapsed(wish: &Wish) {
+    let name = &*wish.slot.line.keys.name;
     say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
 }
 
@@ -160,11 +171,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(wanted: &Wanted, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
+    fn new(wish: &Wish, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased: Leased::new(wanted.slot.clone(), mark.clone(), renewal, sent, wanted.lease),
-            slot: wanted.slot.clone(),
-            kind: wanted.kind,
+            leased: Leased::new(wish.slot.clone(), mark.clone(), renewal, sent, wish.lease),
+            slot: wish.slot.clone(),
+            kind: wish.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),

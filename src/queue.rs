@@ -13,7 +13,7 @@ use crate::crowd::Waiting;
 use crate::doubt::owe;
 use crate::ear::Ear;
 use crate::error::LockError;
-use crate::hold::{Slot, Wanted};
+use crate::hold::Slot;
 use crate::kind;
 use crate::script::{Answer, Status};
 use crate::session::Core;
@@ -26,9 +26,8 @@ const CAP: Duration = Duration::from_secs(1);
 
 /// A waiter in the server's queue.
 pub(crate) struct Queuer {
-    wish: Wish,
     queue: kind::Queue,
-    waiting: Arc<Waiting<Wanted>>,
+    waiting: Arc<Waiting<Wish>>,
     pub(crate) ear: Ear,
     /// The server took it out of the queue as it got the lock.
     won: bool,
@@ -36,20 +35,19 @@ pub(crate) struct Queuer {
 
 impl Queuer {
     pub(crate) fn new(wish: Wish, queue: kind::Queue) -> Self {
-        let line = &wish.slot.line;
-        let waiting = line.crowd.join(&wish.slot.field, wish.wanted());
-        let ear = Ear::new(&wish.core, format!("{}:{}", line.keys.channel, wish.slot.field).into());
-        Self { wish, queue, waiting, ear, won: false }
+        let slot = wish.slot.clone();
+        let ear = Ear::new(&wish.core, format!("{}:{}", slot.line.keys.channel, slot.field).into());
+        Self { queue, waiting: slot.line.crowd.join(&slot.field, wish), ear, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
     async fn refresh(&self) {
-        let (script, line) = (self.queue.refresh, &self.wish.slot.line);
+        let (script, line) = (self.queue.refresh, &self.waiting.wish.slot.line);
         let batches = line.crowd.due(&self.waiting);
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
-            let copy = self.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
+            let copy = self.waiting.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
             if let Ok(answer) = copy.answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
@@ -61,7 +59,7 @@ impl Queuer {
     }
 }
 
-impl Waits for Waiting<Wanted> {
+impl Waits for Waiting<Wish> {
     fn take(&self) -> Option<Ticket> {
         None
     }
@@ -80,7 +78,7 @@ impl Contest for Queuer {
     type Error = LockError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
-        let (began, slot) = (Instant::now(), self.wish.slot.clone());
+        let (began, slot) = (Instant::now(), self.waiting.wish.slot.clone());
         loop {
             match self.waiting.take_mail() {
                 Mail::Won(never) => match never {},
@@ -103,7 +101,7 @@ impl Contest for Queuer {
                 () = self.waiting.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 () = self.ear.wakes() => {
-                    self.wish.doubt_holders();
+                    self.waiting.wish.doubt_holders();
                     return Ok(Turn::Try);
                 }
                 () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(Turn::Try),
@@ -113,8 +111,8 @@ impl Contest for Queuer {
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.ear.asks();
-        self.wish.slot.line.crowd.asks();
-        let tried = self.wish.attempt(Some(self.waiting.clone())).await;
+        self.waiting.wish.slot.line.crowd.asks();
+        let tried = self.waiting.wish.attempt(Some(self.waiting.clone())).await;
         self.ear.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
@@ -129,7 +127,7 @@ impl Contest for Queuer {
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let core = &self.wish.core;
+        let core = &self.waiting.wish.core;
         let cap = core.wire.jittered(core.settings.wait_cap.min(CAP));
         // A millisecond on top, as the server rounds down.
         left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
@@ -138,17 +136,17 @@ impl Contest for Queuer {
 
 impl Drop for Queuer {
     fn drop(&mut self) {
-        let slot = &self.wish.slot;
+        let slot = &self.waiting.wish.slot;
         slot.line.crowd.leave(&slot.field, &self.waiting);
         if self.ear.attempts() > 0 && !self.won {
-            let core = &self.wish.core;
+            let core = &self.waiting.wish.core;
             core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));
         }
     }
 }
 
 /// The client is closed: they leave the queue. (They are told, and are gone from the crowd.)
-pub(crate) async fn leave_queue(core: Arc<Core>, waiter: &Wanted) {
+pub(crate) async fn leave_queue(core: Arc<Core>, waiter: &Wish) {
     if let Some(queue) = waiter.kind.queue {
         leave(core, queue, waiter.slot.clone()).await;
     }

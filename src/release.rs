@@ -9,7 +9,7 @@ use futures::future::{ready, FutureExt};
 
 use crate::doubt::{owe, settle, settle_args, Rest};
 use crate::error::{LostBy, UnlockError};
-use crate::hold::{Gate, Hold, Place, Share, Slot, Wanted};
+use crate::hold::{Gate, Hold, Place, Share, Slot, Wish};
 use crate::janitor::say;
 use crate::script::{Answer, Fault, Patience, Status};
 use crate::session::Core;
@@ -141,7 +141,7 @@ impl Leaving<'_> {
 
     async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
         let place = heir.place.clone();
-        let Wanted { slot: heir_slot, kind, lease } = &place.wish;
+        let Wish { slot: heir_slot, kind, lease, .. } = &place.wish;
         let gate = heir_slot.gate.clone().try_lock_owned().ok();
         let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
         let gate = gate.filter(|gate| !gate.unanswered);
@@ -161,7 +161,7 @@ impl Leaving<'_> {
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
-                let ticket = Ticket::enter(self.core, &place.wish, &mark, &answer);
+                let ticket = Ticket::enter(&place.wish, &mark, &answer);
                 heir.served = true;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(&place);
@@ -189,7 +189,7 @@ impl Leaving<'_> {
                     heir_gate.untold = heir_gate.untold.max(settled.doubt);
                 }
                 drop(heir_gate);
-                Rest::of_attempt(place.wish.clone(), mark).take_back(self.core, None, settled.doubt);
+                Rest::of_attempt(&place.wish, mark).take_back(self.core, None, settled.doubt);
                 let error = self.unanswered(fault);
                 drop(heir);
                 Err(error)

@@ -7,18 +7,17 @@ use std::time::Duration;
 use crate::doubt::{owe, wait_out};
 use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
 pub(crate) use crate::hold::Ticket;
-use crate::hold::{Gate, Place, Wanted};
+use crate::hold::{Gate, Place, Wish};
 use crate::lease::Lease;
 use crate::owner::Owner;
 use crate::script::{Answer, Status};
-use crate::session::Core;
 use crate::waiters::Mail;
 
 impl Ticket {
     /// The server confirmed it.
-    pub(crate) fn enter(core: &Arc<Core>, wanted: &Wanted, mark: &Arc<str>, answer: &Answer) -> Self {
-        let Wanted { slot, kind, .. } = wanted;
-        let (hold, share) = wanted.enter(mark, core.renewal(kind.renew), answer.sent, core.now());
+    pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
+        let Wish { core, slot, kind, .. } = wish;
+        let (hold, share) = wish.enter(mark, core.renewal(kind.renew), answer.sent, core.now());
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             slot.line.saw_token(token);
             hold.set_token(token);

@@ -61,7 +61,7 @@ pub async fn force_ends_the_hold_of_its_own_client(case: Case) {
         let waiter = case.rival(&locks).owned_by(&Owner::unique());
         let waiter = begun(async move { waiter.guard().await }).await;
         let began = Instant::now();
-        let field = lock.holder().await.unwrap().field();
+        let field = lock.holder().await.unwrap().field().to_owned();
         assert!(if by_field { lock.force_unlock_if(&field).await } else { lock.force_unlock().await });
         assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostBy::Forced);
         let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();

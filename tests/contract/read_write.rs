@@ -351,7 +351,7 @@ pub async fn force_unlock_is_for_its_side(case: Case) {
     assert!(!other.read().force_unlock().await.unwrap());
     guard.verify().await.unwrap();
     nested.verify().await.unwrap();
-    let field = other.write().holder().await.unwrap().unwrap().field();
+    let field = other.write().holder().await.unwrap().unwrap().field().to_owned();
     assert!(!other.write().force_unlock_if("somebody:else").await.unwrap());
     assert!(other.write().force_unlock_if(&field).await.unwrap());
     assert!(guard.verify().await.is_err());

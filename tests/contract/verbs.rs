@@ -60,7 +60,7 @@ pub async fn force_unlock_if_asks_who(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (lock, other) = (case.owned(&a), case.owned(&b));
     lock.verbs().lock().await.unwrap();
-    let field = lock.holder().await.unwrap().field();
+    let field = lock.holder().await.unwrap().field().to_owned();
     assert!(!other.force_unlock_if("somebody:else").await);
     assert!(!other.force_unlock_if("").await);
     assert!(lock.verbs().is_held().await.unwrap());
