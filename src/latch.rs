@@ -11,7 +11,7 @@ use crate::error::SyncError;
 use crate::keys::Key::{Channel, Ended, Lock as Count};
 use crate::keys::{Keys, NameError};
 use crate::kind::script;
-use crate::receipt::{is_done, number, Call, Ledger, MOST};
+use crate::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::registry::{Listed, Registry};
 use crate::row::Row;
 use crate::script::Patience;
@@ -146,7 +146,7 @@ impl Latch {
     }
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
-        let call = Call { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         let answer = self.local.clone()?.ledger.change(call).await?;
         let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
         Ok(is_done(&answer).then_some(left))
