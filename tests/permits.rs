@@ -193,11 +193,13 @@ async fn crowd(kind: &str, kills: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
+    let _turn = support::sites::turn().await;
     crowd("counted", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
+    let _turn = support::sites::turn().await;
     crowd("leased", true).await;
 }
 
@@ -229,6 +231,7 @@ async fn waiters(args: &[String]) {
 /// The message that the latch is open reaches nobody: all 1000 are let go within the cap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_a_latch() {
+    let _turn = support::sites::turn().await;
     let server = Server::start();
     let (name, port) = (unique("latch"), server.port().to_string());
     let locks = server.locks().await;

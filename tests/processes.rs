@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use support::prelude::*;
 use support::process::{epoch, Process};
+use support::sites::turn;
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -73,6 +74,7 @@ async fn stopped(url: &str, name: &str) {
 /// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(20) {
@@ -104,6 +106,7 @@ async fn a_stopped_holder_finds_out() {
 /// A process that is killed keeps its lock for the rest of its lease, and not longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_ends_with_its_lease() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     let mut worst = Duration::ZERO;
@@ -128,6 +131,7 @@ async fn a_killed_holder_ends_with_its_lease() {
 /// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_runtime_loses_its_lock() {
+    let _turn = turn().await;
     let server = Server::start();
     let (url, name) = (server.url(), unique("blocked"));
     let (sender, held) = tokio::sync::oneshot::channel();
@@ -181,6 +185,7 @@ async fn or_wait(by_panic: bool) {
 /// with the lease in which that comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     for by_panic in [true, false] {
@@ -211,6 +216,7 @@ async fn a_task_that_ends_without_unlock() {
 /// A guard is given back when its task ends, by a panic or an abort, and not with its lease (30 s).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_guard_of_a_task_that_ends() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(200) {
@@ -296,6 +302,7 @@ async fn crowd(url: &str, args: &[String]) {
 /// the busiest process has at most 1.5 times the turns of the idlest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_share_fairly() {
+    let _turn = turn().await;
     let server = Server::start();
     let (name, port) = (unique("fair"), server.port().to_string());
     let file = server.dir().join("counter");
@@ -325,6 +332,7 @@ async fn four_processes_share_fairly() {
 /// theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
+    let _turn = turn().await;
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
     let mut rng = Rng::new(seed);
