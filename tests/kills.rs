@@ -97,7 +97,7 @@ async fn the_order_is_the_queues_whoever_is_killed() {
             kills += 1;
         }
         // Some more may come.
-        tokio::time::sleep(ms(rng.below(5))).await;
+        sleep(ms(rng.below(5))).await;
         before = waiting(&mut raw, &name).await;
         processes[at].say("go on");
         done += 1;
@@ -144,7 +144,7 @@ impl Visitor {
         if breach > 0 && guard.is_valid() {
             raw.must(&["HINCRBY", &turns, "breaches", "1"]).await;
         }
-        tokio::time::sleep(TURN).await;
+        sleep(TURN).await;
         raw.must(&["ZREM", &format!("{inside}{}", self.side), &field]).await;
         drop(raw);
         let _ = guard.unlock().await;
@@ -169,7 +169,7 @@ async fn readers_and_writers(args: &[String]) {
                         Ok(guard) => visitor.turn(guard).await,
                         Err(error) => eprintln!("{number}: {error}", number = visitor.number),
                     }
-                    tokio::time::sleep(ms(1)).await;
+                    sleep(ms(1)).await;
                 }
             });
         }
@@ -214,7 +214,7 @@ async fn readers_and_writers_whoever_is_killed() {
         }
         let write = locks.read_write_lock(&name).write().owned_by(&Owner::unique());
         let _ = tokio::time::timeout(ms(rng.below(30)), write.guard()).await;
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
     }
     drop(processes);
     let ran = began.elapsed().as_secs() as usize;

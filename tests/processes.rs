@@ -56,14 +56,14 @@ async fn stopped(url: &str, name: &str) {
         loop {
             worked_late |= last.elapsed() >= ms(600);
             last = Instant::now();
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     });
     let run: Result<(), _> = run.await;
     println!("valid {}", resumed.await.unwrap());
     println!("run {:?}, worked late {worked_late}", run.unwrap_err().why);
     // Two periods of the watchdog.
-    tokio::time::sleep(ms(700)).await;
+    sleep(ms(700)).await;
     let guard = Arc::try_unwrap(guard).unwrap();
     let refused = |result| matches!(result, Err(UnlockError::NotHeld { .. }));
     println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
@@ -82,12 +82,12 @@ async fn a_stopped_holder_finds_out() {
         let process = Process::start("processes", "stopped", &[&server.port().to_string(), &name]);
         process.expect("held");
         // At any point between two renewals.
-        tokio::time::sleep(ms(40 * (round as u64 % 10))).await;
+        sleep(ms(40 * (round as u64 % 10))).await;
         process.signal(Signal::STOP);
         let bare = locks.lock(&format!("{name}-bare"));
         patient("the bare lock", bare.lock()).await.unwrap();
         let guard = patient("the lock", locks.lock(&name).guard()).await.unwrap();
-        tokio::time::sleep(ms(300)).await;
+        sleep(ms(300)).await;
         process.signal(Signal::CONT);
         process.expect("valid false");
         process.expect(&format!("run {:?}, worked late false", LostBy::Deadline));
@@ -114,9 +114,8 @@ async fn a_killed_holder_ends_with_its_lease() {
         let name = unique("killed");
         let process = Process::start("processes", "killed", &[&server.port().to_string(), &name]);
         process.expect("held");
-        tokio::time::sleep(ms(100 * (round as u64 % 10))).await;
-        let lock = locks.lock(&name);
-        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        sleep(ms(100 * (round as u64 % 10))).await;
+        let waiting = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         drop(process);
         let killed = Instant::now();
         let guard = patient("the lock", waiting).await.unwrap();
@@ -152,7 +151,7 @@ async fn a_blocked_runtime_loses_its_lock() {
                 };
                 let lost = guard.run(work).await.unwrap_err();
                 assert!(lost.why == LostBy::Deadline && !went_on.load(Ordering::Relaxed));
-                tokio::time::sleep(ms(500)).await;
+                sleep(ms(500)).await;
                 assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
             });
         }
@@ -203,7 +202,7 @@ async fn a_task_that_ends_without_unlock() {
         end_badly(task, by_panic).await;
         let mut raw = server.raw().await;
         // Renewed past its first lease.
-        tokio::time::sleep(ms(1300)).await;
+        sleep(ms(1300)).await;
         assert!(raw.exists(&kept).await && raw.exists(&ended).await);
         let next = patient("the lock", locks.lock(&ended).guard()).await.unwrap();
         println!("max_hold 1.5 s, lease 1 s: free after {:?}", taken.elapsed());
@@ -353,7 +352,7 @@ async fn a_lone_task_is_served() {
         lock.unlock().await.unwrap();
         waits.push(after - before);
         // Now at once, now after a while.
-        tokio::time::sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
+        sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
     }
     drop(process);
     waits.sort_unstable();

@@ -5,9 +5,8 @@ use std::sync::Mutex;
 
 use futures::future::FutureExt;
 use lockson::Semaphore;
-use support::prelude::*;
 
-use crate::contract::world::{begun, Case, World};
+use crate::contract::world::*;
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -24,7 +23,7 @@ async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> Semaphore {
 async fn until_free(semaphore: &Semaphore, permits: i64) {
     patient("the permits", async {
         while semaphore.available_permits().await.unwrap() != permits {
-            tokio::time::sleep(ms(5)).await;
+            sleep(ms(5)).await;
         }
     })
     .await;
@@ -145,7 +144,7 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     }
     assert!(waiters.as_slice().iter().all(|waiter| !waiter.is_finished()));
     // The release, one script for the three, and one of the next in line.
-    tokio::time::sleep(ms(20)).await;
+    sleep(ms(20)).await;
     assert!(calls() - before <= 3, "{} scripts", calls() - before);
     semaphore.release(2).await.unwrap();
     for waiter in waiters {
@@ -242,10 +241,7 @@ pub async fn shutdown_gives_back_and_ends_waits(case: Case) {
     let semaphore = with_permits(&case, &a, 3).await;
     let guard = b.semaphore(&case.name).guard(2).await.unwrap();
     assert!(b.semaphore(&case.name).acquire(1).await.unwrap());
-    let waiter = tokio::spawn({
-        let semaphore = b.semaphore(&case.name);
-        async move { semaphore.acquire(3).await }
-    });
+    let waiter = spawn_with(b.semaphore(&case.name), |semaphore| async move { semaphore.acquire(3).await });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
