@@ -12,7 +12,7 @@ use support::sites::give_up_after;
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
 async fn the_majoritys_validity_counts() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     for drift in [2, 500] {
         let guard = lock.clone().drift(ms(drift)).acquire().lease(secs(30)).guard().await.unwrap().unwrap();
@@ -43,7 +43,7 @@ async fn the_majoritys_validity_counts() {
 /// Renewed by each server's own client; two of five may be lost, the third ends it at once.
 #[tokio::test(start_paused = true)]
 async fn a_hold_outlives_two_and_not_three() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let guard = red(&fleet.clients()).guard().await.unwrap();
     assert_eq!(fleet.held(), "11111");
     let lost = tokio::spawn(guard.lost());
@@ -71,7 +71,7 @@ async fn a_hold_outlives_two_and_not_three() {
 
 #[tokio::test(start_paused = true)]
 async fn busy_is_not_unreachable() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     let guard = theirs.guard().await.unwrap();
     // Most say that it is busy, whatever two others say.
@@ -97,7 +97,7 @@ async fn busy_is_not_unreachable() {
 /// Two of each may win votes: then nobody has the lock, and nobody keeps what he won.
 #[tokio::test(start_paused = true)]
 async fn losers_give_their_votes_back() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     let theirs = fleet.clients();
     let rivals = join_all(theirs[..3].iter().map(|locks| async { locks.lock("red").guard().await })).await;
@@ -125,7 +125,7 @@ async fn losers_give_their_votes_back() {
 /// Rule 7, at any poll point, with nobody and with a rival in the way.
 #[tokio::test(start_paused = true)]
 async fn dropped_at_any_point_it_leaves_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (clients, theirs) = (fleet.clients(), fleet.clients());
     let mut points = 0;
     for rivals in [0, 2, 3] {
@@ -160,7 +160,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
 /// Rule 21: what a server may have forgotten it does not vote on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     for lock in [&ours, &theirs] {
         lock.guard().await.unwrap().unlock().await.unwrap();
@@ -196,7 +196,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_ahead_gives_two_holders() {
     for watched in [false, true] {
-        let fleet = Fleet::new();
+        let fleet = Fleet::start();
         let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
         for lock in [&ours, &theirs] {
             lock.guard().await.unwrap().unlock().await.unwrap();
@@ -218,7 +218,7 @@ async fn a_clock_set_ahead_gives_two_holders() {
 /// Over non-reentrant locks too: what is held already is said at once.
 #[tokio::test(start_paused = true)]
 async fn a_red_mutex_is_not_entered_again() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock: RedLock<NonReentrant> = RedLock::new(fleet.clients().iter().map(|locks| locks.mutex("red"))).fresh();
     let guard = lock.guard().await.unwrap();
     for again in [lock.try_lock().await, lock.lock().await.map(|()| true)] {
@@ -232,7 +232,7 @@ async fn a_red_mutex_is_not_entered_again() {
 /// Over plain locks: the value on each server is a token of that vote, and Redlock in other languages can vote too.
 #[tokio::test(start_paused = true)]
 async fn plain_locks_vote_too() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let of = |clients: Vec<Locks>| RedLock::new(clients.iter().map(|locks| locks.plain_lock("red"))).fresh();
     let (ours, theirs) = (of(fleet.clients()), of(fleet.clients()));
     let guard = ours.guard().await.unwrap();
@@ -259,7 +259,7 @@ async fn plain_locks_vote_too() {
 /// One after the other, of many clients.
 #[tokio::test(start_paused = true)]
 async fn candidates_take_turns() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let clients = [fleet.clients(), fleet.clients(), fleet.clients()];
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let tasks: Vec<_> = (0..9)

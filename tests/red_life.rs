@@ -37,7 +37,7 @@ async fn no_second_holder(first: &Guard, second: &RedLock<Reentrant>) -> Guard {
 /// longest lease, at the end of a second of the server's clock.
 #[tokio::test(start_paused = true)]
 async fn a_restart_right_after_a_grant_gives_no_second_holder() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
     sleep(LONGEST + ms(990)).await;
@@ -53,7 +53,7 @@ async fn a_restart_right_after_a_grant_gives_no_second_holder() {
 /// The age of a life counts from its answer: a call may have been under way for long before it ran.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_long_under_way_makes_no_server_older() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
     for seed in 1..=20 {
@@ -75,7 +75,7 @@ async fn a_call_that_was_long_under_way_makes_no_server_older() {
 /// The marker goes with the data, whoever deletes it: by that it is known what was lost.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_flushed_rests() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     for lock in [&ours, &theirs] {
         lock.guard().await.unwrap().unlock().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_server_that_was_flushed_rests() {
 /// Restored from a dump, or of the server that this one was a replica of; or ahead of a clock that was set back.
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
     let markers: Vec<String> = fleet.servers.iter().filter_map(marker).collect();

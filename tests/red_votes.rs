@@ -12,7 +12,7 @@ const LONGEST: Duration = secs(60);
 /// One server after the other loses its data; there are never fewer than four.
 #[tokio::test(start_paused = true)]
 async fn a_hold_outlives_a_rolling_restart() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (clients, theirs) = (fleet.clients(), red(&fleet.clients()));
     let guard = red(&clients).guard().await.unwrap();
     for round in 0..3 {
@@ -41,7 +41,7 @@ async fn a_hold_outlives_a_rolling_restart() {
 /// Votes that it never had are taken too; in a hold within a hold each takes its own.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_was_never_won_is_asked_for() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     lock.guard().await.unwrap().unlock().await.unwrap();
     sleep(secs(60)).await;
@@ -67,7 +67,7 @@ async fn a_vote_that_was_never_won_is_asked_for() {
 /// What is taken again ends with the hold: by its limit, by its guard, and not before somebody relies on it.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_again_ends_with_the_hold() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     let limited = lock.acquire().max_hold(secs(150)).guard().await.unwrap().unwrap();
     fleet.servers[0].wipe();
@@ -107,7 +107,7 @@ async fn what_is_taken_again_ends_with_the_hold() {
 /// Never over another's.
 #[tokio::test(start_paused = true)]
 async fn anothers_key_stays_anothers() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let guard = red(&fleet.clients()).guard().await.unwrap();
     let stranger = fleet.clients();
     fleet.servers[4].wipe();
@@ -148,7 +148,7 @@ async fn with_three_votes(fleet: &Fleet, lock: &RedLock<Reentrant>) -> Guard {
 /// the second one 3, when it is back and the first one's lease there is over, 5, and 4, as far as it knows.
 #[tokio::test(start_paused = true)]
 async fn a_vote_taken_again_too_early_would_give_two_holders() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, secs(35)));
     acquainted(&[&ours, &theirs]).await;
     let first = with_three_votes(&fleet, &ours).await;
@@ -175,7 +175,7 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
 /// asked for before.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_comes_too_late_revives_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     // Taken after 25 s, renewed after 20 and then each 10.
@@ -192,7 +192,7 @@ async fn a_vote_that_comes_too_late_revives_nothing() {
 /// Nor one that would be asked for after that: another has had the lock in between.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_asks_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, ms(50)));
     acquainted(&[&ours, &theirs]).await;
     let first = with_three_votes(&fleet, &ours).await;
@@ -214,7 +214,7 @@ async fn a_lost_hold_asks_for_nothing() {
 async fn a_lost_hold_gives_the_rest_back_at_once() {
     for bare in [false, true] {
         for lease in [None, Some(secs(20))] {
-            let fleet = Fleet::new();
+            let fleet = Fleet::start();
             let (ours, theirs) = (waits_for(&fleet, ms(300)), waits_for(&fleet, ms(300)));
             acquainted(&[&ours, &theirs]).await;
             let request = || lease.map_or(ours.acquire(), |lease| ours.acquire().lease(lease));
@@ -241,7 +241,7 @@ async fn a_lost_hold_gives_the_rest_back_at_once() {
 /// What a lost outer hold held is gone: its owner is told once when it would enter again, as with every lock.
 #[tokio::test(start_paused = true)]
 async fn who_would_enter_a_lost_hold_is_told() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, ms(300));
     acquainted(&[&ours]).await;
     let outer = ours.guard().await.unwrap();
@@ -261,7 +261,7 @@ async fn who_would_enter_a_lost_hold_is_told() {
 /// Bare holds within each other, each with votes of its own.
 #[tokio::test(start_paused = true)]
 async fn bare_holds_are_given_back_one_by_one() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let clients = fleet.clients();
     let ours = red(&clients);
     ours.lock().await.unwrap();
@@ -287,7 +287,7 @@ async fn bare_holds_are_given_back_one_by_one() {
 /// Given back while a vote is asked for: nothing is asked any more.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_given_back_asks_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     for by_drop in [false, true] {
@@ -321,7 +321,7 @@ async fn a_hold_that_is_given_back_asks_for_nothing() {
 /// Asked for twice, as the first call has no answer yet: it is one vote, taken once.
 #[tokio::test(start_paused = true)]
 async fn a_vote_counts_once() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     let guard = with_three_votes(&fleet, &ours).await;

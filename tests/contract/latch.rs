@@ -199,11 +199,11 @@ pub async fn copies_count_once(case: Case) {
         [&words[..1], &words[3..]].concat().join(" ")
     };
     for _ in 0..3 {
-        assert_eq!(ask(&set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+        assert_eq!(ask(set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
     }
     for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
         let keys = [name, "test-channel", &ended, &receipt];
-        assert_eq!(ask(&count_down, &keys, &[call, "60000"]).await, left);
+        assert_eq!(ask(count_down, &keys, &[call, "60000"]).await, left);
     }
     let left: i64 = case.ask(&["PTTL", &ended]).await.parse().unwrap();
     assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));

@@ -335,19 +335,19 @@ pub async fn copies_about_permits_do_it_once(case: Case) {
     let [a, b, c] = ["aa", "bb", "cc"].map(|byte| byte.repeat(16));
     let (one, two, three) = (format!("60000 {a}"), format!("60000 {b}{c}"), format!("60000 {}", "dd".repeat(48)));
     for _ in 0..3 {
-        assert_eq!(ask(&acquire, &["1", "60000", &one, &two, &three]).await, "1 2");
+        assert_eq!(ask(acquire, &["1", "60000", &one, &two, &three]).await, "1 2");
         assert_eq!(counts(&semaphore).await, (2, 3));
     }
     for _ in 0..3 {
-        assert_eq!(ask(&release, &["2", "60000", &a, "1"]).await, "1 1");
+        assert_eq!(ask(release, &["2", "60000", &a, "1"]).await, "1 1");
         assert_eq!(counts(&semaphore).await, (3, 2));
     }
     // A late copy of the acquire, on another lane, would find its own receipt; here its lane went on.
     let all = format!("{a}{b}{c}");
     for answer in ["1", "0", "0"] {
-        assert_eq!(ask(&cancel, &["3", "60000", &all]).await, answer);
+        assert_eq!(ask(cancel, &["3", "60000", &all]).await, answer);
         assert_eq!(counts(&semaphore).await, (5, 0));
     }
-    assert_eq!(ask(&acquire, &["3", "60000", &one]).await, "0 -1");
+    assert_eq!(ask(acquire, &["3", "60000", &one]).await, "0 -1");
     assert_eq!(counts(&semaphore).await, (5, 0));
 }

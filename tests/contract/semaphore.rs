@@ -318,35 +318,35 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     case.ask(&["SET", name, "10"]).await;
     // The longest part that fits, in their order: never the third before the second.
     for _ in 0..3 {
-        assert_eq!(ask(&acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
+        assert_eq!(ask(acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
         assert_eq!(free().await, "7");
     }
     assert!(case.ask(&["PTTL", &receipt]).await.parse::<i64>().unwrap() > 50_000);
-    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
+    assert_eq!(ask(acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
     assert_eq!(free().await, "0");
-    assert_eq!(ask(&acquire, &[], &["3", "60000", "1"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["3", "60000", "1"]).await, "0");
     // Cancelled when it was done: once.
     for answer in ["1", "0", "0"] {
-        assert_eq!(ask(&cancel, &channel, &["2", "60000"]).await, answer);
+        assert_eq!(ask(cancel, &channel, &["2", "60000"]).await, answer);
         assert_eq!(free().await, "7");
     }
     // A copy that comes after that takes nothing; nor where the cancellation came first of all.
-    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "0");
-    assert_eq!(ask(&cancel, &channel, &["4", "60000"]).await, "0");
-    assert_eq!(ask(&acquire, &[], &["4", "60000", "1"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["2", "60000", "3", "4", "1"]).await, "0");
+    assert_eq!(ask(cancel, &channel, &["4", "60000"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["4", "60000", "1"]).await, "0");
     assert_eq!(free().await, "7");
     for _ in 0..3 {
-        assert_eq!(ask(&change, &channel, &["5", "60000", "3", "always"]).await, "1");
+        assert_eq!(ask(change, &channel, &["5", "60000", "3", "always"]).await, "1");
         assert_eq!(free().await, "10");
     }
-    assert_eq!(ask(&cancel, &channel, &["5", "60000"]).await, "1");
+    assert_eq!(ask(cancel, &channel, &["5", "60000"]).await, "1");
     assert_eq!(free().await, "7");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
+    assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
+    assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     // Too late: nothing.
     let late = (case.time().await - 1).to_string();
     let answer =
-        case.eval(&change, &[name, "c", "test-life", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
+        case.eval(change, &[name, "c", "test-life", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
     assert!(answer.starts_with("2 nonce "), "{answer}");
     assert_eq!(free().await, "0");
 }
