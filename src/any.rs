@@ -27,7 +27,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::lock`](crate::Lock::lock).
     async fn lock(&self) -> Result<(), LockError> {
-        self.take_in_the_end().await.map(Held::keep_bare)
+        self.take_without_limit().await.map(Held::keep_bare)
     }
 
     /// See [`Lock::try_lock`](crate::Lock::try_lock).
@@ -42,7 +42,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::guard`](crate::Lock::guard).
     async fn guard(&self) -> Result<Guard, LockError> {
-        self.take_in_the_end().await.map(Guard::of)
+        self.take_without_limit().await.map(Guard::of)
     }
 
     /// See [`Acquire::guard`].
@@ -86,7 +86,7 @@ pub(crate) mod sealed {
         async fn take(&self, request: &Request) -> Result<Option<Held>, LockError>;
 
         /// Takes it, however long that takes.
-        async fn take_in_the_end(&self) -> Result<Held, LockError>
+        async fn take_without_limit(&self) -> Result<Held, LockError>
         where
             Self: Sync,
         {

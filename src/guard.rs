@@ -23,7 +23,9 @@ use crate::owner::Owner;
 /// lost hold gives nothing back, not even when the same owner has the lock again.
 #[must_use = "the lock is released when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct Guard(pub(crate) Held);
+pub struct Guard {
+    pub(crate) held: Held,
+}
 
 /// What holds are guarded by: a guard, or one that knows tokens.
 pub trait Guards: Sized + Send + Sync + 'static {
@@ -34,36 +36,36 @@ pub trait Guards: Sized + Send + Sync + 'static {
 impl Guards for Guard {
     fn of(held: Held) -> Self {
         held.complete();
-        Self(held)
+        Self { held }
     }
 }
 
 impl Guard {
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
     pub fn name(&self) -> &str {
-        self.0.name_of_whole().unwrap_or(&self.0.ticket().slot.line.keys.name)
+        self.held.name_of_whole().unwrap_or(&self.held.ticket().slot.line.keys.name)
     }
 
     /// The owner that the lock was taken for.
     pub fn owner(&self) -> Owner {
-        self.0.ticket().owner()
+        self.held.ticket().owner()
     }
 
     /// What is known of the hold at this instant: of a multi-lock the worst of its members', of a red lock what most of
     /// its servers make of it.
     pub fn state(&self) -> State {
-        self.0.standing().state()
+        self.held.standing().state()
     }
 
     /// Whether nobody else can have the lock at this instant. A process may be paused between this answer and what it
     /// does next: docs/GUARANTEES.md says what helps.
     pub fn is_valid(&self) -> bool {
-        self.0.lost().is_none()
+        self.held.lost().is_none()
     }
 
     /// How long the hold is valid from now on if it is not renewed; zero when it is lost.
     pub fn remaining(&self) -> Duration {
-        self.0.standing().left
+        self.held.standing().left
     }
 
     /// Resolves when the hold is lost, and before the server would give the lock to another.
@@ -71,7 +73,7 @@ impl Guard {
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        self.0.until_lost()
+        self.held.until_lost()
     }
 
     /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
@@ -83,20 +85,20 @@ impl Guard {
     /// # Cancel safety
     /// As the work's. The lock stays held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        while_held(|| self.0.lost(), self.lost(), work).await
+        while_held(|| self.held.lost(), self.lost(), work).await
     }
 
     /// Asks the server whether the hold is still there, or all servers that it is on. One script each, which writes
     /// nothing.
     ///
     /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`]
-    /// after three command timeouts.
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold:
+    /// [`QueryError::Unreachable`](crate::QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
     pub async fn verify(&self) -> Result<(), HoldError> {
-        self.0.extend(None).await
+        self.held.extend(None).await
     }
 
     /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
@@ -109,8 +111,8 @@ impl Guard {
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
-        self.0.check_lease(lease)?;
-        self.0.extend(Some(lease)).await
+        self.held.check_lease(lease)?;
+        self.held.extend(Some(lease)).await
     }
 
     /// Gives the hold back and says whether that happened. A multi-lock gives back all its members, the last one first,
@@ -127,8 +129,8 @@ impl Guard {
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(self) -> Result<(), UnlockError> {
         in_runtime()?;
-        let (whole, owner, members) = (self.0.name_of_whole().cloned(), self.owner(), self.0.size());
-        let errors = self.0.release().await;
+        let (whole, owner, members) = (self.held.name_of_whole().cloned(), self.owner(), self.held.size());
+        let errors = self.held.release().await;
         UnlockError::of(errors, members, whole.as_ref().map(|name| (&**name, &owner)))
     }
 

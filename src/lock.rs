@@ -16,7 +16,8 @@ use crate::attempt::Wish;
 use crate::backend::Script;
 use crate::backoff::Backoff;
 use crate::clock::Clock;
-use crate::error::{LeaseRange, LockError, LostBy, QueryError, UnlockError};
+use crate::config::LeaseRange;
+use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::group::Held;
 use crate::guard::Guards;
 use crate::hold::{Hold, Line, Share};
@@ -66,8 +67,8 @@ pub struct Holder {
 
 impl Holder {
     /// The owner as the server has it, for [`Lock::force_unlock_if`].
-    pub fn field(&self) -> String {
-        self.field.clone()
+    pub fn field(&self) -> &str {
+        &self.field
     }
 }
 

@@ -140,7 +140,7 @@ impl<G: Guards> MultiLock<G> {
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
     pub async fn guard(&self) -> Result<G, LockError> {
-        self.take_in_the_end().await.map(G::of)
+        self.take_without_limit().await.map(G::of)
     }
 
     /// Gives one bare hold of each member back, the last one first, and tries every one.

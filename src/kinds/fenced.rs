@@ -146,7 +146,7 @@ impl Guards for FencedGuard {
 
 impl FencedGuard {
     fn hold(&self) -> FencedHold<'_> {
-        FencedHold(self.0 .0.ticket())
+        FencedHold(self.0.held.ticket())
     }
 
     /// The token of this hold.
@@ -235,7 +235,7 @@ impl Guards for FencedGuards {
 impl FencedGuards {
     /// Its members, each lock once, in the order in which every client takes them.
     pub fn members(&self) -> impl Iterator<Item = FencedHold<'_>> {
-        self.0 .0.parts().map(|held| FencedHold(held.ticket()))
+        self.0.held.parts().map(|held| FencedHold(held.ticket()))
     }
 
     /// The name and the token of each member, as [`members`](Self::members). Two of one name are on two servers.

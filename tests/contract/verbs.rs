@@ -1,8 +1,6 @@
 //! What the locks on a hash add: who holds it, and ending a hold by force.
 
-use support::prelude::*;
-
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub async fn who_holds_it(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
@@ -42,10 +40,7 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     assert!(!case.owned(&b).force_unlock().await);
     let guard = case.lock(&a).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = case.rival(&b);
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;
     assert!(case.owned(&a).force_unlock().await);
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
@@ -60,7 +55,7 @@ pub async fn force_unlock_if_asks_who(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (lock, other) = (case.owned(&a), case.owned(&b));
     lock.verbs().lock().await.unwrap();
-    let field = lock.holder().await.unwrap().field();
+    let field = lock.holder().await.unwrap().field().to_owned();
     assert!(!other.force_unlock_if("somebody:else").await);
     assert!(!other.force_unlock_if("").await);
     assert!(lock.verbs().is_held().await.unwrap());

@@ -1,10 +1,6 @@
 //! Names, prefixes, tokens and hold counts: both read the same.
 
-use support::prelude::*;
-
-use crate::locks::leaves_nothing;
-use crate::peer::{Kind, Peer};
-use crate::World;
+use crate::*;
 
 /// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
 pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
@@ -29,8 +25,8 @@ pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
     let thread = java.must("t", "client", "-", "thread").await;
     java.must("t", "lock", &name, "lock").await;
     let holder = rust.lock(&name).holder().await.unwrap().unwrap();
-    assert_eq!((holder.client.clone(), holder.field()), (id.clone(), format!("{id}:{thread}")));
-    assert!(rust.lock(&name).force_unlock_if(&holder.field()).await.unwrap());
+    assert_eq!((holder.client.as_str(), holder.field()), (id.as_str(), &*format!("{id}:{thread}")));
+    assert!(rust.lock(&name).force_unlock_if(holder.field()).await.unwrap());
     rust.lock(&name).owned_by(&owner).lock().await.unwrap();
     let fields = world.server.raw().await.hgetall(&format!("app:{name}")).await;
     assert_eq!(fields, [(format!("{}:named-request-17", rust.client_id()), "1".to_owned())]);
