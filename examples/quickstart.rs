@@ -73,8 +73,9 @@ async fn run(url: Option<&str>, with_lock: bool) -> Result<ExitCode> {
 
 /// The settings are for a demonstration: with a lease of 3 s, renewed each second, a lost hold is found within a
 /// second.
+#[allow(unreachable_patterns, unused_variables)] // That depends on the features.
 async fn clients(url: Option<&str>) -> Result<[Locks; 2]> {
-    let settings = |label| Locks::builder().label(label).watchdog_lease(Duration::from_secs(3));
+    let settings = |label: &str| Locks::builder().label(label).watchdog_lease(Duration::from_secs(3));
     match url {
         #[cfg(feature = "redis")]
         Some(url) => Ok([settings("shop-a").connect(url).await?, settings("shop-b").connect(url).await?]),
@@ -83,7 +84,6 @@ async fn clients(url: Option<&str>) -> Result<[Locks; 2]> {
             let server = lockson::EmbeddedServer::new();
             Ok([server.connect_with(settings("shop-a"))?, server.connect_with(settings("shop-b"))?])
         }
-        #[allow(unreachable_patterns)]
         _ => Err("--url needs the feature `redis` (a default one), no --url needs --features embedded".into()),
     }
 }

@@ -11,8 +11,9 @@ use tracing::Instrument;
 
 use crate::attempt::Wish;
 use crate::clock::Clock;
+use crate::config::LeaseRange;
 use crate::contend::Contender;
-use crate::error::{LeaseRange, LockError};
+use crate::error::LockError;
 use crate::lease::Lease;
 use crate::queue::Queuer;
 use crate::session::Core;

@@ -8,6 +8,13 @@ pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 /// only looks wants to stand still for that long.
 pub(crate) const LOOK_TIMEOUTS: u32 = 3;
 
+/// A lease that is too short or too long.
+pub(crate) struct LeaseRange {
+    pub(crate) lease: Duration,
+    pub(crate) min: Duration,
+    pub(crate) max: Duration,
+}
+
 /// The settings of a client, as they were checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {

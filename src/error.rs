@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::config::LeaseRange;
 use crate::fault::{Fault, Refused};
 use crate::keys::NameError;
 use crate::owner::Owner;
@@ -464,13 +465,6 @@ pub enum SyncError {
     /// Called outside of a tokio runtime. Nothing was sent.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
-}
-
-/// A lease that is too short or too long.
-pub(crate) struct LeaseRange {
-    pub(crate) lease: Duration,
-    pub(crate) min: Duration,
-    pub(crate) max: Duration,
 }
 
 /// Why a verb can't begin.

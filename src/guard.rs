@@ -92,8 +92,8 @@ impl Guard {
     /// nothing.
     ///
     /// # Errors
-    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold: [`QueryError::Unreachable`]
-    /// after three command timeouts.
+    /// [`HoldError::Lost`] when it is lost; anything else says nothing about the hold:
+    /// [`QueryError::Unreachable`](crate::QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.

@@ -1,5 +1,5 @@
-//! Ownership of one lock within this process: its owners, and the hold of each from the first acquisition until the count
-//! is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
+//! Ownership of one lock within this process: its owners, and the hold of each from the first acquisition until its
+//! count is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -45,7 +45,8 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of it.
+    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of
+    /// it.
     pub(crate) fn enter(
         &self,
         mark: &Arc<str>,

@@ -11,7 +11,7 @@ use crate::error::SyncError;
 use crate::keys::Key::{Channel, Ended, Lock as Count};
 use crate::keys::{Keys, NameError};
 use crate::kind::script;
-use crate::receipt::{is_done, number, Call, Ledger, MOST};
+use crate::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::registry::{Listed, Registry};
 use crate::row::Row;
 use crate::script::Patience;
@@ -45,7 +45,7 @@ pub(crate) struct LocalLatch {
     _listed: Listed<LocalLatch>,
 }
 
-/// What a waiter knew when it took its seat.
+/// What a waiter knew when it began to wait.
 struct Known {
     /// How the last latch of the name had ended.
     ended: String,
@@ -146,7 +146,7 @@ impl Latch {
     }
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
-        let call = Call { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         let answer = self.local.clone()?.ledger.change(call).await?;
         let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
         Ok(is_done(&answer).then_some(left))
@@ -193,12 +193,12 @@ impl Latch {
         let once = limit.is_some_and(|limit| limit.is_zero());
         let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let ear = Ear::new(core, latch.ledger.keys.channel.clone());
-        let mut waiter = LatchWait { latch, seat: None, ear, patience: core.patience() };
-        match contend(&mut waiter, once, ends).await? {
+        let mut contest = LatchWait { latch, waiter: None, ear, patience: core.patience() };
+        match contend(&mut contest, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
             Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
             // A latch that is not open and no server are told apart by whether the server answers.
-            None if once || waiter.ear.is_unheard() => Err(SyncError::late(&self.name)),
+            None if once || contest.ear.is_unheard() => Err(SyncError::late(&self.name)),
             None => Ok(WaitOutcome::TimedOut),
         }
     }
@@ -208,7 +208,7 @@ impl Latch {
 struct LatchWait {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
-    seat: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
+    waiter: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
     ear: Ear,
     patience: Patience,
 }
@@ -227,8 +227,8 @@ impl Contest for LatchWait {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
-        let Some(seat) = &mut self.seat else { return Ok(Turn::Try) };
-        let (known, ear) = (seat.wish.clone(), &self.ear);
+        let Some(waiter) = &mut self.waiter else { return Ok(Turn::Try) };
+        let (known, ear) = (waiter.wish.clone(), &self.ear);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {
             if known.zeros.load(Ordering::Acquire) == u64::MAX {
@@ -239,7 +239,7 @@ impl Contest for LatchWait {
             std::future::pending().await
         };
         tokio::select! {
-            turn = self.latch.row.turn(seat, ear, pause) => turn,
+            turn = self.latch.row.turn(waiter, ear, pause) => turn,
             never = learn => never,
         }
     }
@@ -247,31 +247,31 @@ impl Contest for LatchWait {
     async fn attempt(&mut self) -> Result<Tried<WaitOutcome>, SyncError> {
         self.ear.asks();
         // Who comes later may wait for a later latch.
-        let all = if self.seat.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
+        let all = if self.waiter.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
         let looked = self.latch.look(&self.patience).await;
         self.ear.answered();
         let (count, ended) = looked?;
-        let Some(seat) = &self.seat else {
+        let Some(waiter) = &self.waiter else {
             if count <= 0 {
                 return Ok(Tried::Won(WaitOutcome::Opened));
             }
-            self.seat = Some(self.latch.row.join(Arc::new(Known::new(ended))));
+            self.waiter = Some(self.latch.row.join(Arc::new(Known::new(ended))));
             return Ok(Tried::Busy(None));
         };
         let zeros = self.ear.heard_zeros();
-        let told = all.into_iter().filter_map(|seat| {
-            let waited = verdict(&seat.wish, count, &ended, zeros)?;
-            Some((seat, waited))
+        let told = all.into_iter().filter_map(|waiter| {
+            let waited = verdict(&waiter.wish, count, &ended, zeros)?;
+            Some((waiter, waited))
         });
         self.latch.row.serve(told.collect());
-        Ok(seat.take_prize().map_or(Tried::Busy(None), Tried::Won))
+        Ok(waiter.take_prize().map_or(Tried::Busy(None), Tried::Won))
     }
 
     fn listen(&mut self) -> bool {
-        let Some(seat) = &self.seat else { return false };
+        let Some(waiter) = &self.waiter else { return false };
         // Who is not the first listens too: for how often the latch was opened.
         let missed = self.ear.listen();
-        missed && self.latch.row.is_first(seat)
+        missed && self.latch.row.is_first(waiter)
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {
@@ -282,8 +282,8 @@ impl Contest for LatchWait {
 
 impl Drop for LatchWait {
     fn drop(&mut self) {
-        if let Some(seat) = &self.seat {
-            self.latch.row.leave(seat);
+        if let Some(waiter) = &self.waiter {
+            self.latch.row.leave(waiter);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::keys::NameError;
 use crate::kind::script;
 use crate::lease::{Leased, State};
 use crate::permits::{Grant, Pool, Scripts, Wanted, DIGITS, MOST_IDS};
-use crate::receipt::{is_done, number, Call, CANCEL, MOST};
+use crate::receipt::{is_done, number, OnceCall, CANCEL, MOST};
 use crate::script::Answer;
 use crate::session::{Core, Session};
 use crate::take::{take, take_within, Take};
@@ -120,7 +120,7 @@ impl PermitSemaphore {
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![number(permits, MOST)?.to_string()];
-        let call = Call { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         self.pool.clone()?.ledger.change(call).await.map(drop)
     }
 
@@ -219,7 +219,7 @@ impl PermitSemaphore {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
-        let call = Call { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
+        let call = OnceCall { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
         self.held(&pool.ledger.change(call).await?)
     }
 

@@ -19,7 +19,7 @@ use crate::keys::Key::{self, Channel, Life, Lock as Free};
 use crate::keys::Keys;
 use crate::kind::script;
 use crate::lease::{Leasable, Lease, Leased};
-use crate::receipt::{is_done, Call, Ledger, CANCEL};
+use crate::receipt::{is_done, Ledger, OnceCall, CANCEL};
 use crate::registry::{shrink, Listed, Registry};
 use crate::row::Row;
 use crate::script::{Answer, Patience};
@@ -123,8 +123,8 @@ impl Leasable for Ids {
     fn ended(&self, _: u64) {}
 }
 
-/// Where a taker stands.
-pub(crate) type Place = Arc<Waiter<Wanted, Grant>>;
+/// A taker in the row.
+pub(crate) type PermitWaiter = Arc<Waiter<Wanted, Grant>>;
 
 /// One semaphore in this process: who waits for its permits, and who has some.
 pub(crate) struct Pool {
@@ -178,7 +178,7 @@ impl Grant {
     }
 
     /// Refuses permits whose lease ran out before their taker heard of them.
-    pub(crate) fn if_in_time(self) -> Result<Self, SyncError> {
+    pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
         if self.leased().is_some_and(|leased| leased.lost(self.pool.core().now()).is_some()) {
             let detail = "the answer took longer than the lease".to_owned();
             return Err(SyncError::Unreachable { name: self.ledger().name(), detail });
@@ -268,7 +268,7 @@ impl Pool {
     /// Changes how many are free. Whether it was done: `when` says when it is.
     pub(crate) async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
         let args = vec![by.to_string(), when.to_owned()];
-        let call = Call { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        let call = OnceCall { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         Ok(is_done(&self.ledger.change(call).await?))
     }
 
@@ -280,7 +280,7 @@ impl Pool {
             Taken::Counted { life, .. } => vec![count.to_string(), "alive".to_owned(), life.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call = Call { script: self.scripts.give_back, args, cancel: None, waits: false };
+        let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
         let (answer, in_doubt) = self.ledger.once_or_in_doubt(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
@@ -311,18 +311,18 @@ impl Pool {
     }
 
     /// The call that acquires for these, with the ids that they would get.
-    fn acquire(&self, takers: &[(Place, Arc<str>)]) -> Call {
-        let args = takers.iter().map(|(place, ids)| place.wish.arg(ids)).collect();
+    fn acquire(&self, takers: &[(PermitWaiter, Arc<str>)]) -> OnceCall {
+        let args = takers.iter().map(|(waiter, ids)| waiter.wish.arg(ids)).collect();
         let all: String = takers.iter().map(|(_, ids)| &**ids).collect();
         let named = if all.is_empty() { Vec::new() } else { vec![all] };
-        Call { script: self.scripts.acquire, args, cancel: Some((self.scripts.cancel, named)), waits: false }
+        OnceCall { script: self.scripts.acquire, args, cancel: Some((self.scripts.cancel, named)), waits: false }
     }
 
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
     /// they get although this caller goes away.
     pub(crate) async fn attempt(
         self: &Arc<Self>,
-        place: &Place,
+        waiter: &PermitWaiter,
         patience: &Patience,
     ) -> Result<Tried<Grant>, SyncError> {
         let core = self.core();
@@ -333,7 +333,7 @@ impl Pool {
             SyncError::Unreachable { name: self.ledger.name(), detail }
         })?;
         core.ready()?;
-        if let Some(grant) = place.take_prize() {
+        if let Some(grant) = waiter.take_prize() {
             return Ok(Tried::Won(grant));
         }
         let (pool, patience) = (self.clone(), patience.clone());
@@ -342,7 +342,7 @@ impl Pool {
             async move { pool.ask(turn, patience).await }
         });
         let left = asked.await;
-        match place.take_prize() {
+        match waiter.take_prize() {
             Some(grant) => Ok(Tried::Won(grant)),
             None => left.map(Tried::Busy),
         }
@@ -356,12 +356,13 @@ impl Pool {
     ) -> Result<Option<Duration>, SyncError> {
         let mut named = 0;
         // Not more than one alone may name.
-        let fits = |place: &Place| {
-            named += place.wish.lease.map_or(0, |_| place.wish.count);
+        let fits = |waiter: &PermitWaiter| {
+            named += waiter.wish.lease.map_or(0, |_| waiter.wish.count);
             named <= MOST_IDS
         };
-        let places = self.row.first(BATCH).into_iter().take_while(fits);
-        let takers: Vec<(Place, Arc<str>)> = places.map(|place| (place.clone(), place.wish.new_ids())).collect();
+        let waiters = self.row.first(BATCH).into_iter().take_while(fits);
+        let takers: Vec<(PermitWaiter, Arc<str>)> =
+            waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids())).collect();
         if takers.is_empty() {
             return Ok(None);
         }
@@ -378,11 +379,11 @@ impl Pool {
         let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
         let life: Arc<str> = answer.text(2).unwrap_or_default().into();
         let served: Vec<_> = takers.into_iter().take(served).collect();
-        let grant = |(place, ids): (Place, _)| {
-            let grant = Grant::new(self, place.wish, ids, &life, sent);
-            (place, grant)
+        let grant = |(waiter, ids): (PermitWaiter, _)| {
+            let grant = Grant::new(self, waiter.wish, ids, &life, sent);
+            (waiter, grant)
         };
-        let claims: Vec<_> = served.iter().map(|(place, _)| Arc::downgrade(place)).collect();
+        let claims: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
         self.row.serve(served.into_iter().map(grant).collect());
         claims.into_iter().for_each(|claim| core.hand_out(claim));
         Ok(None)
@@ -396,7 +397,8 @@ impl Pool {
             let patience = pool.core().patience().unless(abandoned);
             async move {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
-                let call = Call { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
+                let call =
+                    OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(call, patience).await?;
                 let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
                 let life: Arc<str> = answer.text(2).unwrap_or_default().into();

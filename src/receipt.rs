@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
 }
 
 /// A call that is done at most once.
-pub(crate) struct Call {
+pub(crate) struct OnceCall {
     pub(crate) script: &'static Script,
     pub(crate) args: Vec<String>,
     /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
@@ -80,14 +80,14 @@ impl Ledger {
 
     /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
     /// been or may yet be, is undone in the background.
-    pub(crate) async fn once(self: &Arc<Self>, call: Call, patience: Patience) -> Result<Answer, SyncError> {
+    pub(crate) async fn once(self: &Arc<Self>, call: OnceCall, patience: Patience) -> Result<Answer, SyncError> {
         self.once_or_in_doubt(call, patience).await.0
     }
 
     /// And whether copies of it may have run that gave no answer.
     pub(crate) async fn once_or_in_doubt(
         self: &Arc<Self>,
-        call: Call,
+        call: OnceCall,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
         let (core, receipt) = (&self.core, self.receipt());
@@ -181,7 +181,7 @@ impl Ledger {
     }
 
     /// Changes something, once; goes on if the caller goes away.
-    pub(crate) async fn change(self: &Arc<Self>, call: Call) -> Result<Answer, SyncError> {
+    pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
         self.core.ready()?;
         let ledger = self.clone();
         let work = self.core.janitor.carry(|_| async move { ledger.once(call, ledger.core.patience()).await });

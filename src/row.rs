@@ -13,90 +13,91 @@ use crate::error::SyncError;
 use crate::wait::{sleep_until, Turn};
 use crate::waiters::{Mail, Waiter, Waiters};
 
+/// Those who wait, and whether anybody may yet.
 pub(crate) struct Row<W, P> {
-    seats: Mutex<Waiters<W, P>>,
+    waiters: Mutex<Waiters<W, P>>,
     closed: AtomicBool,
 }
 
 impl<W, P> Default for Row<W, P> {
     fn default() -> Self {
-        Self { seats: Mutex::default(), closed: AtomicBool::new(false) }
+        Self { waiters: Mutex::default(), closed: AtomicBool::new(false) }
     }
 }
 
 impl<W: Clone, P> Row<W, P> {
     /// Changes who waits, and tells whoever is the first by that.
     fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
-        let mut seats = self.seats.lock();
-        let before = seats.first().cloned();
-        let changed = change(&mut seats);
+        let mut waiters = self.waiters.lock();
+        let before = waiters.first().cloned();
+        let changed = change(&mut waiters);
         let is_new = |first: &&Arc<Waiter<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
-        if let Some(first) = seats.first().filter(is_new) {
+        if let Some(first) = waiters.first().filter(is_new) {
             first.post(Mail::Try);
         }
         changed
     }
 
-    /// Takes the last seat.
+    /// Behind all others.
     pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
-        let seat = self.change(|seats| seats.join(wish));
+        let waiter = self.change(|waiters| waiters.join(wish));
         if self.closed.load(Ordering::Acquire) {
             self.close();
         }
-        seat
+        waiter
     }
 
-    pub(crate) fn is_first(&self, seat: &Waiter<W, P>) -> bool {
-        self.seats.lock().is_first(seat)
+    pub(crate) fn is_first(&self, waiter: &Waiter<W, P>) -> bool {
+        self.waiters.lock().is_first(waiter)
     }
 
     /// The first of them, in their order.
     pub(crate) fn first(&self, most: usize) -> Vec<Arc<Waiter<W, P>>> {
-        self.seats.lock().iter().take(most).cloned().collect()
+        self.waiters.lock().iter().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Waiter<W, P>>, P)>) {
-        self.change(|seats| {
-            for (seat, _) in &served {
-                seats.remove(seat);
+        self.change(|waiters| {
+            for (waiter, _) in &served {
+                waiters.remove(waiter);
             }
         });
-        for (seat, prize) in served {
-            seat.post(Mail::Won(prize));
+        for (waiter, prize) in served {
+            waiter.post(Mail::Won(prize));
         }
     }
 
     /// Goes away, with or without a prize. One that was not taken is dropped.
-    pub(crate) fn leave(&self, seat: &Waiter<W, P>) {
-        let left = seat.go();
-        self.change(|seats| seats.remove(seat));
+    pub(crate) fn leave(&self, waiter: &Waiter<W, P>) {
+        let left = waiter.go();
+        self.change(|waiters| waiters.remove(waiter));
         drop(left);
     }
 
     /// Waits for a prize, or until it is worth asking: the first listens, and asks after `pause`. Who was not there to
-    /// take its prize gets another seat, the last.
+    /// take its prize goes behind all others.
     pub(crate) async fn turn(
         &self,
-        seat: &mut Arc<Waiter<W, P>>,
+        waiter: &mut Arc<Waiter<W, P>>,
         ear: &Ear,
         pause: Option<Duration>,
     ) -> Result<Turn<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
         loop {
-            match seat.take_mail() {
+            match waiter.take_mail() {
                 Mail::Won(prize) => return Ok(Turn::Won(prize)),
                 Mail::Lapsed => {
-                    *seat = self.join(seat.wish.clone());
+                    *waiter = self.join(waiter.wish.clone());
                     continue;
                 }
                 Mail::Closed => return Err(SyncError::Closed),
                 Mail::Try => return Ok(Turn::Try),
                 Mail::Nothing | Mail::Gone => {}
             }
-            let is_first = self.is_first(seat);
+            let is_first = self.is_first(waiter);
             tokio::select! {
-                () = seat.bell.notified() => {}
+                () = waiter.bell.notified() => {}
                 () = ear.wakes(), if is_first => return Ok(Turn::Try),
                 () = sleep_until(deadline), if is_first => return Ok(Turn::Try),
             }
@@ -106,9 +107,9 @@ impl<W: Clone, P> Row<W, P> {
     /// Ends every wait, those too that begin later.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut seats = self.seats.lock();
-        seats.iter().for_each(|seat| seat.post(Mail::Closed));
-        seats.clear();
+        let mut waiters = self.waiters.lock();
+        waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
+        waiters.clear();
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     fn waiting(row: &Row<u32, ()>) -> Vec<u32> {
-        row.first(usize::MAX).iter().map(|seat| seat.wish).collect()
+        row.first(usize::MAX).iter().map(|waiter| waiter.wish).collect()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Script calls that are settled: sent, sent again while in doubt, and read.
+//! One script call with all its copies: sent, sent again while nobody knows whether it ran, and its answer read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;

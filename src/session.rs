@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::clock::{millis, Clock, Moment};
-use crate::config::Settings;
-use crate::error::{in_runtime, LeaseRange, LostBy, Unready};
+use crate::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
+use crate::error::{in_runtime, LostBy, Unready};
 use crate::janitor::{say, Chores, Janitor, Owed};
 use crate::lease::{Lease, Leased, Renew, Verdict};
 use crate::life::Life;
@@ -210,12 +210,12 @@ impl Core {
 
     /// How long one attempt or a question waits for the server.
     pub(crate) fn look_limit(&self) -> Duration {
-        self.settings.command_timeout * crate::config::LOOK_TIMEOUTS
+        self.settings.command_timeout * LOOK_TIMEOUTS
     }
 
     /// A lease that somebody asks for.
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
-        let (min, max) = (crate::config::SHORTEST_LEASE, self.settings.max_lease);
+        let (min, max) = (SHORTEST_LEASE, self.settings.max_lease);
         if lease < min || lease > max {
             return Err(LeaseRange { lease, min, max });
         }

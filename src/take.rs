@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::ear::Ear;
 use crate::error::SyncError;
-use crate::permits::{Grant, Place, Pool, Wanted};
+use crate::permits::{Grant, PermitWaiter, Pool, Wanted};
 use crate::script::Patience;
 use crate::wait::{contend, deadline, wait, Contest, Tried, Turn};
 
@@ -46,7 +46,7 @@ impl<'a, S> Take<'a, S> {
 pub(crate) async fn take(pool: &Arc<Pool>, wanted: Wanted) -> Result<Grant, SyncError> {
     pool.core().ready()?;
     let grant = wait(&mut Taker::new(pool, wanted)).await?;
-    grant.if_in_time()
+    grant.if_worth()
 }
 
 /// Waits at most so long: `None` when there was not enough until then. Zero is one attempt.
@@ -61,7 +61,7 @@ pub(crate) async fn take_within(
     let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
     let mut taker = Taker::new(pool, wanted);
     match contend(&mut taker, once, ends).await? {
-        Some(Tried::Won(grant)) => grant.if_in_time().map(Some),
+        Some(Tried::Won(grant)) => grant.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Few permits and no server are told apart by whether the server answers.
         None if once || taker.ear.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
@@ -72,7 +72,7 @@ pub(crate) async fn take_within(
 /// Who waits for permits.
 struct Taker {
     pool: Arc<Pool>,
-    place: Place,
+    waiter: PermitWaiter,
     ear: Ear,
     patience: Patience,
 }
@@ -80,7 +80,7 @@ struct Taker {
 impl Taker {
     fn new(pool: &Arc<Pool>, wanted: Wanted) -> Self {
         let ear = Ear::new(pool.core(), pool.ledger.keys.channel.clone());
-        Self { pool: pool.clone(), place: pool.row.join(wanted), ear, patience: pool.core().patience() }
+        Self { pool: pool.clone(), waiter: pool.row.join(wanted), ear, patience: pool.core().patience() }
     }
 }
 
@@ -89,18 +89,18 @@ impl Contest for Taker {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
-        self.pool.row.turn(&mut self.place, &self.ear, pause).await
+        self.pool.row.turn(&mut self.waiter, &self.ear, pause).await
     }
 
     async fn attempt(&mut self) -> Result<Tried<Grant>, SyncError> {
         self.ear.asks();
-        let tried = self.pool.attempt(&self.place, &self.patience).await;
+        let tried = self.pool.attempt(&self.waiter, &self.patience).await;
         self.ear.answered();
         tried
     }
 
     fn listen(&mut self) -> bool {
-        self.pool.row.is_first(&self.place) && self.ear.listen()
+        self.pool.row.is_first(&self.waiter) && self.ear.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
@@ -113,6 +113,6 @@ impl Contest for Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        self.pool.row.leave(&self.place);
+        self.pool.row.leave(&self.waiter);
     }
 }

@@ -93,7 +93,7 @@ async fn work(url: &str) -> Outcome {
     // One waits here, to be handed the lock, and one in the other client, for the message.
     let here = tokio::spawn(take_and_give_back(lock.owned_by(&Owner::unique())));
     let there = tokio::spawn(take_and_give_back(rival.clone()));
-    tokio::time::sleep(ms(1200)).await;
+    sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     here.await??;
@@ -245,11 +245,8 @@ async fn read_and_write(url: &str) -> Outcome {
     guard.verify().await?;
     guard.set_lease(secs(1)).await?;
     assert_eq!(rival.read().holders().await?.len(), 1);
-    let writer = tokio::spawn({
-        let write = rival.write();
-        async move { write.guard().await }
-    });
-    tokio::time::sleep(ms(1200)).await;
+    let writer = spawn_with(rival.write(), |write| async move { write.guard().await });
+    sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     lock.read().unlock().await?;
     guard.unlock().await?;
@@ -260,7 +257,7 @@ async fn read_and_write(url: &str) -> Outcome {
         let read = lock.read().owned_by(&owner);
         tokio::spawn(async move { read.guard().await })
     });
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     writer.unlock().await?;
     for reader in readers {
         reader.await??.unlock().await?;
@@ -301,7 +298,7 @@ async fn plain_work(url: &str) -> Outcome {
     guard.set_lease(secs(1)).await?;
     let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
         .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
-    tokio::time::sleep(ms(1200)).await;
+    sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     for waiter in waiters {

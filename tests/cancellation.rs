@@ -87,7 +87,7 @@ impl Pair {
     /// Nothing is left in time. On the embedded server, where time is the test's, that is to the millisecond.
     async fn gone(&self, owns: &[&Own], round_trip: Duration) -> Result<(), String> {
         if !matches!(self.sight, Sight::Real(_)) {
-            tokio::time::sleep(PROMISED).await;
+            sleep(PROMISED).await;
             return expect("a key is there", self.sight.exist(owns).await, false);
         }
         let limit = PROMISED + 2 * round_trip + NOISE;
@@ -177,7 +177,7 @@ async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
         }
     });
     let release = async {
-        tokio::time::sleep(delay).await;
+        sleep(delay).await;
         holder.unlock_times(1).await
     };
     let (waited, released) = join(join_all(waiters), release).await;
@@ -305,7 +305,7 @@ async fn unlock(pair: &Pair, polls: usize) -> Result<bool, String> {
     own.lock_times(1).await;
     let answer = give_up_after(polls, own.lock.unlock()).await;
     if polls == 0 {
-        tokio::time::sleep(ms(20)).await;
+        sleep(ms(20)).await;
         expect("a key is there", pair.sight.exist(&[&own]).await, true)?;
         own.unlock_times(1).await?;
     }
@@ -381,7 +381,7 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     every_kind(async |kind| {
         let pairs = [Pair::embedded(kind)];
         sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;
-        tokio::time::sleep(LINGER + ms(100)).await;
+        sleep(LINGER + ms(100)).await;
         pairs[0].unsubscribed().await;
     })
     .await;

@@ -71,7 +71,7 @@ async fn a_late_change_undoes_a_renewal() {
             while late.guard.remaining() < ms(10_000) {
                 assert!(late.guard.is_valid(), "{}", kind.name);
                 late.is_honest(&late.guard).await;
-                tokio::time::sleep(ms(20)).await;
+                sleep(ms(20)).await;
             }
         })
         .await;

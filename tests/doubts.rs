@@ -51,7 +51,7 @@ async fn a_lease_counts_from_the_first_copy() {
         fault.done().await;
         site.proxy.refuse(true);
         // As long as it takes for the server to have less left than the promise may be short by.
-        tokio::time::sleep(ms(1000)).await;
+        sleep(ms(1000)).await;
         site.proxy.refuse(false);
     });
     let guard = patient("the permit", async { guard }).await.unwrap().unwrap();
@@ -174,11 +174,8 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
     let semaphore = locks.semaphore("pool");
     assert!(semaphore.try_set_permits(10).await.unwrap());
     server.inject(Faults::seeded(7).lose_replies(1000));
-    let release = tokio::spawn({
-        let semaphore = semaphore.clone();
-        async move { semaphore.release(1).await }
-    });
-    tokio::time::sleep(ms(100)).await;
+    let release = spawn_with(semaphore.clone(), |semaphore| async move { semaphore.release(1).await });
+    sleep(ms(100)).await;
     server.set_clock_ahead(secs(3600));
     server.heal();
     assert!(matches!(release.await.unwrap(), Err(SyncError::Unreachable { .. })));
@@ -193,14 +190,8 @@ async fn a_shutdown_ends_takers_and_waiters() {
     assert!(pool.try_set_permits(1).await.unwrap());
     assert!(site.theirs.latch(&latch).try_set_count(1).await.unwrap());
     site.proxy.delay_replies(ms(500));
-    let taker = tokio::spawn({
-        let pool = site.ours.semaphore(&site.name);
-        async move { pool.guard(1).await.map(drop) }
-    });
-    let waiter = tokio::spawn({
-        let latch = site.ours.latch(&latch);
-        async move { latch.wait().await }
-    });
+    let taker = spawn_with(site.ours.semaphore(&site.name), |pool| async move { pool.guard(1).await.map(drop) });
+    let waiter = spawn_with(site.ours.latch(&latch), |latch| async move { latch.wait().await });
     site.proxy.wait_requests(1, Filter::script_of(lua!("once", "semaphore/acquire"))).await;
     site.proxy.wait_requests(1, Filter::script_of(INSPECT)).await;
     site.ours.shutdown(secs(5)).await.unwrap();

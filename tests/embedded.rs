@@ -415,9 +415,9 @@ async fn keys_expire_on_the_clock_of_tokio() {
     // A key lives through the millisecond that it expires at, as in Redis.
     tokio::time::advance(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"])), (0, 1));
-    tokio::time::sleep(ms(1)).await;
+    sleep(ms(1)).await;
     assert_eq!((int(&["PTTL", "s"]), int(&["EXISTS", "s"]), int(&["DBSIZE"])), (-2, 0, 1));
-    tokio::time::sleep(secs(3600)).await;
+    sleep(secs(3600)).await;
     assert_eq!(server.command(&["HGETALL", "h"]), Ok(Reply::List(Vec::new())));
     assert_eq!(int(&["DBSIZE"]), 0);
 }
@@ -428,9 +428,9 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         server.command(&["SET", "s", "x", "PX", "60000"]).unwrap();
-        tokio::time::sleep(secs(50)).await;
+        sleep(secs(50)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Text("x".to_owned())));
-        tokio::time::sleep(secs(11)).await;
+        sleep(secs(11)).await;
         assert_eq!(server.command(&["GET", "s"]), Ok(Reply::Nil));
     });
 }

@@ -33,8 +33,7 @@ impl Pair {
     async fn hold_and_wait(&self, name: &str) -> (Guard, JoinHandle<Guard>) {
         let held = self.holder.lock(name).acquire().lease(ms(60_000)).guard().await.unwrap().unwrap();
         self.proxy.forget_requests();
-        let lock = self.waiter.lock(name);
-        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        let waiting = spawn_with(self.waiter.lock(name), |lock| async move { lock.guard().await.unwrap() });
         // One attempt, and one after it has subscribed.
         self.proxy.wait_requests(2, Filter::Script.with(name)).await;
         (held, waiting)
@@ -93,10 +92,11 @@ async fn a_half_open_connection_is_noticed() {
         pair.proxy.black_hole_requests(true);
         pair.proxy.black_hole_replies(true);
         held.unlock().await.unwrap();
-        let other = pair.waiter.lock(&unique("during"));
-        let during = tokio::spawn(async move { other.guard().await.unwrap().unlock().await });
+        let during = spawn_with(pair.waiter.lock(&unique("during")), |other| async move {
+            other.guard().await.unwrap().unlock().await
+        });
         // Shorter and longer than it takes the client to find out by itself.
-        tokio::time::sleep(if done % 2 == 0 { ms(100) } else { ms(1200) }).await;
+        sleep(if done % 2 == 0 { ms(100) } else { ms(1200) }).await;
         pair.proxy.heal();
         pair.served(&name, waiting).await;
         patient("the other lock", during).await.unwrap().unwrap();
@@ -115,8 +115,7 @@ async fn an_empty_restart_is_told() {
     for _ in 0..soak(10) {
         let name = unique("restart");
         let held = a.lock(&name).guard().await.unwrap();
-        let lock = b.lock(&name);
-        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        let waiting = spawn_with(b.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         let channel = format!("redisson_lock__channel:{{{name}}}");
         let mut raw = server.raw().await;
         while raw.subscribers(&channel).await == 0 {
@@ -187,7 +186,7 @@ async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [
             while !over.load(Ordering::Relaxed) {
                 Raw::connect(port).await.must(command).await;
                 count += 1;
-                tokio::time::sleep(every).await;
+                sleep(every).await;
             }
             count
         }
@@ -232,7 +231,7 @@ async fn a_frozen_server_outlasts_the_lease() {
         let name = unique("frozen");
         let held = a.lock(&name).guard().await.unwrap();
         // Between two renewals; the next ones meet a server that stands.
-        tokio::time::sleep(ms(500)).await;
+        sleep(ms(500)).await;
         server.freeze();
         let frozen = Instant::now();
         let left = held.remaining();
@@ -245,13 +244,12 @@ async fn a_frozen_server_outlasts_the_lease() {
         }
         assert_eq!(patient("the loss", held.lost()).await.why, LostBy::Deadline);
         // After the renewals, so that they arrive before it.
-        let lock = b.lock(&name);
-        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        let waiting = spawn_with(b.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         // The server says nothing until it thaws.
         assert!(frozen.elapsed() >= left, "{:?} of {left:?}", frozen.elapsed());
         assert!(held.state() == State::Lost && held.remaining().is_zero());
         // Renewals that were sent last may still be in time, or not.
-        tokio::time::sleep(if done % 2 == 0 { ms(30) } else { ms(500) }).await;
+        sleep(if done % 2 == 0 { ms(30) } else { ms(500) }).await;
         server.thaw();
         let mut raw = server.raw().await;
         while !waiting.is_finished() {
@@ -260,7 +258,7 @@ async fn a_frozen_server_outlasts_the_lease() {
         }
         let next = patient("the lock", waiting).await.unwrap();
         // What was on its way has arrived, and two periods of the watchdog are over.
-        tokio::time::sleep(ms(700)).await;
+        sleep(ms(700)).await;
         let holds = server.raw().await.hgetall(&name).await;
         assert!(holds.len() == 1 && holds[0].0.starts_with(b.client_id()) && holds[0].1 == "1", "{holds:?}");
         assert!(!held.is_valid());
@@ -309,12 +307,12 @@ async fn a_dropped_question_is_no_outage() {
     let lock = b.lock("held");
     // The waiter's own attempts are over long before its limit.
     let waiting = tokio::spawn(async move { lock.acquire().wait(ms(700)).await });
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     let free = b.lock("free");
     let mut question = Box::pin(free.is_locked());
     assert!(futures::poll!(question.as_mut()).is_pending());
     drop(question);
-    tokio::time::sleep(ms(400)).await;
+    sleep(ms(400)).await;
     assert!(b.health().reachable);
     assert!(matches!(waiting.await.unwrap(), Ok(false)));
 }

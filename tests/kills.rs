@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
+use support::sites::turn;
 use tokio::sync::Mutex;
 
 pub async fn play(part: &str, args: &[String]) {
@@ -69,6 +70,7 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
 /// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
+    let _turn = turn().await;
     let (server, rounds, seed) = (Server::start(), soak(1000), seed());
     let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
     let start =
@@ -95,7 +97,7 @@ async fn the_order_is_the_queues_whoever_is_killed() {
             kills += 1;
         }
         // Some more may come.
-        tokio::time::sleep(ms(rng.below(5))).await;
+        sleep(ms(rng.below(5))).await;
         before = waiting(&mut raw, &name).await;
         processes[at].say("go on");
         done += 1;
@@ -142,7 +144,7 @@ impl Visitor {
         if breach > 0 && guard.is_valid() {
             raw.must(&["HINCRBY", &turns, "breaches", "1"]).await;
         }
-        tokio::time::sleep(TURN).await;
+        sleep(TURN).await;
         raw.must(&["ZREM", &format!("{inside}{}", self.side), &field]).await;
         drop(raw);
         let _ = guard.unlock().await;
@@ -167,7 +169,7 @@ async fn readers_and_writers(args: &[String]) {
                         Ok(guard) => visitor.turn(guard).await,
                         Err(error) => eprintln!("{number}: {error}", number = visitor.number),
                     }
-                    tokio::time::sleep(ms(1)).await;
+                    sleep(ms(1)).await;
                 }
             });
         }
@@ -181,6 +183,7 @@ async fn readers_and_writers(args: &[String]) {
 /// writers, and no writer starves: each has, over the whole run, at least a turn for each second (rule 18).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_whoever_is_killed() {
+    let _turn = turn().await;
     let (seconds, seed) = (soak(60), seed());
     let (readers, writers) = (100, 10);
     let (server, mut rng, name) = (Server::start(), Rng::new(seed), unique("soak"));
@@ -211,7 +214,7 @@ async fn readers_and_writers_whoever_is_killed() {
         }
         let write = locks.read_write_lock(&name).write().owned_by(&Owner::unique());
         let _ = tokio::time::timeout(ms(rng.below(30)), write.guard()).await;
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
     }
     drop(processes);
     let ran = began.elapsed().as_secs() as usize;

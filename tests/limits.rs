@@ -24,8 +24,7 @@ impl Deaf {
 async fn a_deaf_waiter_looks(server: &Server, kind: &'static Kind) {
     let (site, name) = (Deaf::start(server).await, unique("deaf"));
     let held = (kind.rival().make)(&site.theirs, &name).guard().await.unwrap();
-    let lock = (kind.make)(&site.ours, &name);
-    let waiter = tokio::spawn(async move { lock.guard().await });
+    let waiter = spawn_with((kind.make)(&site.ours, &name), |lock| async move { lock.guard().await });
     let asks = site.proxy.wait_requests(4, kind.script("acquire").with(name.as_str()));
     patient(&format!("a {} that looks again", kind.name), asks).await;
     held.unlock().await.unwrap();
@@ -107,7 +106,7 @@ mod debts {
         let config = locks.read_write_lock("config");
         let (read, write) = (config.read().owned_by(&owner), config.write().owned_by(&owner));
         let (locked, unlocked) = tokio::join!(write.try_lock(), async {
-            tokio::time::sleep(ms(500)).await;
+            sleep(ms(500)).await;
             read.unlock().await
         });
         assert_eq!((locked, unlocked), (Ok(true), Ok(())));

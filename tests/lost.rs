@@ -98,7 +98,7 @@ async fn watch(stage: &Stage, raw: &tokio::sync::Mutex<Raw>, own: &Own, guard: &
         loop {
             overran.set(overran.get() || fired.get());
             deadline.set(Instant::now() + guard.remaining());
-            tokio::time::sleep(ms(20)).await;
+            sleep(ms(20)).await;
         }
     };
     let look = async {
@@ -134,11 +134,11 @@ async fn cut_off(stage: &Stage, number: usize, rng: &mut Rng) -> Result<usize, S
     let mut guards = Vec::new();
     for own in &owns {
         // Apart, so that they do not end in one moment.
-        tokio::time::sleep(ms(40 + rng.below(60))).await;
+        sleep(ms(40 + rng.below(60))).await;
         guards.push(patient("a free lock", own.lock.guard()).await.unwrap());
     }
     let cut = async {
-        tokio::time::sleep(ms(rng.below(1600))).await;
+        sleep(ms(rng.below(1600))).await;
         outage.set(&stage.site, true);
     };
     let watched = owns.iter().zip(&guards).zip(&stage.raws);
@@ -194,7 +194,7 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
     let all = async |state: State| guards.iter().all(|guard| guard.state() == state);
     eventually(LEASE, "all are uncertain, none is lost", || all(State::Uncertain)).await;
     // Renewals were due at 1.3 s and failed until 1.7 s; this leaves 2 s of 4 s at least.
-    tokio::time::sleep(ms(rng.below(300))).await;
+    sleep(ms(rng.below(300))).await;
     outage.set(site, false);
     let settled = || async { guards.iter().all(|guard| guard.state() != State::Uncertain) };
     eventually(LEASE * 2, "none is uncertain", settled).await;

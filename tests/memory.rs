@@ -59,7 +59,7 @@ async fn full(kind: &'static Kind) {
     };
     tokio::join!(waiter, rest);
     eventually(secs(20), "nothing is left of the heir", || async { !site.exists(&heir).await }).await;
-    tokio::time::sleep(LEASE + LEASE / 4).await;
+    sleep(LEASE + LEASE / 4).await;
     assert_eq!(guard.state(), State::Held);
     for own in [&deep, &long] {
         own.unlock_times(depth - 1).await.unwrap();

@@ -22,7 +22,7 @@ fn embedded_keys(server: &EmbeddedServer) -> Vec<String> {
 
 /// Longer than a give-back takes, shorter than any lease.
 async fn a_moment() {
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
 }
 
 /// Rule 7: at any poll point, while nothing and while each of its members is held by another.
@@ -127,7 +127,7 @@ async fn a_lost_reply_takes_nothing_twice() {
                     }
                     Err(error) => panic!("{error:?}"),
                 }
-                tokio::time::sleep(secs(2)).await;
+                sleep(secs(2)).await;
                 assert_eq!(embedded_keys(&server), [""; 0], "{lease:?}, {lost} replies from call {lost_at} on");
             }
         }
@@ -196,10 +196,7 @@ async fn one_name_on_two_servers_is_taken_in_one_order() {
     let (first, second) = if ids[0] < ids[1] { (0, 1) } else { (1, 0) };
     for lock in [&one, &other] {
         let rival = clients[second].lock("x").owned_by(&Owner::unique()).guard().await.unwrap();
-        let waiter = tokio::spawn({
-            let lock = lock.clone();
-            async move { lock.guard().await }
-        });
+        let waiter = spawn_with(lock.clone(), |lock| async move { lock.guard().await });
         let taken = || async { servers[first].raw().await.exists("x").await };
         eventually(secs(20), "the first server's is taken", taken).await;
         assert!(!waiter.is_finished());

@@ -84,9 +84,8 @@ async fn a_wait_limit_holds_in_an_outage() {
         let locks = world.client_with(quick().outage_limit(NO_LIMIT)).await;
         let other = world.server.locks().await;
         other.lock("busy").lock().await.unwrap();
-        let busy = locks.lock("busy");
-        let during = tokio::spawn(async move { timed(busy.acquire().wait(ms(900))).await });
-        tokio::time::sleep(ms(100)).await;
+        let during = spawn_with(locks.lock("busy"), |busy| async move { timed(busy.acquire().wait(ms(900))).await });
+        sleep(ms(100)).await;
         world.begin(outage);
         let mut worst = Duration::ZERO;
         while done < asked {
@@ -156,11 +155,10 @@ async fn an_outage_is_not_measured_from_the_call() {
     let world = World::new();
     let (locks, other) = (world.client().await, world.server.locks().await);
     let held = other.lock("long").guard().await.unwrap();
-    let lock = locks.lock("long");
-    let waiting = tokio::spawn(async move { lock.guard().await });
-    tokio::time::sleep(ms(1300)).await;
+    let waiting = spawn_with(locks.lock("long"), |lock| async move { lock.guard().await });
+    sleep(ms(1300)).await;
     world.begin(Outage::Refused);
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(!waiting.is_finished());
     world.end(Outage::Refused);
     held.unlock().await.unwrap();
@@ -168,7 +166,7 @@ async fn an_outage_is_not_measured_from_the_call() {
     let held = other.lock("long").guard().await.unwrap();
     let lock = locks.lock("long");
     let waiting = tokio::spawn(async move { lock.lock().await });
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     world.begin(Outage::Refused);
     assert!(matches!(patient("an error", waiting).await.unwrap(), Err(LockError::Unreachable { .. })));
     held.unlock().await.unwrap();
@@ -214,15 +212,15 @@ async fn a_drop_in_an_outage_leaves_no_key() {
             });
             let calls: Vec<_> = wanted.collect();
             // Dropped before anything is sent again, or after some copies were.
-            tokio::time::sleep(if done % 2 == 0 { ms(20) } else { ms(500) }).await;
+            sleep(if done % 2 == 0 { ms(20) } else { ms(500) }).await;
             calls.iter().for_each(|call| call.abort());
-            tokio::time::sleep(if done % 4 < 2 { ms(50) } else { ms(700) }).await;
+            sleep(if done % 4 < 2 { ms(50) } else { ms(700) }).await;
             world.end(outage);
             // Connected again, and past the `not_after` of the last copy.
-            tokio::time::sleep(ms(350)).await;
+            sleep(ms(350)).await;
             eventually(ms(2000), "no key", || async { world.server.control(&["KEYS", "dropped-*"]).list().is_empty() })
                 .await;
-            tokio::time::sleep(ms(350)).await;
+            sleep(ms(350)).await;
             let left = raw.keys("dropped-*").await;
             assert!(left.is_empty(), "{outage:?}, round {done}: {left:?}");
             for name in &names {
@@ -269,7 +267,7 @@ async fn a_shutdown_longer_than_the_outage_limit_names_the_leftovers() {
     let dropped = locks.lock("b").guard().await.unwrap();
     world.begin(Outage::Refused);
     drop(dropped);
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     let (took, left) = timed(locks.shutdown(ms(3000))).await;
     let mut names = left.unwrap_err().names;
     names.sort();
@@ -332,10 +330,10 @@ async fn nothing_is_left_of_a_client() {
         let end = Instant::now() + limit;
         while sockets(&server) > 2 {
             assert!(Instant::now() < end, "the waiter's sockets");
-            tokio::time::sleep(ms(5)).await;
+            sleep(ms(5)).await;
         }
         // A guard, and a handle, keep the other one.
-        tokio::time::sleep(ms(400)).await;
+        sleep(ms(400)).await;
         assert!(guard.is_valid() && sockets(&server) == 2);
         drop(guard);
         drop(lock);
@@ -357,7 +355,7 @@ async fn nothing_is_left_of_a_client_in_an_outage() {
         for _ in 0..2 {
             let (lock, question) = (locks.lock("wanted"), locks.lock("wanted"));
             let call = tokio::spawn(async move { tokio::join!(lock.lock(), question.is_locked()) });
-            tokio::time::sleep(ms(50)).await;
+            sleep(ms(50)).await;
             call.abort();
         }
         drop(locks);

@@ -65,7 +65,7 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
     let wait = if rng.chance(0.2) { ms(0) } else { ms(rng.below(2000)) };
     let wish = Box::pin(kind.guard(permits, wait));
     let patience = if rng.chance(0.3) { Duration::from_micros(rng.below(20_000)) } else { secs(60) };
-    let guard = match select(wish, Box::pin(tokio::time::sleep(patience))).await {
+    let guard = match select(wish, Box::pin(sleep(patience))).await {
         Either::Left((Ok(Some(guard)), _)) => guard,
         Either::Left((Ok(None), _)) | Either::Right(_) => {
             seen.given_up.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
     if in_use > PERMITS.into() && guard.is_valid() {
         seen.too_many.fetch_add(1, Ordering::Relaxed);
     }
-    tokio::time::sleep(Duration::from_micros(rng.below(5000))).await;
+    sleep(Duration::from_micros(rng.below(5000))).await;
     used.change(-i64::from(permits)).await;
     seen.turns.fetch_add(1, Ordering::Relaxed);
     if rng.chance(0.5) {
@@ -95,14 +95,14 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
 async fn faults(proxy: &Proxy, mut rng: Rng, to: u64) -> usize {
     let mut made = 0;
     while epoch() < to {
-        tokio::time::sleep(ms(20 + rng.below(100))).await;
+        sleep(ms(20 + rng.below(100))).await;
         made += 1;
         match rng.below(3) {
             0 => drop(proxy.cut_before(1, Filter::Script)),
             1 => drop(proxy.cut_after(1, Filter::Script)),
             _ => {
                 let held = proxy.hold_back(1, Filter::Script);
-                tokio::time::sleep(ms(rng.below(800))).await;
+                sleep(ms(rng.below(800))).await;
                 if held.count() > 0 {
                     held.release().await;
                 }
@@ -164,14 +164,14 @@ async fn crowd(kind: &str, kills: bool) {
     let mut processes: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
     let (mut raw, mut killed) = (server.raw().await, 0);
     while kills && epoch() + 1500 < to {
-        tokio::time::sleep(ms(500 + rng.below(1000))).await;
+        sleep(ms(500 + rng.below(1000))).await;
         let (process, number) = processes.remove(rng.below(4) as usize);
         drop(process);
         raw.must(&["SADD", &format!("{name}-used-dead"), &number]).await;
         killed += 1;
         processes.push(start(&mut rng));
     }
-    tokio::time::sleep(ms(to.saturating_sub(epoch()))).await;
+    sleep(ms(to.saturating_sub(epoch()))).await;
     let mut sums = [0_usize; 5];
     for (process, _) in &processes {
         let line = process.line();
@@ -185,7 +185,7 @@ async fn crowd(kind: &str, kills: bool) {
     let free = async || permits.available().await == i64::from(PERMITS);
     eventually(secs(30), "all permits are free", free).await;
     // And they stay free: no late copy takes or gives one.
-    tokio::time::sleep(ms(1000)).await;
+    sleep(ms(1000)).await;
     assert_eq!(permits.available().await, i64::from(PERMITS));
     println!("{kind}: at most {PERMITS} in use: {turns} turns, {too_many} failures, seed {seed}");
     assert_eq!(too_many, 0, "seed {seed}");
@@ -193,11 +193,13 @@ async fn crowd(kind: &str, kills: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
+    let _turn = support::sites::turn().await;
     crowd("counted", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
+    let _turn = support::sites::turn().await;
     crowd("leased", true).await;
 }
 
@@ -229,6 +231,7 @@ async fn waiters(args: &[String]) {
 /// The message that the latch is open reaches nobody: all 1000 are let go within the cap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_a_latch() {
+    let _turn = support::sites::turn().await;
     let server = Server::start();
     let (name, port) = (unique("latch"), server.port().to_string());
     let locks = server.locks().await;

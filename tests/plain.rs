@@ -113,7 +113,7 @@ async fn a_late_acquire_is_given_back() {
     held.release().await;
     // While that may still be there, the owner's next hold is another one, and stays.
     let guard = patient("the next hold", site.lock.guard()).await.unwrap();
-    tokio::time::sleep(2 * COMMAND_TIMEOUT).await;
+    sleep(2 * COMMAND_TIMEOUT).await;
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     site.eventually_free().await;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use support::prelude::*;
 use support::process::{epoch, Process};
+use support::sites::turn;
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -55,14 +56,14 @@ async fn stopped(url: &str, name: &str) {
         loop {
             worked_late |= last.elapsed() >= ms(600);
             last = Instant::now();
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     });
     let run: Result<(), _> = run.await;
     println!("valid {}", resumed.await.unwrap());
     println!("run {:?}, worked late {worked_late}", run.unwrap_err().why);
     // Two periods of the watchdog.
-    tokio::time::sleep(ms(700)).await;
+    sleep(ms(700)).await;
     let guard = Arc::try_unwrap(guard).unwrap();
     let refused = |result| matches!(result, Err(UnlockError::NotHeld { .. }));
     println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
@@ -73,6 +74,7 @@ async fn stopped(url: &str, name: &str) {
 /// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(20) {
@@ -80,12 +82,12 @@ async fn a_stopped_holder_finds_out() {
         let process = Process::start("processes", "stopped", &[&server.port().to_string(), &name]);
         process.expect("held");
         // At any point between two renewals.
-        tokio::time::sleep(ms(40 * (round as u64 % 10))).await;
+        sleep(ms(40 * (round as u64 % 10))).await;
         process.signal(Signal::STOP);
         let bare = locks.lock(&format!("{name}-bare"));
         patient("the bare lock", bare.lock()).await.unwrap();
         let guard = patient("the lock", locks.lock(&name).guard()).await.unwrap();
-        tokio::time::sleep(ms(300)).await;
+        sleep(ms(300)).await;
         process.signal(Signal::CONT);
         process.expect("valid false");
         process.expect(&format!("run {:?}, worked late false", LostBy::Deadline));
@@ -104,6 +106,7 @@ async fn a_stopped_holder_finds_out() {
 /// A process that is killed keeps its lock for the rest of its lease, and not longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_ends_with_its_lease() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     let mut worst = Duration::ZERO;
@@ -111,9 +114,8 @@ async fn a_killed_holder_ends_with_its_lease() {
         let name = unique("killed");
         let process = Process::start("processes", "killed", &[&server.port().to_string(), &name]);
         process.expect("held");
-        tokio::time::sleep(ms(100 * (round as u64 % 10))).await;
-        let lock = locks.lock(&name);
-        let waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
+        sleep(ms(100 * (round as u64 % 10))).await;
+        let waiting = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         drop(process);
         let killed = Instant::now();
         let guard = patient("the lock", waiting).await.unwrap();
@@ -128,6 +130,7 @@ async fn a_killed_holder_ends_with_its_lease() {
 /// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_runtime_loses_its_lock() {
+    let _turn = turn().await;
     let server = Server::start();
     let (url, name) = (server.url(), unique("blocked"));
     let (sender, held) = tokio::sync::oneshot::channel();
@@ -148,7 +151,7 @@ async fn a_blocked_runtime_loses_its_lock() {
                 };
                 let lost = guard.run(work).await.unwrap_err();
                 assert!(lost.why == LostBy::Deadline && !went_on.load(Ordering::Relaxed));
-                tokio::time::sleep(ms(500)).await;
+                sleep(ms(500)).await;
                 assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
             });
         }
@@ -181,6 +184,7 @@ async fn or_wait(by_panic: bool) {
 /// with the lease in which that comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     for by_panic in [true, false] {
@@ -198,7 +202,7 @@ async fn a_task_that_ends_without_unlock() {
         end_badly(task, by_panic).await;
         let mut raw = server.raw().await;
         // Renewed past its first lease.
-        tokio::time::sleep(ms(1300)).await;
+        sleep(ms(1300)).await;
         assert!(raw.exists(&kept).await && raw.exists(&ended).await);
         let next = patient("the lock", locks.lock(&ended).guard()).await.unwrap();
         println!("max_hold 1.5 s, lease 1 s: free after {:?}", taken.elapsed());
@@ -211,6 +215,7 @@ async fn a_task_that_ends_without_unlock() {
 /// A guard is given back when its task ends, by a panic or an abort, and not with its lease (30 s).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_guard_of_a_task_that_ends() {
+    let _turn = turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(200) {
@@ -296,6 +301,7 @@ async fn crowd(url: &str, args: &[String]) {
 /// the busiest process has at most 1.5 times the turns of the idlest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_share_fairly() {
+    let _turn = turn().await;
     let server = Server::start();
     let (name, port) = (unique("fair"), server.port().to_string());
     let file = server.dir().join("counter");
@@ -325,6 +331,7 @@ async fn four_processes_share_fairly() {
 /// theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
+    let _turn = turn().await;
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
     let mut rng = Rng::new(seed);
@@ -345,7 +352,7 @@ async fn a_lone_task_is_served() {
         lock.unlock().await.unwrap();
         waits.push(after - before);
         // Now at once, now after a while.
-        tokio::time::sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
+        sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
     }
     drop(process);
     waits.sort_unstable();

@@ -29,7 +29,7 @@ async fn a_clean_end_is_quiet() {
         list.lines().filter(|client| !client.contains("cmd=client")).count()
     };
     eventually(secs(20), "all connections are closed", async || clients().await == 0).await;
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     assert_eq!(logs.lines(), Vec::<String>::new());
 }
 
@@ -46,11 +46,11 @@ async fn an_outage_of_an_idle_client_is_told() {
     server.freeze();
     let begun = patient("the gap", logs.wait_for("gap: messages may be missing")).await;
     assert_eq!(begun.level, Level::WARN);
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     server.thaw();
     let ended = patient("its end", logs.wait_for("gap ended")).await;
     assert!(ended.level == Level::INFO && ended.text.contains("after="), "{ended:?}");
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     let said = |fragment: &str| {
         logs.lines().iter().filter(|line| line.contains("lockson:") && line.contains(fragment)).count()
     };

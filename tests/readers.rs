@@ -175,7 +175,7 @@ async fn who_goes_away_leaves_nothing() {
         let waits = join_all(waits.collect::<Vec<_>>());
         let delay = Duration::from_micros(rng.below(4000));
         let release = async {
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
             crowd.writer.unlock_times(1).await
         };
         let (left, released) = join(waits, release).await;

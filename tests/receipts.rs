@@ -1,10 +1,9 @@
 //! Permits and counts under lost answers, late copies, lost messages and cut connections: exactly right (PROTOCOL rules
 //! 15 and 22).
 
-use support::lua;
 use support::permits::Kind;
 use support::prelude::*;
-use support::Reply;
+use support::{lua, Reply};
 
 /// Longer than a test takes: `not_after` alone keeps no late copy out.
 const COMMAND_TIMEOUT: Duration = secs(10);
@@ -77,10 +76,7 @@ async fn late_copies_take_nothing(kind: &'static str) {
     let [acquire, _, cancel] = scripts(kind);
     for _ in 0..3 {
         let held = site.proxy.hold_back(1000, Filter::script_of(acquire));
-        let taker = tokio::spawn({
-            let ours = site.ours.clone();
-            async move { ours.guard(3, ms(60_000)).await.map(drop) }
-        });
+        let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
         held.wait_for(1).await;
         let before = site.proxy.requests(Filter::script_of(cancel));
         taker.abort();
@@ -109,10 +105,7 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
     let lost = site.proxy.hold_back(1, Filter::script_of(acquire));
     let held = site.proxy.hold_back(1, Filter::script_of(cancel));
-    let taker = tokio::spawn({
-        let ours = site.ours.clone();
-        async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() }
-    });
+    let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() });
     held.wait_for(1).await;
     all.release().await.unwrap();
     let guard = patient("the permits", taker).await.unwrap();
@@ -130,10 +123,7 @@ async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
     let [acquire, ..] = scripts(kind);
     for _ in 0..5 {
         let fault = site.proxy.cut_after(1, Filter::script_of(acquire));
-        let taker = tokio::spawn({
-            let ours = site.ours.clone();
-            async move { ours.guard(3, ms(60_000)).await.map(drop) }
-        });
+        let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
         fault.done().await;
         taker.abort();
         site.until_free(10).await;
@@ -246,10 +236,7 @@ async fn a_latch_counts_once_whatever_is_cut() {
         }
         let inspect = || Filter::script_of(lua!("once", "latch/inspect"));
         let looks = proxy.requests(inspect());
-        let waiter = tokio::spawn({
-            let latch = latch.clone();
-            async move { latch.wait().await.unwrap() }
-        });
+        let waiter = spawn_with(latch.clone(), |latch| async move { latch.wait().await.unwrap() });
         proxy.wait_requests(looks + 1, inspect()).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
         let expected = match cuts {
@@ -281,10 +268,7 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
     let latch = locks.latch(&unique("latch"));
     let held = proxy.hold_back(1, Filter::script_of(count_down));
     let undo = proxy.hold_back(1000, Filter::script_of(lua!("once", "latch/cancel")));
-    let mut counted = tokio::spawn({
-        let latch = latch.clone();
-        async move { latch.count_down().await.unwrap() }
-    });
+    let mut counted = spawn_with(latch.clone(), |latch| async move { latch.count_down().await.unwrap() });
     undo.wait_for(1).await;
     // It is told so when the copy can't count any more.
     assert!(tokio::time::timeout(ms(50), &mut counted).await.is_err());

@@ -12,7 +12,7 @@ use support::sites::give_up_after;
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
 async fn the_majoritys_validity_counts() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     for drift in [2, 500] {
         let guard = lock.clone().drift(ms(drift)).acquire().lease(secs(30)).guard().await.unwrap().unwrap();
@@ -24,54 +24,54 @@ async fn the_majoritys_validity_counts() {
     fleet.servers[..2].iter().for_each(EmbeddedServer::stop);
     guard.set_lease(secs(40)).await.unwrap();
     assert_eq!(guard.remaining(), ms(39_598));
-    tokio::time::sleep(secs(10)).await;
+    sleep(secs(10)).await;
     fleet.servers[2].stop();
     guard.set_lease(secs(50)).await.unwrap_err();
     guard.verify().await.unwrap_err();
     let left = guard.remaining();
     assert!(left > secs(15) && left <= ms(29_598), "the third longest is the old one: {left:?}");
-    tokio::time::sleep(left - ms(1)).await;
+    sleep(left - ms(1)).await;
     assert!(guard.is_valid());
-    tokio::time::sleep(ms(2)).await;
+    sleep(ms(2)).await;
     assert_eq!((guard.state(), guard.remaining()), (State::Lost, Duration::ZERO));
     fleet.servers.iter().for_each(EmbeddedServer::start);
     drop(guard);
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     assert_eq!(fleet.held(), "00000");
 }
 
 /// Renewed by each server's own client; two of five may be lost, the third ends it at once.
 #[tokio::test(start_paused = true)]
 async fn a_hold_outlives_two_and_not_three() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let guard = red(&fleet.clients()).guard().await.unwrap();
     assert_eq!(fleet.held(), "11111");
     let lost = tokio::spawn(guard.lost());
     for server in &fleet.servers[..2] {
         server.wipe();
-        tokio::time::sleep(secs(20)).await;
+        sleep(secs(20)).await;
         assert_eq!(guard.state(), State::Held);
         guard.verify().await.unwrap();
     }
     assert_eq!(fleet.held(), "00111");
     fleet.servers[2].stop();
-    tokio::time::sleep(secs(20)).await;
+    sleep(secs(20)).await;
     assert_eq!(guard.state(), State::Uncertain);
     assert!(!lost.is_finished());
-    tokio::time::sleep(secs(11)).await;
+    sleep(secs(11)).await;
     assert_eq!(guard.state(), State::Lost);
     patient("it is told", lost).await.unwrap();
     fleet.servers[2].start();
     let error = guard.unlock().await.unwrap_err();
     assert!(matches!(error, UnlockError::NotHeld { .. }), "{error:?}");
     // What is left of it is given back all the same.
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert_eq!(fleet.held(), "00000");
 }
 
 #[tokio::test(start_paused = true)]
 async fn busy_is_not_unreachable() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     let guard = theirs.guard().await.unwrap();
     // Most say that it is busy, whatever two others say.
@@ -97,7 +97,7 @@ async fn busy_is_not_unreachable() {
 /// Two of each may win votes: then nobody has the lock, and nobody keeps what he won.
 #[tokio::test(start_paused = true)]
 async fn losers_give_their_votes_back() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     let theirs = fleet.clients();
     let rivals = join_all(theirs[..3].iter().map(|locks| async { locks.lock("red").guard().await })).await;
@@ -109,7 +109,7 @@ async fn losers_give_their_votes_back() {
             0 => assert_eq!(ours.try_lock().await, Ok(false)),
             _ => assert_eq!(ours.acquire().wait(ms(700)).await, Ok(false)),
         }
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
         assert_eq!(fleet.held(), before);
     }
     // Where no answer came, too.
@@ -118,14 +118,14 @@ async fn losers_give_their_votes_back() {
     fleet.servers[4].stop();
     assert_eq!(ours.try_lock().await, Ok(false));
     fleet.servers[4].start();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert_eq!(fleet.held(), before);
 }
 
 /// Rule 7, at any poll point, with nobody and with a rival in the way.
 #[tokio::test(start_paused = true)]
 async fn dropped_at_any_point_it_leaves_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (clients, theirs) = (fleet.clients(), fleet.clients());
     let mut points = 0;
     for rivals in [0, 2, 3] {
@@ -145,7 +145,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
                     lock.unlock().await.unwrap();
                 }
                 drop(held);
-                tokio::time::sleep(ms(100)).await;
+                sleep(ms(100)).await;
                 assert_eq!(fleet.held(), "00000", "{rivals} rivals, verb {verb}, after {polls} polls");
                 if done.is_some() {
                     break;
@@ -160,7 +160,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
 /// Rule 21: what a server may have forgotten it does not vote on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     for lock in [&ours, &theirs] {
         lock.guard().await.unwrap().unlock().await.unwrap();
@@ -181,9 +181,9 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     fleet.servers.iter().for_each(EmbeddedServer::wipe);
     let strict = RedLock::new(fleet.clients().iter().map(|locks| locks.lock("red")));
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
-    tokio::time::sleep(secs(58)).await;
+    sleep(secs(58)).await;
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     assert_eq!(strict.try_lock().await, Ok(true));
     strict.unlock().await.unwrap();
     // Servers that lose nothing vote at once.
@@ -196,7 +196,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_ahead_gives_two_holders() {
     for watched in [false, true] {
-        let fleet = Fleet::new();
+        let fleet = Fleet::start();
         let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
         for lock in [&ours, &theirs] {
             lock.guard().await.unwrap().unlock().await.unwrap();
@@ -209,7 +209,7 @@ async fn a_clock_set_ahead_gives_two_holders() {
         fleet.servers[2].set_clock_ahead(secs(40));
         let second = theirs.acquire().wait(secs(2)).guard().await.unwrap().expect("three of five vote for it");
         assert!(first.is_valid() && second.is_valid(), "this is what is lost");
-        tokio::time::sleep(secs(15)).await;
+        sleep(secs(15)).await;
         assert_eq!(first.is_valid(), !watched);
         assert!(second.is_valid());
     }
@@ -218,7 +218,7 @@ async fn a_clock_set_ahead_gives_two_holders() {
 /// Over non-reentrant locks too: what is held already is said at once.
 #[tokio::test(start_paused = true)]
 async fn a_red_mutex_is_not_entered_again() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock: RedLock<NonReentrant> = RedLock::new(fleet.clients().iter().map(|locks| locks.mutex("red"))).fresh();
     let guard = lock.guard().await.unwrap();
     for again in [lock.try_lock().await, lock.lock().await.map(|()| true)] {
@@ -232,25 +232,25 @@ async fn a_red_mutex_is_not_entered_again() {
 /// Over plain locks: the value on each server is a token of that vote, and Redlock in other languages can vote too.
 #[tokio::test(start_paused = true)]
 async fn plain_locks_vote_too() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let of = |clients: Vec<Locks>| RedLock::new(clients.iter().map(|locks| locks.plain_lock("red"))).fresh();
     let (ours, theirs) = (of(fleet.clients()), of(fleet.clients()));
     let guard = ours.guard().await.unwrap();
     assert!(matches!(ours.try_lock().await, Err(LockError::AlreadyHeld { .. })));
     assert_eq!(theirs.try_lock().await, Ok(false));
     fleet.servers[..2].iter().for_each(EmbeddedServer::wipe);
-    tokio::time::sleep(secs(45)).await;
+    sleep(secs(45)).await;
     guard.verify().await.unwrap();
     assert_eq!(fleet.held(), "00111");
     // When they may vote again, by tokens of their own.
-    tokio::time::sleep(secs(45)).await;
+    sleep(secs(45)).await;
     assert_eq!(fleet.held(), "11111");
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
     fleet.servers.iter().for_each(|server| drop(server.command(&["SET", "red", "a stranger's", "PX", "5000"])));
     assert_eq!(ours.try_lock().await, Ok(false));
-    tokio::time::sleep(secs(61)).await;
+    sleep(secs(61)).await;
     ours.lock().await.unwrap();
     assert_eq!(ours.is_held().await, Ok(true));
     ours.unlock().await.unwrap();
@@ -259,7 +259,7 @@ async fn plain_locks_vote_too() {
 /// One after the other, of many clients.
 #[tokio::test(start_paused = true)]
 async fn candidates_take_turns() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let clients = [fleet.clients(), fleet.clients(), fleet.clients()];
     let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let tasks: Vec<_> = (0..9)
@@ -269,7 +269,7 @@ async fn candidates_take_turns() {
                 for _ in 0..10 {
                     let guard = lock.guard().await.unwrap();
                     assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                    tokio::time::sleep(ms(1)).await;
+                    sleep(ms(1)).await;
                     inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
                     guard.unlock().await.unwrap();
                 }
@@ -314,7 +314,7 @@ async fn valid_for(guard: &Guard, span: Duration, what: &str) {
     let end = Instant::now() + span;
     while Instant::now() < end {
         assert!(guard.is_valid(), "{what}: {:?}", guard.state());
-        tokio::time::sleep(ms(20)).await;
+        sleep(ms(20)).await;
     }
 }
 
@@ -347,7 +347,7 @@ async fn two_and_then_three(
         };
         let mut stay = true;
         for _ in 0..2 {
-            tokio::time::sleep(ms(150)).await;
+            sleep(ms(150)).await;
             let on = join_all(servers.iter().map(|server| async { server.raw().await.hgetall("red").await })).await;
             stay &= on.iter().zip(clients).all(mine);
         }

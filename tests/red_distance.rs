@@ -43,10 +43,7 @@ async fn all_servers_are_asked_at_once() {
     let lock = red(&far.clients).server_timeout(secs(20));
     let asked = far.asked();
     far.stall(true);
-    let taking = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.guard().await }
-    });
+    let taking = spawn_with(lock.clone(), |lock| async move { lock.guard().await });
     far.all_asked("no server waits for another's vote", &asked).await;
     assert!(!taking.is_finished());
     far.stall(false);

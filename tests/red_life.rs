@@ -27,7 +27,7 @@ async fn no_second_holder(first: &Guard, second: &RedLock<Reentrant>) -> Guard {
                 assert!(!(first.is_valid() && guard.is_valid()), "two holders: {:?} are left", first.remaining());
                 return guard;
             }
-            Ok(None) | Err(LockError::NoMajority { .. }) => tokio::time::sleep(ms(50)).await,
+            Ok(None) | Err(LockError::NoMajority { .. }) => sleep(ms(50)).await,
             Err(error) => panic!("{error}"),
         }
     }
@@ -37,10 +37,10 @@ async fn no_second_holder(first: &Guard, second: &RedLock<Reentrant>) -> Guard {
 /// longest lease, at the end of a second of the server's clock.
 #[tokio::test(start_paused = true)]
 async fn a_restart_right_after_a_grant_gives_no_second_holder() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
-    tokio::time::sleep(LONGEST + ms(990)).await;
+    sleep(LONGEST + ms(990)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
     fleet.servers.iter().for_each(EmbeddedServer::wipe);
     // Whoever is first writes the marker; one that comes later has nothing but that.
@@ -53,34 +53,34 @@ async fn a_restart_right_after_a_grant_gives_no_second_holder() {
 /// The age of a life counts from its answer: a call may have been under way for long before it ran.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_long_under_way_makes_no_server_older() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
     for seed in 1..=20 {
-        tokio::time::sleep(LONGEST).await;
+        sleep(LONGEST).await;
         let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
         fleet.servers.iter().for_each(EmbeddedServer::wipe);
         strict(&fleet.clients()).try_lock().await.unwrap_err();
         let patient = Builder::default().command_timeout(secs(10));
         let second = strict(&fleet.clients_of(patient)).server_timeout(secs(9));
-        tokio::time::sleep(secs(50)).await;
+        sleep(secs(50)).await;
         fleet.servers.iter().for_each(|server| server.inject(Faults::seeded(seed).delay(secs(4))));
         let second = no_second_holder(&first, &second).await;
         fleet.servers.iter().for_each(EmbeddedServer::heal);
         drop((first, second));
-        tokio::time::sleep(secs(10)).await;
+        sleep(secs(10)).await;
     }
 }
 
 /// The marker goes with the data, whoever deletes it: by that it is known what was lost.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_flushed_rests() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     for lock in [&ours, &theirs] {
         lock.guard().await.unwrap().unlock().await.unwrap();
     }
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
     for server in &fleet.servers[..3] {
         server.command(&["FLUSHALL"]).unwrap();
@@ -88,7 +88,7 @@ async fn a_server_that_was_flushed_rests() {
     // One that had said that they are fresh, and one that had not.
     for other in [&theirs, &strict(&fleet.clients())] {
         // What does not count is given back.
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
         match other.try_lock().await {
             Err(LockError::NoMajority { votes: 0, detail, .. }) => assert!(detail.contains("not voting"), "{detail}"),
             other => panic!("{other:?}"),
@@ -100,12 +100,12 @@ async fn a_server_that_was_flushed_rests() {
 /// Restored from a dump, or of the server that this one was a replica of; or ahead of a clock that was set back.
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = red(&fleet.clients());
     ours.guard().await.unwrap().unlock().await.unwrap();
     let markers: Vec<String> = fleet.servers.iter().filter_map(marker).collect();
     assert_eq!(markers.len(), 5);
-    tokio::time::sleep(LONGEST * 2).await;
+    sleep(LONGEST * 2).await;
     strict(&fleet.clients()).guard().await.expect("old enough by now").unlock().await.unwrap();
     assert_eq!(fleet.servers.iter().filter_map(marker).collect::<Vec<_>>(), markers, "written once");
     for server in &fleet.servers {
@@ -122,7 +122,7 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
         let refused = strict(&fleet.clients()).try_lock().await;
         assert!(matches!(refused, Err(LockError::NoMajority { votes: 0, .. })), "{refused:?}");
         drop(no_second_holder(&first, &strict(&fleet.clients())).await);
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
     }
     for server in &fleet.servers {
         let (_, run) =

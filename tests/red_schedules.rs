@@ -36,7 +36,7 @@ impl Inside {
         self.turns.fetch_add(1, Ordering::SeqCst);
         for _ in 0..1 + rng.below(4) {
             self.look();
-            tokio::time::sleep(ms(rng.below(longest / 4))).await;
+            sleep(ms(rng.below(longest / 4))).await;
         }
         self.look();
         self.guards.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &guard));
@@ -56,7 +56,7 @@ async fn rival(lock: RedLock<Reentrant>, inside: Arc<Inside>, over: Arc<AtomicBo
         // Votes that rest are not counted, those that are silent neither: what is wrong would be two that hold it.
         match tokio::time::timeout(ms(longest), request.guard()).await {
             Ok(Ok(Some(guard))) => inside.turn(guard, &mut rng, longest).await,
-            _ => tokio::time::sleep(ms(1 + rng.below(30))).await,
+            _ => sleep(ms(1 + rng.below(30))).await,
         }
     }
 }
@@ -92,7 +92,7 @@ async fn schedules(
 async fn be_old_enough(clients: &[Locks], longest: u64) {
     let first = RedLock::new(clients.iter().map(|locks| locks.lock("first")));
     first.try_lock().await.expect_err("they have not voted before");
-    tokio::time::sleep(ms(longest + 1000)).await;
+    sleep(ms(longest + 1000)).await;
 }
 
 /// The longest lease, and how long a restarted server does not vote, in milliseconds.
@@ -111,10 +111,10 @@ async fn embedded_faults(servers: &[EmbeddedServer], mut rng: Rng) {
             }
             _ => server.start(),
         }
-        tokio::time::sleep(ms(rng.below(700))).await;
+        sleep(ms(rng.below(700))).await;
     }
     servers.iter().for_each(EmbeddedServer::start);
-    tokio::time::sleep(ms(rng.below(1000))).await;
+    sleep(ms(rng.below(1000))).await;
 }
 
 /// Runs so many schedules on paused time; how many breaches, turns and scripts there were.
@@ -178,7 +178,7 @@ async fn real_faults(servers: &[Server], proxies: &[Proxy], mut rng: Rng) {
             _ if servers[at].pid().is_some() => tokio::task::block_in_place(|| servers[at].thaw()),
             _ => tokio::task::block_in_place(|| servers[at].restart()),
         }
-        tokio::time::sleep(ms(rng.below(400))).await;
+        sleep(ms(rng.below(400))).await;
     }
     tokio::task::block_in_place(|| {
         for server in servers {
@@ -189,7 +189,7 @@ async fn real_faults(servers: &[Server], proxies: &[Proxy], mut rng: Rng) {
         }
     });
     proxies.iter().for_each(Proxy::heal);
-    tokio::time::sleep(ms(rng.below(1000))).await;
+    sleep(ms(rng.below(1000))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,21 +12,21 @@ const LONGEST: Duration = secs(60);
 /// One server after the other loses its data; there are never fewer than four.
 #[tokio::test(start_paused = true)]
 async fn a_hold_outlives_a_rolling_restart() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (clients, theirs) = (fleet.clients(), red(&fleet.clients()));
     let guard = red(&clients).guard().await.unwrap();
     for round in 0..3 {
         for (at, server) in fleet.servers.iter().enumerate() {
             server.stop();
             server.wipe();
-            tokio::time::sleep(secs(5 + 20 * round)).await;
+            sleep(secs(5 + 20 * round)).await;
             server.start();
             let mut without = "11111".to_owned();
             without.replace_range(at..=at, "0");
             // It does not vote for a minute, and then it does.
-            tokio::time::sleep(secs(40)).await;
+            sleep(secs(40)).await;
             assert_eq!(fleet.held(), without, "round {round}");
-            tokio::time::sleep(secs(60)).await;
+            sleep(secs(60)).await;
             assert_eq!((guard.state(), &*fleet.held()), (State::Held, "11111"), "round {round}");
             assert_eq!(theirs.try_lock().await, Ok(false));
         }
@@ -41,64 +41,64 @@ async fn a_hold_outlives_a_rolling_restart() {
 /// Votes that it never had are taken too; in a hold within a hold each takes its own.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_was_never_won_is_asked_for() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     lock.guard().await.unwrap().unlock().await.unwrap();
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     fleet.servers[3..].iter().for_each(|server| server.stop());
     let outer = lock.guard().await.unwrap();
     let inner = lock.guard().await.unwrap();
     assert_eq!(fleet.held(), "11100");
     fleet.servers[3..].iter().for_each(|server| server.start());
-    tokio::time::sleep(secs(25)).await;
+    sleep(secs(25)).await;
     assert_eq!(fleet.held(), "11111");
     outer.set_lease(secs(40)).await.unwrap();
     outer.unlock().await.unwrap();
     // The inner one has all five of its own.
     fleet.servers[..2].iter().for_each(|server| server.stop());
-    tokio::time::sleep(secs(50)).await;
+    sleep(secs(50)).await;
     assert_eq!(inner.state(), State::Held);
     inner.unlock().await.unwrap();
     fleet.servers[..2].iter().for_each(|server| server.start());
-    tokio::time::sleep(secs(40)).await;
+    sleep(secs(40)).await;
     assert_eq!(fleet.held(), "00000");
 }
 
 /// What is taken again ends with the hold: by its limit, by its guard, and not before somebody relies on it.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_again_ends_with_the_hold() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let lock = red(&fleet.clients());
     let limited = lock.acquire().max_hold(secs(150)).guard().await.unwrap().unwrap();
     fleet.servers[0].wipe();
-    tokio::time::sleep(secs(100)).await;
+    sleep(secs(100)).await;
     assert_eq!(fleet.held(), "11111");
-    tokio::time::sleep(secs(50) + secs(31)).await;
+    sleep(secs(50) + secs(31)).await;
     assert_eq!((limited.state(), &*fleet.held()), (State::Lost, "00000"));
     drop(limited);
     for by_drop in [false, true] {
         let guard = lock.guard().await.unwrap();
         fleet.servers[1].wipe();
-        tokio::time::sleep(secs(100)).await;
+        sleep(secs(100)).await;
         assert_eq!(fleet.held(), "11111");
         match by_drop {
             true => drop(guard),
             false => guard.unlock().await.unwrap(),
         }
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
         assert_eq!(fleet.held(), "00000");
     }
     // A lease of its own is not renewed. A bare hold is kept by its clients.
     let fixed = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     let bare = red(&fleet.clients());
     fleet.servers[2].wipe();
-    tokio::time::sleep(secs(58)).await;
+    sleep(secs(58)).await;
     assert_eq!(fleet.held(), "11011");
     drop(fixed);
-    tokio::time::sleep(secs(10)).await;
+    sleep(secs(10)).await;
     bare.lock().await.unwrap();
     fleet.servers[2].wipe();
-    tokio::time::sleep(secs(100)).await;
+    sleep(secs(100)).await;
     assert_eq!(fleet.held(), "11111");
     bare.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
@@ -107,16 +107,16 @@ async fn what_is_taken_again_ends_with_the_hold() {
 /// Never over another's.
 #[tokio::test(start_paused = true)]
 async fn anothers_key_stays_anothers() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let guard = red(&fleet.clients()).guard().await.unwrap();
     let stranger = fleet.clients();
     fleet.servers[4].wipe();
     let theirs = stranger[4].lock("red").guard().await.unwrap();
-    tokio::time::sleep(secs(300)).await;
+    sleep(secs(300)).await;
     theirs.verify().await.unwrap();
     assert_eq!(guard.state(), State::Held);
     theirs.unlock().await.unwrap();
-    tokio::time::sleep(secs(20)).await;
+    sleep(secs(20)).await;
     assert!(!stranger[4].lock("red").try_lock().await.unwrap());
     guard.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
@@ -132,7 +132,7 @@ async fn acquainted(locks: &[&RedLock<Reentrant>]) {
     for lock in locks {
         lock.guard().await.unwrap().unlock().await.unwrap();
     }
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
 }
 
 /// Taken from 1, 2 and 3, while 4 and 5 are stopped.
@@ -148,7 +148,7 @@ async fn with_three_votes(fleet: &Fleet, lock: &RedLock<Reentrant>) -> Guard {
 /// the second one 3, when it is back and the first one's lease there is over, 5, and 4, as far as it knows.
 #[tokio::test(start_paused = true)]
 async fn a_vote_taken_again_too_early_would_give_two_holders() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, secs(35)));
     acquainted(&[&ours, &theirs]).await;
     let first = with_three_votes(&fleet, &ours).await;
@@ -157,13 +157,13 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
     fleet.servers[3..].iter().for_each(|server| server.start());
     let second = tokio::spawn(async move { theirs.acquire().wait(secs(50)).lease(secs(60)).guard().await });
     // Before the first one's first renewal.
-    tokio::time::sleep(secs(5)).await;
+    sleep(secs(5)).await;
     assert_eq!(&fleet.held()[3..], "11", "two vote for the second one");
     fleet.servers[3].wipe();
-    tokio::time::sleep(secs(24)).await;
+    sleep(secs(24)).await;
     assert!(first.is_valid());
     // The first one's lease there ends.
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     fleet.servers[2].start();
     let second = second.await.unwrap().unwrap().expect("3, 5 and, as it believes, 4");
     assert!(second.is_valid());
@@ -175,16 +175,16 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
 /// asked for before.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_comes_too_late_revives_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     // Taken after 25 s, renewed after 20 and then each 10.
     let first = with_three_votes(&fleet, &ours).await;
     fleet.servers[2].stop();
-    tokio::time::sleep(secs(26)).await;
+    sleep(secs(26)).await;
     // 4 and 5 were asked 11 s ago.
     fleet.servers[3..].iter().for_each(|server| server.start());
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(!first.is_valid());
     assert_eq!(&fleet.held()[3..], "00");
 }
@@ -192,18 +192,18 @@ async fn a_vote_that_comes_too_late_revives_nothing() {
 /// Nor one that would be asked for after that: another has had the lock in between.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_asks_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, ms(50)));
     acquainted(&[&ours, &theirs]).await;
     let first = with_three_votes(&fleet, &ours).await;
     fleet.servers[2].stop();
-    tokio::time::sleep(secs(31)).await;
+    sleep(secs(31)).await;
     fleet.servers[2..].iter().for_each(|server| server.start());
     theirs.guard().await.unwrap().unlock().await.unwrap();
-    tokio::time::sleep(secs(5)).await;
+    sleep(secs(5)).await;
     let calls = || fleet.servers[2..].iter().map(|server| server.calls()).collect::<Vec<_>>();
     let before = calls();
-    tokio::time::sleep(secs(30)).await;
+    sleep(secs(30)).await;
     assert!(!first.is_valid());
     assert_eq!(calls(), before);
     assert_eq!(fleet.held(), "00000", "what is left is given back, although its guard lives");
@@ -214,7 +214,7 @@ async fn a_lost_hold_asks_for_nothing() {
 async fn a_lost_hold_gives_the_rest_back_at_once() {
     for bare in [false, true] {
         for lease in [None, Some(secs(20))] {
-            let fleet = Fleet::new();
+            let fleet = Fleet::start();
             let (ours, theirs) = (waits_for(&fleet, ms(300)), waits_for(&fleet, ms(300)));
             acquainted(&[&ours, &theirs]).await;
             let request = || lease.map_or(ours.acquire(), |lease| ours.acquire().lease(lease));
@@ -226,7 +226,7 @@ async fn a_lost_hold_gives_the_rest_back_at_once() {
             // Three forget it, and are asked again before they may vote: their server says that it is gone.
             fleet.servers[..3].iter().for_each(|server| server.wipe());
             let over = secs(31);
-            tokio::time::sleep(over).await;
+            sleep(over).await;
             assert_eq!(fleet.held(), "00000", "bare: {bare}, lease: {lease:?}");
             assert_eq!(ours.is_held().await, Ok(false));
             // Another has it as soon as three may vote; nothing is in its way.
@@ -241,27 +241,27 @@ async fn a_lost_hold_gives_the_rest_back_at_once() {
 /// What a lost outer hold held is gone: its owner is told once when it would enter again, as with every lock.
 #[tokio::test(start_paused = true)]
 async fn who_would_enter_a_lost_hold_is_told() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, ms(300));
     acquainted(&[&ours]).await;
     let outer = ours.guard().await.unwrap();
     fleet.servers[..3].iter().for_each(|server| drop(server.command(&["DEL", "red"])));
     assert!(outer.verify().await.is_err());
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert_eq!(fleet.held(), "00000");
     assert!(matches!(ours.try_lock().await, Err(LockError::Lost { .. })));
     let next = ours.guard().await.unwrap();
     assert!(matches!(outer.unlock().await, Err(UnlockError::NotHeld { .. })));
     next.verify().await.unwrap();
     drop(next);
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert_eq!(fleet.held(), "00000");
 }
 
 /// Bare holds within each other, each with votes of its own.
 #[tokio::test(start_paused = true)]
 async fn bare_holds_are_given_back_one_by_one() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let clients = fleet.clients();
     let ours = red(&clients);
     ours.lock().await.unwrap();
@@ -280,14 +280,14 @@ async fn bare_holds_are_given_back_one_by_one() {
     // The clients are not kept open by what nobody gives back.
     ours.lock().await.unwrap();
     drop((ours, clients));
-    tokio::time::sleep(secs(31)).await;
+    sleep(secs(31)).await;
     assert_eq!(fleet.held(), "00000");
 }
 
 /// Given back while a vote is asked for: nothing is asked any more.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_given_back_asks_for_nothing() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     for by_drop in [false, true] {
@@ -295,25 +295,25 @@ async fn a_hold_that_is_given_back_asks_for_nothing() {
         let guard = tokio::spawn(async move { lock.guard().await.unwrap() }).await.unwrap();
         fleet.servers[4].wipe();
         // It may vote again from 80 s on, and is asked then.
-        tokio::time::sleep(secs(75)).await;
+        sleep(secs(75)).await;
         fleet.servers[4].stop();
-        tokio::time::sleep(secs(10)).await;
+        sleep(secs(10)).await;
         assert_eq!(fleet.held(), "11110");
         match by_drop {
             true => drop(guard),
             false => guard.unlock().await.unwrap(),
         }
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
         // What is asked now would stay until it is answered.
         fleet.servers[4].lose_replies(4);
         fleet.servers[4].start();
         for _ in 0..5000 {
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
             assert_eq!(fleet.held(), "00000");
         }
         let calls = || fleet.servers.iter().map(|server| server.calls()).collect::<Vec<_>>();
         let before = calls();
-        tokio::time::sleep(secs(60)).await;
+        sleep(secs(60)).await;
         assert_eq!(calls(), before);
     }
 }
@@ -321,18 +321,18 @@ async fn a_hold_that_is_given_back_asks_for_nothing() {
 /// Asked for twice, as the first call has no answer yet: it is one vote, taken once.
 #[tokio::test(start_paused = true)]
 async fn a_vote_counts_once() {
-    let fleet = Fleet::new();
+    let fleet = Fleet::start();
     let ours = waits_for(&fleet, secs(25));
     acquainted(&[&ours]).await;
     let guard = with_three_votes(&fleet, &ours).await;
-    tokio::time::sleep(secs(27)).await;
+    sleep(secs(27)).await;
     fleet.servers[3].start();
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert_eq!(fleet.held(), "11110");
     let fields = fleet.servers[3].command(&["HGETALL", "red"]).unwrap();
     assert!(matches!(&fields, Reply::List(of) if of[1..] == [Reply::Text("1".to_owned())]), "{fields:?}");
     fleet.servers[1..3].iter().for_each(|server| server.stop());
-    tokio::time::sleep(secs(31)).await;
+    sleep(secs(31)).await;
     assert!(!guard.is_valid(), "two servers are not most of five");
 }
 

@@ -166,10 +166,7 @@ async fn an_unlock_needs_no_right_to_publish() {
         let (locks, name) = (user.connect().await.unwrap(), unique("mute"));
         let guard = locks.lock(&name).guard().await.unwrap();
         let other = Server::shared().locks().await;
-        let waiter = tokio::spawn({
-            let lock = other.lock(&name);
-            async move { lock.guard().await.unwrap() }
-        });
+        let waiter = spawn_with(other.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         eventually(ms(5000), "the waiter listens", || async { other.health().subscriptions == 1 }).await;
         user.set(rule);
         guard.unlock().await.unwrap_or_else(|error| panic!("{rule}: {error}"));
@@ -185,10 +182,7 @@ async fn a_refused_hand_over_is_a_release() {
         let user = User::with(&format!("{LEAST} {TOLD}"));
         let (locks, name) = (user.connect().await.unwrap(), unique("heir"));
         let guard = locks.lock(&name).guard().await.unwrap();
-        let waiter = tokio::spawn({
-            let lock = locks.lock(&name);
-            async move { lock.guard().await }
-        });
+        let waiter = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await });
         // One poll puts it into the line.
         tokio::task::yield_now().await;
         user.set(&format!("-{right}"));

@@ -355,7 +355,6 @@ async fn a_late_copy_changes_nothing() {
 /// ends unconfirmed (rule 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
-    let _turn = turn().await;
     every_kinds_sites(24, patient_builder(), async |kind, sites| {
         for confirmed in [true, false] {
             let case = async |site: &Site, _: usize, _: &mut Rng| late_orphan(site, confirmed).await;
@@ -393,7 +392,6 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
 /// key goes (rule 6: "make the count what the registry says"), at depth 2 and 3. For the kinds that have one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
-    let _turn = turn().await;
     every_kinds_sites(24, patient_builder(), async |kind, sites| {
         let case = async |site: &Site, _: usize, rng: &mut Rng| {
             let (own, depth) = (site.own(), 2 + rng.below(2));

@@ -101,7 +101,7 @@ fn an_unlock_that_panics_half_way_loses_no_waiter() {
     let heir = lock("heir");
     let heir = runtime.spawn(async move { heir.acquire().lease(secs(300)).guard().await });
     // It stands in line.
-    runtime.block_on(async { tokio::time::sleep(ms(100)).await });
+    runtime.block_on(async { sleep(ms(100)).await });
     let holder = lock("a");
     let mut unlock: Pin<Box<dyn Future<Output = _>>> = Box::pin(holder.unlock());
     server.lose_replies(1);
@@ -139,7 +139,7 @@ fn orphaned(locks: &Locks, home: Runtime) {
         ];
         let lost = tokio::spawn(guard.lost());
         eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 3 }).await;
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
         // A runtime is not dropped inside another.
         tokio::task::spawn_blocking(move || drop(home)).await.unwrap();
         let began = Instant::now();
@@ -223,14 +223,13 @@ async fn a_subscriber_that_panics_ends_nothing() {
     assert_eq!(patient("the loss", lost.lost()).await.why, LostBy::Server);
     server.stop();
     assert!(other.lock("dropped").lock().await.is_err());
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     server.start();
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     assert!(kept.is_valid());
     // Messages come, and what is dropped is given back.
-    let waiter = other.lock("kept");
-    let waiter = tokio::spawn(async move { waiter.guard().await });
-    tokio::time::sleep(secs(1)).await;
+    let waiter = spawn_with(other.lock("kept"), |waiter| async move { waiter.guard().await });
+    sleep(secs(1)).await;
     drop((kept, lost));
     drop(patient("the waiter", waiter).await.unwrap().unwrap());
     let free = || async { !other.lock("kept").is_locked().await.unwrap() };
@@ -246,9 +245,8 @@ async fn a_back_off_that_panics_ends_its_caller_only() {
     let guard = other.spin_lock("spin", Backoff::default()).guard().await.unwrap();
     let bad = spin(Backoff::own(|_| panic!("a back-off that panics")));
     assert!(tokio::spawn(async move { bad.lock().await }).await.unwrap_err().is_panic());
-    let next = spin(Backoff::default());
-    let next = tokio::spawn(async move { next.guard().await });
-    tokio::time::sleep(secs(1)).await;
+    let next = spawn_with(spin(Backoff::default()), |next| async move { next.guard().await });
+    sleep(secs(1)).await;
     drop(guard);
     drop(patient("the next", next).await.unwrap().unwrap());
 }

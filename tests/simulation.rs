@@ -76,7 +76,7 @@ impl Schedule {
         let mut rng = Rng::new(self.seed ^ (task as u64 + 1));
         for _ in 0..4 {
             if rng.chance(0.5) {
-                tokio::time::sleep(ms(rng.below(300))).await;
+                sleep(ms(rng.below(300))).await;
             }
             let (lock, reads) = lock_of(kind, &locks, &mut rng);
             let wait = ms(1 + rng.below(4000));
@@ -100,7 +100,7 @@ impl Schedule {
         }
         self.outcome.lock().unwrap().held += 1;
         let work = if rng.chance(0.10) { ms(rng.below(6000)) } else { ms(rng.below(60)) };
-        let _ = guard.run(tokio::time::sleep(work)).await;
+        let _ = guard.run(sleep(work)).await;
         for _ in 0..rng.below(4) {
             self.enter_again(task, kind, lock, rng).await;
         }
@@ -139,10 +139,10 @@ impl Schedule {
                 _ => faults.delay(ms(rng.below(100))).lose_calls(50).lose_replies(50).lose_messages(200),
             };
             self.server.inject(faults);
-            tokio::time::sleep(ms(rng.below(2000))).await;
+            sleep(ms(rng.below(2000))).await;
             if rng.chance(0.25) {
                 self.server.stop();
-                tokio::time::sleep(ms(rng.below(1500))).await;
+                sleep(ms(rng.below(1500))).await;
                 self.server.start();
             }
         }
@@ -156,7 +156,7 @@ impl Schedule {
             if left.is_empty() {
                 return;
             }
-            tokio::time::sleep(ms(60)).await;
+            sleep(ms(60)).await;
         }
         self.fails(format!(
             "{kind}: left behind: {:?}",

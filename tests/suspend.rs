@@ -40,7 +40,7 @@ async fn a_hold_that_ended_in_a_sleep_is_lost_at_once() {
             let guard = lock.guard_with(request.clone()).await.unwrap().unwrap();
             let told = tokio::spawn(guard.lost());
             let work = tokio::spawn(async move { guard.run(std::future::pending::<()>()).await });
-            tokio::time::sleep(secs(1)).await;
+            sleep(secs(1)).await;
             server.suspend(secs(61));
             let woke = Instant::now();
             let (told, work) = tokio::join!(told, work);
@@ -58,7 +58,7 @@ async fn permits_that_ended_in_a_sleep_are_lost_at_once() {
     semaphore.set_permits(2).await.unwrap();
     let guard = semaphore.guard(2).await.unwrap();
     let told = tokio::spawn(guard.lost());
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     server.suspend(secs(61));
     let woke = Instant::now();
     assert!(guard.run(std::future::pending::<()>()).await.is_err());
@@ -72,9 +72,8 @@ async fn a_hold_that_ended_in_a_sleep_keeps_nobody_waiting() {
     let server = EmbeddedServer::new();
     let locks = server.connect();
     let _guard = locks.lock("mine").guard().await.unwrap();
-    let next = locks.lock("mine").owned_by(&Owner::unique());
-    let waiting = tokio::spawn(async move { next.lock().await });
-    tokio::time::sleep(secs(1)).await;
+    let waiting = spawn_with(locks.lock("mine").owned_by(&Owner::unique()), |next| async move { next.lock().await });
+    sleep(secs(1)).await;
     server.suspend(secs(61));
     let woke = Instant::now();
     waiting.await.unwrap().unwrap();
@@ -89,7 +88,7 @@ async fn a_sleep_counts_although_the_hold_outlives_it() {
     for lock in every_kind(&locks) {
         let guard = lock.guard_with(Request::default().lease(secs(60))).await.unwrap().unwrap();
         let (told, taken) = (tokio::spawn(guard.lost()), Instant::now());
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
         server.suspend(secs(49));
         assert!(guard.is_valid());
         told.await.unwrap();
@@ -105,7 +104,7 @@ async fn a_short_sleep_loses_nothing() {
     for _ in 0..10 {
         server.suspend(secs(20));
         assert!(guard.is_valid());
-        tokio::time::sleep(TICK + ms(10)).await;
+        sleep(TICK + ms(10)).await;
         assert!(guard.remaining() > secs(25), "{:?}", guard.remaining());
     }
     guard.unlock().await.unwrap();
@@ -131,7 +130,7 @@ async fn a_re_entry_that_is_answered_late_revives_nothing() {
         other => panic!("{other:?}"),
     }
     assert!(!outer.is_valid());
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert_eq!(server.command(&["EXISTS", "late"]), Ok(Reply::Int(0)));
     assert!(matches!(outer.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
@@ -156,6 +155,6 @@ async fn a_wait_for_a_loss_is_not_woken_in_vain() {
     // Twice: what it is made of asks to be polled again once it has begun.
     assert!(is_pending() && is_pending());
     let begun = wakes.0.load(Ordering::SeqCst);
-    tokio::time::sleep(secs(600)).await;
+    sleep(secs(600)).await;
     assert_eq!(wakes.0.load(Ordering::SeqCst), begun);
 }

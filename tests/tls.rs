@@ -74,7 +74,7 @@ fn trusting(certs: &Certs) -> Builder {
 /// A certificate of a trusted authority for the host: the lock works, by name and by address, waiters are woken.
 #[tokio::test]
 async fn a_good_certificate_works() {
-    let certs = Certs::new();
+    let certs = Certs::make();
     let server = Server::tls(&certs.good);
     server.control(&["ACL", "SETUSER", "app", "on", ">hunter2", "~*", "&*", "+@all"]);
     let tap = Tap::start(server.tls_port()).await;
@@ -106,7 +106,7 @@ async fn a_good_certificate_works() {
 /// here: each is refused with the reason, and not a byte in clear.
 #[tokio::test]
 async fn bad_certificates_are_refused() {
-    let certs = Certs::new();
+    let certs = Certs::make();
     for (pair, reason) in
         [(&certs.wrong_host, "notvalidforname"), (&certs.expired, "expired"), (&certs.stranger, "invalidcertificate")]
     {
@@ -138,7 +138,7 @@ async fn a_bad_authority_is_refused() {
 /// `rediss://` at a server that speaks no TLS is an error, never a plain connection; so is `redis://` at one that does.
 #[tokio::test]
 async fn the_scheme_is_kept_to() {
-    let certs = Certs::new();
+    let certs = Certs::make();
     let server = Server::tls(&certs.good);
     let tap = Tap::start(server.port()).await;
     let refused = patient("an error", trusting(&certs).connect(&format!("rediss://localhost:{}", tap.port))).await;

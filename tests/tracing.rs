@@ -83,11 +83,11 @@ async fn a_lost_vote_says_what_it_means() {
     let lock = RedLock::new(clients.iter().map(|locks| locks.lock("voted"))).fresh();
     let guard = lock.guard().await.unwrap();
     servers[0].wipe();
-    tokio::time::sleep(secs(20)).await;
+    sleep(secs(20)).await;
     assert!(guard.is_valid());
     assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 0));
     servers[1].wipe();
-    tokio::time::sleep(secs(20)).await;
+    sleep(secs(20)).await;
     assert!(!guard.is_valid());
     assert_eq!((logs.find(Level::WARN, VOTE).len(), logs.find(Level::WARN, LOST).len()), (1, 1));
 }
@@ -101,7 +101,7 @@ async fn an_outage_is_told_step_by_step() {
     let guard = locks.lock("cut-off").guard().await.unwrap();
     let waiter = server.connect();
     let waiting = tokio::spawn(async move { waiter.lock("cut-off").acquire().wait(secs(120)).await });
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     server.stop();
     patient_virtual(guard.lost()).await;
     assert!(warned(&logs, "a renewal batch failed"));
@@ -181,7 +181,7 @@ async fn a_loss_is_told_once() {
     // A stop: the deadline first, then a renewal that is refused, and an unlock.
     let guard = locks.lock("stopped").guard().await.unwrap();
     server.suspend(secs(31));
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     let error = guard.unlock().await.unwrap_err();
     assert!(error.to_string().contains("had lost lock \"stopped\" before this unlock (its lease ran out"), "{error}");
     assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
@@ -192,7 +192,7 @@ async fn a_loss_is_told_once() {
     assert!(!guard.is_valid());
     let error = guard.unlock().await.unwrap_err();
     assert!(error.to_string().contains("its lease ran out"), "{error}");
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
     logs.clear();
     // Found by who enters again.
@@ -209,7 +209,7 @@ async fn a_loss_is_told_once() {
     // Given back in time: nothing is lost.
     lock.guard().await.unwrap().unlock().await.unwrap();
     drop(lock.guard().await.unwrap());
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     assert_eq!(lost(), Vec::<String>::new());
 }
 
@@ -220,9 +220,9 @@ async fn a_bare_hold_of_ten_minutes_is_told_once() {
     let locks = EmbeddedServer::new().connect();
     locks.lock("forgotten").lock().await.unwrap();
     let guard = locks.lock("guarded").guard().await.unwrap();
-    tokio::time::sleep(secs(590)).await;
+    sleep(secs(590)).await;
     assert!(!warned(&logs, "held for ten minutes"));
-    tokio::time::sleep(secs(1800)).await;
+    sleep(secs(1800)).await;
     let told = logs.find(Level::WARN, "held for ten minutes");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("name=forgotten") && told[0].contains(locks.client_id()));
@@ -236,11 +236,11 @@ async fn a_quiet_day_is_quiet() {
     let locks = EmbeddedServer::new().connect();
     for _ in 0..3 {
         let guard = locks.lock("quiet").guard().await.unwrap();
-        tokio::time::sleep(secs(100)).await;
+        sleep(secs(100)).await;
         guard.unlock().await.unwrap();
     }
     drop(locks);
-    tokio::time::sleep(secs(10)).await;
+    sleep(secs(10)).await;
     assert_eq!(logs.find(Level::WARN, ""), Vec::<String>::new());
 }
 

@@ -83,7 +83,7 @@ impl Shuttle {
         let (from, to) = (&self.owns[self.holder.get()], &self.owns[1 - self.holder.get()]);
         let delay = ms(rng.below(4));
         let release = async {
-            tokio::time::sleep(delay).await;
+            sleep(delay).await;
             (from.lock.unlock().await, Instant::now())
         };
         let take = async { (patient("a hand-over", to.lock.lock()).await, Instant::now()) };
@@ -218,7 +218,7 @@ async fn a_lost_message_costs_one_cap_embedded() {
                 let listens = async || b.health().subscriptions > 0;
                 eventually(SOON, "the waiter listens", listens).await;
                 // Between two looks.
-                tokio::time::sleep(CAP / 10).await;
+                sleep(CAP / 10).await;
                 holder.unlock_times(1).await.map(|()| Instant::now())
             };
             let take = async { (waiter.lock.lock().await, Instant::now()) };
@@ -261,7 +261,7 @@ async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
         let _ = first.lock.unlock().await;
     };
     let release = async {
-        tokio::time::sleep(ms(3)).await;
+        sleep(ms(3)).await;
         holder.unlock_times(1).await
     };
     let served = others.iter().map(|own| async move {

@@ -28,15 +28,15 @@ async fn fair_work(url: &str) -> Outcome {
     for (place, (locks, name)) in [(&one, "b"), (&other, "c"), (&one, "d"), (&other, "e")].into_iter().enumerate() {
         tasks.push(wait(lock(locks, name)));
         while lock(locks, name).queue_position().await? != Some(place as u64) {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     }
     // One leaves from within the queue.
     tasks.remove(2).abort();
     while lock(&other, "a").queue_len().await? != 3 {
-        tokio::time::sleep(ms(2)).await;
+        sleep(ms(2)).await;
     }
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
     for task in tasks {

@@ -11,8 +11,7 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
     if kind == "latch" {
         let latch = one.latch("acl");
         latch.try_set_count(2).await?;
-        let there = other.latch("acl");
-        let waiting = tokio::spawn(async move { there.wait().await });
+        let waiting = spawn_with(other.latch("acl"), |there| async move { there.wait().await });
         latch.count_down().await?;
         latch.count_down().await?;
         waiting.await??;
@@ -22,9 +21,8 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
         let semaphore = one.semaphore("acl");
         semaphore.try_set_permits(2).await?;
         let guard = semaphore.guard(2).await?;
-        let there = other.semaphore("acl");
-        let waiting = tokio::spawn(async move { there.guard(1).await?.release().await });
-        tokio::time::sleep(soon).await;
+        let waiting = spawn_with(other.semaphore("acl"), |there| async move { there.guard(1).await?.release().await });
+        sleep(soon).await;
         guard.release().await?;
         waiting.await??;
         semaphore.drain_permits().await?;
@@ -39,7 +37,7 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
         semaphore.set_lease(std::slice::from_ref(id), secs(1)).await?;
         semaphore.remaining_lease(id).await?;
         semaphore.available_permits().await?;
-        tokio::time::sleep(ms(1200)).await;
+        sleep(ms(1200)).await;
         assert!(guard.is_valid(), "it was not renewed");
         guard.release().await?;
     }

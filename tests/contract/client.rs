@@ -1,10 +1,9 @@
 //! What belongs to no lock: clients, their ids, and their end.
 
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{Case, Way};
+use crate::contract::world::*;
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
 pub async fn labels_never_make_two_clients_one(case: Case) {
@@ -59,14 +58,14 @@ pub async fn the_last_handle_closes_the_client(case: Case) {
     let id = locks.client_id().to_owned();
     let guard = case.lock(&locks).guard().await.unwrap();
     drop(locks);
-    tokio::time::sleep(ms(1500)).await;
+    sleep(ms(1500)).await;
     assert!(guard.is_valid() && case.ask(&["HKEYS", &case.name]).await.starts_with(&id));
     drop(guard);
     for _ in 0..500 {
         if case.is_free().await {
             return;
         }
-        tokio::time::sleep(ms(2)).await;
+        sleep(ms(2)).await;
     }
     panic!("the dropped guard was not given back");
 }
@@ -131,13 +130,10 @@ pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
     let patient_builder = || Locks::builder().wait_cap(secs(60));
     let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
     assert!(case.lock(&a).acquire_with(Request::default().lease(secs(50))).await.unwrap());
-    let waiter = tokio::spawn({
-        let lock = case.lock(&b);
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(case.lock(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;
     // Let the waiter's second attempt pass, so that only a message can wake it.
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     case.ask(&["DEL", &case.name]).await;
     assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
     patient("the hint wakes the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();

@@ -3,10 +3,9 @@
 use std::pin::Pin;
 
 use lockson::{Leftover, Request};
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{begun, Case, World};
+use crate::contract::world::*;
 
 macro_rules! of {
     ($kind:ident: $($case:ident),* $(,)?) => {
@@ -81,7 +80,7 @@ pub async fn a_give_back_outlives_an_outage(case: Case) {
     drop(dropped);
     assert!(released.release().await.is_err());
     // Ten outage limits.
-    tokio::time::sleep(secs(4)).await;
+    sleep(secs(4)).await;
     link.reachable(&case, true);
     let began = Instant::now();
     eventually(secs(20), "the hold of an hour is given back", || async { case.is_free().await }).await;
@@ -104,7 +103,7 @@ pub async fn give_backs_are_no_flood(case: Case) {
     }
     link.reachable(&case, false);
     drop(guards);
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     assert_eq!(server.command(&["DBSIZE"]).unwrap(), lockson::Reply::Int(1000));
     let before = server.calls();
     link.reachable(&case, true);
@@ -132,7 +131,7 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
         assert!(futures::poll!(&mut tried).is_pending());
         drop(tried);
         if let Some(proxy) = &link.proxy {
-            tokio::time::sleep(ms(100)).await;
+            sleep(ms(100)).await;
             // It cuts what has lost something.
             proxy.heal();
         }
@@ -174,7 +173,7 @@ pub async fn permits_of_nobody_go_on(case: Case) {
     let mut seen = 0;
     while seen < 50 {
         assert!(futures::poll!(unpolled.as_mut()).is_pending());
-        tokio::time::sleep(ms(1)).await;
+        sleep(ms(1)).await;
         seen += usize::from(client.health().subscriptions > 0);
     }
     let next = plain.clone();

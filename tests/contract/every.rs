@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub async fn one_owner_at_a_time(case: Case) {
     let clients = [case.client().await, case.client().await];
@@ -88,10 +87,7 @@ pub async fn a_release_wakes_the_other_client(case: Case) {
     let patient_builder = || Locks::builder().wait_cap(secs(60));
     let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
     let guard = case.lock(&a).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = case.rival(&b);
-        async move { lock.guard().await.unwrap().unlock().await }
-    });
+    let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await.unwrap().unlock().await });
     case.until_waiting(&b).await;
     let began = Instant::now();
     guard.unlock().await.unwrap();
@@ -123,12 +119,12 @@ pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
     let lease = secs(3);
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(lease)).await;
     let guard = case.lock(&locks).guard().await.unwrap();
-    tokio::time::sleep(lease * 3 / 2).await;
+    sleep(lease * 3 / 2).await;
     assert_eq!(guard.state(), State::Held);
     assert!(case.pttl().await > 0);
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
-    tokio::time::sleep(lease / 2).await;
+    sleep(lease / 2).await;
     assert!(case.is_free().await && locks.health().holds == 0);
 }
 
@@ -137,12 +133,12 @@ pub async fn max_hold_ends_renewal(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let lock = case.lock(&locks);
     assert!(lock.acquire_with(Request::default().max_hold(ms(900))).await.unwrap());
-    tokio::time::sleep(ms(800)).await;
+    sleep(ms(800)).await;
     assert!(!case.is_free().await);
     let began = Instant::now();
     patient("it ends", async {
         while !case.is_free().await {
-            tokio::time::sleep(ms(10)).await
+            sleep(ms(10)).await
         }
     })
     .await;
@@ -154,10 +150,7 @@ pub async fn max_hold_ends_renewal(case: Case) {
 pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = case.lock(&a).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = case.rival(&b);
-        async move { lock.lock().await }
-    });
+    let waiter = spawn_with(case.rival(&b), |lock| async move { lock.lock().await });
     case.until_waiting(&b).await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
@@ -166,11 +159,11 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     // A writer that waited may have readers let it go first until its client has said that it is gone.
     patient("others come in", async {
         while !case.lock(&a).try_lock().await.unwrap() {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     })
     .await;
-    tokio::time::sleep(secs(6)).await;
+    sleep(secs(6)).await;
     assert_eq!(b.health().subscriptions, 0, "the linger is over");
 }
 
@@ -297,10 +290,7 @@ pub async fn is_held_is_about_this_owner(case: Case) {
 pub async fn a_key_without_ttl_is_asked_again(case: Case) {
     let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
     case.take_without_lease(&locks).await;
-    let waiter = tokio::spawn({
-        let lock = case.lock(&locks);
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(case.lock(&locks), |lock| async move { lock.guard().await });
     case.until_waiting(&locks).await;
     assert!(!waiter.is_finished());
     case.ask(&["DEL", &case.name]).await;

@@ -3,11 +3,10 @@
 use std::sync::Mutex;
 
 use lockson::FairLock;
-use support::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::contract::world::{Case, World};
+use crate::contract::world::*;
 
 pub fn queue(case: &Case) -> String {
     format!("redisson_lock_queue:{{{}}}", case.name)
@@ -39,7 +38,7 @@ pub async fn until_queued(case: &Case, count: usize) {
     let limit = Instant::now() + secs(20);
     while waiting(case).await.len() != count {
         assert!(Instant::now() < limit, "{:?} are in the queue, not {count}", waiting(case).await);
-        tokio::time::sleep(ms(2)).await;
+        sleep(ms(2)).await;
     }
 }
 
@@ -151,7 +150,7 @@ pub async fn a_woken_head_that_gives_up_wakes_the_next(case: Case) {
         until_queued(&case, 2).await;
         let began = Instant::now();
         let (released, ()) = tokio::join!(guard.unlock(), async {
-            tokio::time::sleep(std::time::Duration::from_micros(200 * round)).await;
+            sleep(std::time::Duration::from_micros(200 * round)).await;
             first.abort();
         });
         released.unwrap();
@@ -208,7 +207,7 @@ pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
     let next = waiter(fair(&case, &b, "next"), "next", &served);
     until_queued(&case, 2).await;
     // However long it is held: a head is dropped only while the lock is free.
-    tokio::time::sleep(secs(4)).await;
+    sleep(secs(4)).await;
     assert_eq!(waiting(&case).await.first().map(String::as_str), Some("java:1"));
     let began = Instant::now();
     guard.unlock().await.unwrap();
@@ -248,7 +247,7 @@ pub async fn live_foreign_waiters_stay(case: Case) {
     let now = case.time().await;
     enqueue_by_hand(&case, "java:1", now + 1_000).await;
     // Renewals raise it ..
-    tokio::time::sleep(ms(900)).await;
+    sleep(ms(900)).await;
     assert!(score(&case, "java:1").await > now + 300_000);
     // .. and so do the polls of whoever waits behind it.
     case.ask(&["ZADD", &timeouts(&case), &now.to_string(), "java:1"]).await;
@@ -271,7 +270,7 @@ pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
         tasks.push(waiter(fair(&case, &clients[number / 2 % 2], &name), &name, &served));
         until_queued(&case, number + 1).await;
     }
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     server.lose_messages(true);
     let began = Instant::now();
     guard.unlock().await.unwrap();
@@ -304,7 +303,7 @@ pub async fn the_first_of_a_process_asks_though_the_scores_were_lowered(case: Ca
         tasks.push(waiter(fair(&case, &b, &name), &name, &served));
         until_queued(&case, number + 1).await;
     }
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     server.lose_messages(true);
     guard.unlock().await.unwrap();
     for task in tasks {
@@ -341,9 +340,9 @@ pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
         tasks.push(waiter(fair(&case, &locks, &name), &name, &served));
     }
     until_queued(&case, 150).await;
-    tokio::time::sleep(secs(5)).await;
+    sleep(secs(5)).await;
     let before = server.calls();
-    tokio::time::sleep(secs(600)).await;
+    sleep(secs(600)).await;
     let calls = server.calls() - before;
     // 1.4 a second of the first, and two for the others each 20 s; and the renewals.
     assert!(calls < 1_500, "{calls}");

@@ -1,10 +1,8 @@
 //! Waiters of a fair lock that died: how they go, and what one call costs. Rules 12 and 17.
 
-use support::prelude::*;
-
 use crate::contract::fair::*;
 use crate::contract::fair_layout::{run, ACQUIRE};
-use crate::contract::world::{Case, World};
+use crate::contract::world::*;
 
 const RELEASE: &str = support::lua!("fair/begin", "fair/release");
 const REFRESH: &str = support::lua!("fair/begin", "fair/refresh");
@@ -42,10 +40,10 @@ pub async fn a_dead_head_goes_however_seldom_one_looks(case: Case) {
         assert!(!lock.try_lock().await.unwrap());
         let before = score(&case, "dead:1").await;
         // Looks in between change nothing, and lift nothing.
-        tokio::time::sleep(ms(1_500)).await;
+        sleep(ms(1_500)).await;
         assert!(!lock.try_lock().await.unwrap());
         assert_eq!(score(&case, "dead:1").await, before, "lifted");
-        tokio::time::sleep(ms(*gap)).await;
+        sleep(ms(*gap)).await;
         assert!(lock.try_lock().await.unwrap(), "looks {gap} ms apart");
         assert_eq!(waiting(&case).await.len(), 0);
         lock.unlock().await.unwrap();
@@ -61,10 +59,10 @@ pub async fn a_dead_foreign_head_goes_however_seldom_one_looks(case: Case) {
         assert!(!lock.try_lock().await.unwrap());
         let lifted = score(&case, "java:1").await;
         assert!(lifted >= case.time().await + 290_000, "it gets its turn");
-        tokio::time::sleep(ms(700)).await;
+        sleep(ms(700)).await;
         assert!(!lock.try_lock().await.unwrap());
         assert_eq!(score(&case, "java:1").await, lifted);
-        tokio::time::sleep(ms(*gap)).await;
+        sleep(ms(*gap)).await;
         assert!(lock.try_lock().await.unwrap(), "looks {gap} ms apart");
         lock.unlock().await.unwrap();
     }
@@ -74,14 +72,14 @@ pub async fn a_dead_foreign_head_goes_however_seldom_one_looks(case: Case) {
 pub async fn a_head_that_came_again_is_looked_at_anew(case: Case) {
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
     assert!(look(&case).await.starts_with("0 n "));
-    tokio::time::sleep(ms(3_600)).await;
+    sleep(ms(3_600)).await;
     // It had the lock meanwhile, and waits again.
     case.ask(&["LPOP", &queue(&case)]).await;
     case.ask(&["ZREM", &timeouts(&case), "java:1"]).await;
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
     for _ in 0..3 {
         assert!(look(&case).await.starts_with("0 n "));
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     assert_eq!(waiting(&case).await, ["java:1"]);
 }
@@ -93,11 +91,11 @@ pub async fn a_head_without_a_score_is_dropped(case: Case) {
     bury(&case, 3, case.time().await - 60_000).await;
     for _ in 0..2 {
         assert!(!lock.try_lock().await.unwrap());
-        tokio::time::sleep(ms(1_550)).await;
+        sleep(ms(1_550)).await;
     }
     case.ask(&["DEL", &timeouts(&case)]).await;
     assert!(!lock.try_lock().await.unwrap(), "it is looked at anew");
-    tokio::time::sleep(ms(3_100)).await;
+    sleep(ms(3_100)).await;
     case.ask(&["ZREM", &timeouts(&case), "dead:2"]).await;
     assert!(lock.try_lock().await.unwrap());
     lock.unlock().await.unwrap();
@@ -115,7 +113,7 @@ pub async fn a_head_without_a_score_is_dropped(case: Case) {
 pub async fn the_dead_go_a_hundred_a_call(case: Case) {
     bury(&case, 1_000, case.time().await - 60_000).await;
     assert!(look(&case).await.starts_with("0 n "));
-    tokio::time::sleep(ms(3_100)).await;
+    sleep(ms(3_100)).await;
     for left in (0..10).rev() {
         let answer = look(&case).await;
         let rest: Vec<&str> = answer.split(' ').collect();
@@ -132,7 +130,7 @@ pub async fn ten_thousand_dead_cost_one_attempt(case: Case) {
     let locks = case.client().await;
     bury(&case, 10_000, case.time().await - 60_000).await;
     assert!(!fair(&case, &locks, "x").try_lock().await.unwrap());
-    tokio::time::sleep(ms(3_100)).await;
+    sleep(ms(3_100)).await;
     assert!(fair(&case, &locks, "x").try_lock().await.unwrap(), "one attempt");
 }
 
@@ -149,7 +147,7 @@ pub async fn a_clock_set_back_keeps_no_dead_head(case: Case) {
     case.ask(&["HSET", &state(&case), "score", &score]).await;
     for _ in 0..2 {
         assert!(!lock.try_lock().await.unwrap());
-        tokio::time::sleep(ms(1_550)).await;
+        sleep(ms(1_550)).await;
     }
     // Three seconds from the first look by the new clock.
     assert!(lock.try_lock().await.unwrap());
@@ -160,7 +158,7 @@ pub async fn an_unlock_of_nothing_keeps_no_dead_head(case: Case) {
     bury(&case, 1, case.time().await - 60_000).await;
     assert!(look(&case).await.starts_with("0 n "));
     for _ in 0..2 {
-        tokio::time::sleep(ms(1_550)).await;
+        sleep(ms(1_550)).await;
         let late = run(&case, RELEASE, case.time().await + 60_000, &["c:late", "30000", "1"]).await;
         assert!(late.starts_with("3 n "), "{late}");
     }

@@ -1,9 +1,7 @@
 //! What the fair lock has on the server, and what its scripts do to it.
 
-use support::prelude::*;
-
 use crate::contract::fair::*;
-use crate::contract::world::{Case, World};
+use crate::contract::world::*;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
 pub const ACQUIRE: &str = support::lua!("fair/begin", "fair/acquire");
@@ -68,7 +66,7 @@ pub async fn the_layout_key_by_key(case: Case) {
             let mut raw = server.raw().await;
             let own = format!("{}:{one}", channel(&case));
             while raw.subscribers(&own).await != 1 {
-                tokio::time::sleep(ms(2)).await;
+                sleep(ms(2)).await;
             }
             assert_eq!(raw.subscribers(&channel(&case)).await, 0);
             Some(raw.psubscribe(&format!("{}:*", channel(&case))).await)
@@ -91,12 +89,9 @@ pub async fn the_layout_key_by_key(case: Case) {
 pub async fn queue_keys_have_a_ttl(case: Case) {
     let locks = case.client().await;
     let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = fair(&case, &locks, "w");
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(fair(&case, &locks, "w"), |lock| async move { lock.guard().await });
     until_queued(&case, 1).await;
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     for (key, least, most) in [
         (queue(&case), DAY, DAY + 310_000),
         (timeouts(&case), DAY, DAY + 310_000),

@@ -2,9 +2,8 @@
 
 use lockson::Reply;
 use support::kinds::text;
-use support::prelude::*;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 macro_rules! tokens {
     ($kind:expr) => {
@@ -112,7 +111,7 @@ pub async fn a_token_rises_over_data_loss(case: Case) {
     let (a, b) = (case.fenced().await, case.fenced().await);
     let before = a.lock_and_get_token().await.unwrap();
     case.ask(&["DEL", &case.name, &token_key(&case)]).await;
-    tokio::time::sleep(ms(2)).await;
+    sleep(ms(2)).await;
     assert!(b.lock_and_get_token().await.unwrap() > before);
 }
 
@@ -160,7 +159,7 @@ pub async fn a_retry_keeps_the_token(case: Case) {
         let answer = case.eval(&script, &keys, &args).await;
         assert!(answer.starts_with("1 n "), "{answer}");
         answers.push(answer.split(' ').next_back().unwrap().to_owned());
-        tokio::time::sleep(ms(2)).await;
+        sleep(ms(2)).await;
     }
     assert!(answers.iter().all(|token| *token == answers[0]), "{answers:?}");
     assert_eq!(answers[0], stored(&case).await);
@@ -187,12 +186,9 @@ pub async fn who_waits_in_the_queue_has_no_token(case: Case) {
     let (locks, other) = (case.client().await, case.fenced().await);
     let guard = other.guard().await.unwrap();
     let lock = locks.fair_lock(&case.name).fenced();
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(lock.clone(), |lock| async move { lock.guard().await });
     while lock.queue_len().await.unwrap() == 0 {
-        tokio::time::sleep(ms(1)).await;
+        sleep(ms(1)).await;
     }
     let before = guard.token();
     assert_eq!(stored(&case).await, before.to_string());

@@ -3,10 +3,9 @@
 
 use futures::future::FutureExt;
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{begun, Case};
+use crate::contract::world::*;
 
 /// Deletes the lock, its members where it is made of some.
 async fn delete(case: &Case) {
@@ -21,7 +20,7 @@ pub async fn a_deleted_lock_is_free_here(case: Case) {
     let began = Instant::now();
     let waiter = case.rival(&locks).owned_by(&Owner::unique());
     let waiter = begun(async move { waiter.guard().await }).await;
-    tokio::time::sleep(ms(20)).await;
+    sleep(ms(20)).await;
     delete(&case).await;
     let next = patient("the head looks", waiter).await.unwrap().unwrap();
     assert!(began.elapsed() <= case.bound(secs(3)), "{:?}", began.elapsed());
@@ -95,9 +94,9 @@ pub async fn a_message_has_a_holder_asked(case: Case) {
     let waiter = case.rival(&a).owned_by(&Owner::unique());
     let waiter = begun(async move { waiter.guard().await }).await;
     while a.health().subscriptions == 0 {
-        tokio::time::sleep(ms(5)).await;
+        sleep(ms(5)).await;
     }
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     // One of another library was faster: in one script, as the waiter may come between two calls.
     let taken = match kind.contains("\"write\"") {
         true => "redis.call('HSET', KEYS[1], 'mode', 'write', 'java:1:write', '1')",
@@ -119,10 +118,10 @@ pub async fn a_lost_bare_hold_is_said_to_new_handles(case: Case) {
     let owner = Owner::named("forgetful").unwrap();
     let lock = || case.lock(&locks).owned_by(&owner);
     assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
-    tokio::time::sleep(ms(400)).await;
+    sleep(ms(400)).await;
     assert!(matches!(lock().unlock().await, Err(UnlockError::NotHeld { .. })));
     assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
-    tokio::time::sleep(ms(400)).await;
+    sleep(ms(400)).await;
     assert!(matches!(lock().try_lock().await, Err(LockError::Lost { .. })));
     assert!(lock().try_lock().await.unwrap());
     lock().unlock().await.unwrap();

@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub async fn a_guard_releases_when_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);

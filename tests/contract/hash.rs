@@ -1,8 +1,6 @@
 //! The layout of the locks on a plain hash, and what late and repeated copies of their scripts do to it.
 
-use support::prelude::*;
-
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 const ACQUIRE: &str = support::lua!("reentrant/acquire");
 const RELEASE: &str = support::lua!("reentrant/release");
@@ -17,12 +15,9 @@ pub async fn the_layout_is_redissons(case: Case) {
     let ttl = case.pttl().await;
     assert!((29_000..=30_000).contains(&ttl), "{ttl}");
     lock.unlock().await.unwrap();
-    let task = tokio::spawn({
-        let lock = case.lock(&locks);
-        async move {
-            lock.lock().await.unwrap();
-            tokio::task::id().to_string()
-        }
+    let task = spawn_with(case.lock(&locks), |lock| async move {
+        lock.lock().await.unwrap();
+        tokio::task::id().to_string()
     });
     let id = task.await.unwrap();
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{}:{id} 1", locks.client_id()));

@@ -1,9 +1,8 @@
 //! The latch: who waits is let go once, when the count is zero or the latch is deleted.
 
 use lockson::Latch;
-use support::prelude::*;
 
-use crate::contract::world::{begun, Case};
+use crate::contract::world::*;
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -45,7 +44,7 @@ pub async fn all_waiters_are_let_go(case: Case) {
     case.until_waiting(&a).await;
     case.until_waiting(&b).await;
     latch.count_down().await.unwrap();
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     latch.count_down().await.unwrap();
     for waiter in join_all(waiters.into_iter().map(|waiter| patient("the latch", waiter))).await {
@@ -71,7 +70,7 @@ pub async fn deletion_ends_waits(case: Case) {
     for waiter in join_all(waiters.into_iter().map(|waiter| patient("the end", waiter))).await {
         assert_eq!(waiter.unwrap(), WaitOutcome::Deleted);
     }
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     assert!(!later.is_finished());
     assert_eq!(latch.count_down().await.unwrap(), Some(0));
     assert_eq!(patient("the second", later).await.unwrap(), WaitOutcome::Opened);
@@ -99,7 +98,7 @@ pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(locks.latch(&case.name)))).collect();
     case.until_waiting(&locks).await;
     // Each is behind its look, and hears.
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') \
         redis.call('SET', KEYS[1], '3') redis.call('PUBLISH', ARGV[1], '1') return {1}";
     let channel = format!("redisson_countdownlatch__channel__{{{}}}", case.name);
@@ -122,7 +121,7 @@ pub async fn a_dropped_waiter_passes_on_its_part(case: Case) {
         waiters.push(tokio::spawn(waited(b.latch(&case.name))));
         case.until_waiting(&b).await;
     }
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     let last = waiters.pop().unwrap();
     for waiter in &waiters[..3] {
         waiter.abort();
@@ -144,7 +143,7 @@ pub async fn shutdown_ends_latch_waits(case: Case) {
         })
         .collect();
     case.until_waiting(&b).await;
-    tokio::time::sleep(ms(20)).await;
+    sleep(ms(20)).await;
     b.shutdown(secs(5)).await.unwrap();
     for waiter in waiters {
         assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
@@ -200,11 +199,11 @@ pub async fn copies_count_once(case: Case) {
         [&words[..1], &words[3..]].concat().join(" ")
     };
     for _ in 0..3 {
-        assert_eq!(ask(&set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+        assert_eq!(ask(set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
     }
     for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
         let keys = [name, "test-channel", &ended, &receipt];
-        assert_eq!(ask(&count_down, &keys, &[call, "60000"]).await, left);
+        assert_eq!(ask(count_down, &keys, &[call, "60000"]).await, left);
     }
     let left: i64 = case.ask(&["PTTL", &ended]).await.parse().unwrap();
     assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));

@@ -1,10 +1,9 @@
 //! A limit is a limit: what a verb waits for a server that does not answer, and who is told that it holds.
 
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{Case, Way};
+use crate::contract::world::*;
 
 /// For every kind.
 macro_rules! limits {
@@ -143,7 +142,7 @@ pub async fn an_unlock_has_the_limit_that_it_is_given(case: Case) {
             way.open(&case, true);
             patient("it is given back", async {
                 while !case.is_free().await {
-                    tokio::time::sleep(ms(5)).await;
+                    sleep(ms(5)).await;
                 }
             })
             .await;
@@ -198,7 +197,7 @@ pub async fn who_is_told_that_it_holds_does(case: Case) {
     let mut wait = std::pin::pin!(lock.guard_with(Request::default().lease(secs(1))));
     assert!(futures::poll!(wait.as_mut()).is_pending());
     guard.unlock().await.unwrap();
-    tokio::time::sleep(ms(1100)).await;
+    sleep(ms(1100)).await;
     match patient("an answer", wait).await {
         Ok(Some(guard)) => assert!(guard.is_valid()),
         Err(LockError::Unreachable { .. }) => {}

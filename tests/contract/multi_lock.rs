@@ -2,9 +2,8 @@
 //! list of factories gives in another order than they are taken in.
 
 use lockson::{Fencing, Request};
-use support::prelude::*;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub fn make(locks: &Locks, name: &str) -> MultiLock {
     let last = locks.fair_lock(&format!("{name}:z"));
@@ -29,7 +28,7 @@ async fn held(case: &Case) -> String {
 async fn until_held(case: &Case, wanted: &str) {
     patient(&format!("the keys are {wanted}"), async {
         while held(case).await != wanted {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     })
     .await;
@@ -66,10 +65,7 @@ pub async fn the_order_is_everybodys(case: Case) {
         let multi = MultiLock::new(locks.to_vec());
         for (at, (key, so_far)) in [(&first, "100"), (&middle, "110"), (&last, "111")].into_iter().enumerate() {
             let rival = b.lock(key).guard().await.unwrap();
-            let waiter = tokio::spawn({
-                let multi = multi.clone();
-                async move { multi.guard().await }
-            });
+            let waiter = spawn_with(multi.clone(), |multi| async move { multi.guard().await });
             // It waits for this one, with those before it and none of those behind it.
             until_held(&case, so_far).await;
             case.until_waiting(&a).await;
@@ -167,7 +163,7 @@ pub async fn a_mutex_member_is_not_entered_again(case: Case) {
     // The entry into the member before it is given back, and no more than that.
     patient("the inner entry goes", async {
         while reentrant.hold_count().await.unwrap() != 1 {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     })
     .await;
@@ -182,11 +178,9 @@ pub async fn one_wait_limit_for_all(case: Case) {
     let [first, middle, _] = keys(&case);
     let (one, two) = (b.lock(&first).guard().await.unwrap(), b.lock(&middle).guard().await.unwrap());
     let began = tokio::time::Instant::now();
-    let waiter = tokio::spawn({
-        let multi = case.lock(&a);
-        async move { multi.guard_with(Request::default().wait(ms(900))).await }
-    });
-    tokio::time::sleep(ms(500)).await;
+    let waiter =
+        spawn_with(case.lock(&a), |multi| async move { multi.guard_with(Request::default().wait(ms(900))).await });
+    sleep(ms(500)).await;
     one.unlock().await.unwrap();
     assert!(patient("the limit comes", waiter).await.unwrap().unwrap().is_none());
     if matches!(case.world, crate::contract::world::World::Embedded(_)) {
@@ -202,12 +196,10 @@ pub async fn a_lease_begins_when_all_are_held(case: Case) {
     let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
     let (a, b) = (case.client_with(builder()).await, case.client().await);
     let rival = b.fair_lock(&keys(&case)[2]).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let multi = case.lock(&a);
-        async move { multi.guard_with(Request::default().lease(ms(1500))).await }
-    });
+    let waiter =
+        spawn_with(case.lock(&a), |multi| async move { multi.guard_with(Request::default().lease(ms(1500))).await });
     until_held(&case, "111").await;
-    tokio::time::sleep(ms(2500)).await;
+    sleep(ms(2500)).await;
     rival.unlock().await.unwrap();
     let guard = patient("the last is free", waiter).await.unwrap().unwrap().unwrap();
     for key in keys(&case) {
@@ -239,13 +231,13 @@ pub async fn limits_are_of_their_shares(case: Case) {
     let outer = member.guard().await.unwrap();
     let limited = multi.guard_with(Request::default().max_hold(ms(300))).await.unwrap().unwrap();
     patient("two of its members are in no outer hold", limited.lost()).await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     assert!(outer.is_valid());
     drop(limited);
     outer.unlock().await.unwrap();
     let outer = member.acquire().max_hold(ms(600)).guard().await.unwrap().unwrap();
     let whole = multi.guard().await.unwrap();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(whole.is_valid() && outer.is_valid());
     whole.unlock().await.unwrap();
     patient("nobody renews it", outer.lost()).await;
@@ -305,10 +297,7 @@ pub async fn a_member_that_is_lost_while_others_are_waited_for(case: Case) {
     let (a, b) = (case.client_with(builder()).await, case.client().await);
     let [first, _, last] = keys(&case);
     let rival = b.fair_lock(&last).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let multi = case.lock(&a);
-        async move { multi.guard().await }
-    });
+    let waiter = spawn_with(case.lock(&a), |multi| async move { multi.guard().await });
     until_held(&case, "111").await;
     let field = case.ask(&["HKEYS", &first]).await;
     let thief = Owner::named("thief").unwrap();
@@ -335,10 +324,7 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     let owner = Owner::named("me").unwrap();
     let outer = a.lock(&first).owned_by(&owner).guard().await.unwrap();
     let rival = b.fair_lock(&last).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let multi = case.lock(&a).owned_by(&owner);
-        async move { multi.guard().await }
-    });
+    let waiter = spawn_with(case.lock(&a).owned_by(&owner), |multi| async move { multi.guard().await });
     until_held(&case, "111").await;
     case.ask(&["DEL", &first]).await;
     match patient("the loss is seen", waiter).await.unwrap() {

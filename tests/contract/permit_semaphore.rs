@@ -5,9 +5,8 @@ use std::slice::from_ref;
 
 use futures::future::FutureExt;
 use lockson::{PermitGuard, PermitId, PermitSemaphore};
-use support::prelude::*;
 
-use crate::contract::world::{begun, Case};
+use crate::contract::world::*;
 
 async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> PermitSemaphore {
     let semaphore = locks.permit_semaphore(&case.name);
@@ -28,7 +27,7 @@ async fn counts(semaphore: &PermitSemaphore) -> (i64, u64) {
 async fn until(semaphore: &PermitSemaphore, expected: (i64, u64)) {
     patient("the permits", async {
         while counts(semaphore).await != expected {
-            tokio::time::sleep(ms(5)).await;
+            sleep(ms(5)).await;
         }
     })
     .await;
@@ -129,7 +128,7 @@ pub async fn a_guard_is_renewed_and_gives_back(case: Case) {
     let own = a.permit_semaphore(&case.name);
     let (one, two) = (own.guard(1).await.unwrap(), own.guard(2).await.unwrap());
     assert_eq!((a.health().holds, a.health().uncertain), (2, 0));
-    tokio::time::sleep(ms(2500)).await;
+    sleep(ms(2500)).await;
     assert_eq!((one.state(), two.state()), (State::Held, State::Held));
     assert!(one.is_valid() && two.remaining() > ms(300));
     assert_eq!(counts(&semaphore).await, (0, 3));
@@ -157,7 +156,7 @@ pub async fn expired_permits_return(case: Case) {
     both.release().await.unwrap();
     let lease = semaphore.acquire(2).ids(ms(100)).await.unwrap().unwrap();
     assert_eq!(lease.len(), 2);
-    tokio::time::sleep(ms(150)).await;
+    sleep(ms(150)).await;
     // Counted as free although nobody has asked for them since.
     assert_eq!(counts(&semaphore).await, (2, 0));
 }
@@ -272,10 +271,8 @@ pub async fn shutdown_gives_permits_back(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let semaphore = with_permits(&case, &a, 3).await;
     let guard = b.permit_semaphore(&case.name).guard(2).await.unwrap();
-    let waiter = tokio::spawn({
-        let semaphore = b.permit_semaphore(&case.name);
-        async move { semaphore.guard(2).await.map(drop) }
-    });
+    let waiter =
+        spawn_with(b.permit_semaphore(&case.name), |semaphore| async move { semaphore.guard(2).await.map(drop) });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
@@ -338,19 +335,19 @@ pub async fn copies_about_permits_do_it_once(case: Case) {
     let [a, b, c] = ["aa", "bb", "cc"].map(|byte| byte.repeat(16));
     let (one, two, three) = (format!("60000 {a}"), format!("60000 {b}{c}"), format!("60000 {}", "dd".repeat(48)));
     for _ in 0..3 {
-        assert_eq!(ask(&acquire, &["1", "60000", &one, &two, &three]).await, "1 2");
+        assert_eq!(ask(acquire, &["1", "60000", &one, &two, &three]).await, "1 2");
         assert_eq!(counts(&semaphore).await, (2, 3));
     }
     for _ in 0..3 {
-        assert_eq!(ask(&release, &["2", "60000", &a, "1"]).await, "1 1");
+        assert_eq!(ask(release, &["2", "60000", &a, "1"]).await, "1 1");
         assert_eq!(counts(&semaphore).await, (3, 2));
     }
     // A late copy of the acquire, on another lane, would find its own receipt; here its lane went on.
     let all = format!("{a}{b}{c}");
     for answer in ["1", "0", "0"] {
-        assert_eq!(ask(&cancel, &["3", "60000", &all]).await, answer);
+        assert_eq!(ask(cancel, &["3", "60000", &all]).await, answer);
         assert_eq!(counts(&semaphore).await, (5, 0));
     }
-    assert_eq!(ask(&acquire, &["3", "60000", &one]).await, "0 -1");
+    assert_eq!(ask(acquire, &["3", "60000", &one]).await, "0 -1");
     assert_eq!(counts(&semaphore).await, (5, 0));
 }

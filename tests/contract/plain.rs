@@ -1,9 +1,8 @@
 //! What the plain lock adds: the layout of other libraries, a token for every hold. Rule 23.
 
 use lockson::PlainLock;
-use support::prelude::*;
 
-use crate::contract::world::{Case, World};
+use crate::contract::world::*;
 
 async fn plain(case: &Case) -> PlainLock {
     case.client().await.plain_lock(&case.name)
@@ -133,7 +132,7 @@ pub async fn it_is_renewed_and_keeps_others_out(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let guard = locks.plain_lock(&case.name).guard().await.unwrap();
     let token = value(&case).await;
-    tokio::time::sleep(ms(2500)).await;
+    sleep(ms(2500)).await;
     assert!(guard.is_valid());
     assert_eq!(case.ask(&["SET", &case.name, "theirs", "NX", "PX", "1000"]).await, "nil");
     assert_eq!(value(&case).await, token);

@@ -1,9 +1,8 @@
 //! What the read/write lock adds. Rule 18.
 
 use lockson::{Read, ReadWriteLock};
-use support::prelude::*;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 /// A reader's read lock.
 pub type ReadSide = lockson::Lock<Read>;
@@ -224,7 +223,7 @@ pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
     let dead = reader(&lock, "dead").guard_with_lease(ms(300)).await;
     let alive = reader(&lock, "alive").guard_with_lease(secs(60)).await;
-    tokio::time::sleep(ms(400)).await;
+    sleep(ms(400)).await;
     assert_eq!(dead.state(), State::Lost);
     assert_eq!(other.read().holders().await.unwrap().len(), 1);
     assert!(dead.unlock().await.is_err());
@@ -248,7 +247,7 @@ pub async fn a_reader_is_renewed_with_its_keys(case: Case) {
     let read = reader(&lock, "o");
     read.lock().await.unwrap();
     let guard = read.guard().await.unwrap();
-    tokio::time::sleep(ms(2500)).await;
+    sleep(ms(2500)).await;
     assert_eq!(guard.state(), State::Held);
     for key in [hold_key(&case, &locks, "o", 1), hold_key(&case, &locks, "o", 2), case.name.clone()] {
         assert!(case.ask(&["PTTL", &key]).await.parse::<i64>().unwrap() > 300, "{key}");

@@ -2,18 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use support::prelude::*;
 use tokio::time::Instant;
 
 use crate::contract::read_write::{named, reader};
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 /// Awaits that a writer of the name waits, and that readers know.
 pub async fn until_a_writer_waits(case: &Case) {
     let key = format!("lockson:writers:{{{}}}", case.name);
     let waits = async {
         while case.ask(&["ZCARD", &key]).await == "0" {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     };
     patient("a writer waits", waits).await;
@@ -26,7 +25,7 @@ pub async fn both_sides_wait_in_one_task(case: Case) {
     let other = reader(&lock, "other").guard().await.unwrap();
     let (wrote, read_too, gave_back) = patient("no deadlock", async {
         tokio::join!(write.lock(), read.lock(), async {
-            tokio::time::sleep(ms(100)).await;
+            sleep(ms(100)).await;
             other.unlock().await
         })
     })
@@ -53,7 +52,7 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
         })
         .collect();
     case.until_waiting(&b).await;
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     let began = Instant::now();
     write.unlock().await.unwrap();
     let mut guards = Vec::new();
@@ -105,7 +104,7 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
     let is_in = async || others.read().try_lock().await.unwrap();
     let watched = write.guard().await.unwrap();
     let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
-    tokio::time::sleep(ms(2500)).await;
+    sleep(ms(2500)).await;
     watched.verify().await.unwrap();
     assert!(!is_in().await, "it was renewed");
     watched.unlock().await.unwrap();
@@ -116,14 +115,14 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
     let outer = write.acquire().lease(ms(400)).guard().await.unwrap().unwrap();
     let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     let inner = write.acquire().lease(secs(30)).guard().await.unwrap().unwrap();
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(!is_in().await, "it was entered once more");
     inner.unlock().await.unwrap();
     outer.set_lease(secs(30)).await.unwrap();
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(!is_in().await, "it was extended");
     outer.set_lease(ms(300)).await.unwrap();
-    tokio::time::sleep(ms(400)).await;
+    sleep(ms(400)).await;
     assert!(is_in().await, "it was extended to less");
     nested.verify().await.unwrap();
     others.read().unlock().await.unwrap();
@@ -143,7 +142,7 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
                 while !stop.load(Ordering::SeqCst) {
                     let guard = read.guard().await.unwrap();
                     reads.fetch_add(1, Ordering::SeqCst);
-                    tokio::time::sleep(ms(100)).await;
+                    sleep(ms(100)).await;
                     guard.unlock().await.unwrap();
                 }
             })
@@ -154,7 +153,7 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
         // A stranger, and a process that reads itself.
         let client = if round % 2 == 0 { &third } else { &clients[0] };
         let write = client.read_write_lock(&case.name).write();
-        tokio::time::sleep(ms(300)).await;
+        sleep(ms(300)).await;
         let (before, began) = (reads.load(Ordering::SeqCst), Instant::now());
         let guard = patient("the writer", write.guard()).await.unwrap();
         // The reads that were open at its arrival, and a second.
@@ -163,7 +162,7 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
         assert!(before > 0);
     }
     let before = reads.load(Ordering::SeqCst);
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(reads.load(Ordering::SeqCst) > before, "readers go on");
     stop.store(true, Ordering::SeqCst);
     for stream in streams {
@@ -180,7 +179,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
     let waiting = async |count: &str| {
         let key = format!("lockson:writers:{{{}}}", case.name);
         while case.ask(&["ZCOUNT", &key, "0", "+inf"]).await != count {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     };
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
@@ -191,7 +190,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
             writers.push(tokio::spawn(async move {
                 let guard = write.guard().await.unwrap();
                 served.lock().unwrap().push(at);
-                tokio::time::sleep(ms(20)).await;
+                sleep(ms(20)).await;
                 guard.unlock().await.unwrap();
             }));
             patient("it waits", waiting(count)).await;
@@ -221,15 +220,13 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
     let guard = reader(&lock, "first").guard().await.unwrap();
-    let write = lock.write().owned_by(&named("w"));
-    let writer = tokio::spawn(async move { write.guard().await });
+    let writer = spawn_with(lock.write().owned_by(&named("w")), |write| async move { write.guard().await });
     until_a_writer_waits(&case).await;
     assert!(!other.read().try_lock().await.unwrap(), "a writer goes first");
     assert!(reader(&lock, "first").try_lock().await.unwrap(), "but not before those inside");
-    let read = other.read();
-    let waiter = tokio::spawn(async move { read.guard().await });
+    let waiter = spawn_with(other.read(), |read| async move { read.guard().await });
     case.until_waiting(&b).await;
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     let began = Instant::now();
     writer.abort();
     let late = patient("the reader", waiter).await.unwrap().unwrap();
@@ -240,7 +237,7 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     case.ask(&["ZADD", &format!("lockson:writers:{{{}}}", case.name), &(case.time().await + 500).to_string(), "x"])
         .await;
     assert!(!other.read().try_lock().await.unwrap());
-    tokio::time::sleep(ms(600)).await;
+    sleep(ms(600)).await;
     assert!(other.read().try_lock().await.unwrap());
     drop(guard);
 }

@@ -4,12 +4,11 @@ use std::task::Poll;
 
 use lockson::{ReadWriteLock, Request};
 use support::kinds::text;
-use support::prelude::*;
 use tokio::task::JoinHandle;
 
 use crate::contract::read_write::{named, reader};
 use crate::contract::read_write_waits::until_a_writer_waits;
-use crate::contract::world::{begun, Case, World};
+use crate::contract::world::*;
 
 const READERS: usize = 50;
 
@@ -90,7 +89,7 @@ async fn come_in_together(case: &Case, counted: &Counted, readers: usize, most: 
     let before = counted.asked(case);
     let tasks = waiting(&counted.client.read_write_lock(&case.name), readers).await;
     case.until_waiting(&counted.client).await;
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     let waiting = counted.asked(case) - before;
     writer.unlock().await.unwrap();
     let guards = all_in(tasks).await;
@@ -115,7 +114,7 @@ pub async fn readers_behind_their_own_clients_writer(case: Case) {
     let writer = lock.write().owned_by(&named("w")).guard().await.unwrap();
     let before = counted.asked(&case);
     let tasks = waiting(&lock, READERS).await;
-    tokio::time::sleep(ms(100)).await;
+    sleep(ms(100)).await;
     assert_eq!(counted.asked(&case), before, "who holds it is known here");
     writer.unlock().await.unwrap();
     let guards = all_in(tasks).await;
@@ -133,7 +132,7 @@ pub async fn readers_behind_a_downgrade(case: Case) {
         let read = reader(&lock, "w").guard().await.unwrap();
         let before = counted.asked(&case);
         let tasks = waiting(&counted.client.read_write_lock(&case.name), READERS).await;
-        tokio::time::sleep(ms(300)).await;
+        sleep(ms(300)).await;
         write.unlock().await.unwrap();
         let guards = all_in(tasks).await;
         let asked = counted.asked(&case) - before;
@@ -156,7 +155,7 @@ pub async fn readers_behind_a_writer_that_goes_first(case: Case) {
     until_a_writer_waits(&case).await;
     let tasks = waiting(&lock, READERS).await;
     case.until_waiting(&counted.client).await;
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     inside.unlock().await.unwrap();
     let writer = patient("the writer", writer).await.unwrap();
     assert_eq!(lock.read().holders().await.unwrap().len(), 0);
@@ -246,7 +245,7 @@ pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
     writer.unlock().await.unwrap();
     let let_in = async {
         while case.ask(&["HLEN", &case.name]).await != (FEW + 1).to_string() {
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     };
     patient("they are let in", let_in).await;
@@ -258,7 +257,7 @@ pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
     let guards = all_in(tasks).await;
     let given_back = async {
         while case.ask(&["HLEN", &case.name]).await != (FEW / 2 + 1).to_string() {
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     };
     patient("what the others had is given back", given_back).await;
@@ -284,7 +283,7 @@ pub async fn one_that_does_not_look_stands_in_nobodys_way(case: Case) {
     let guards = all_in(first).await;
     let let_in = async {
         while lock.read().holders().await.unwrap().len() < 2 {
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     };
     patient("it is let in", let_in).await;
@@ -321,7 +320,7 @@ pub async fn an_owner_that_is_in_already_enters_once_more(case: Case) {
     writer.unlock().await.unwrap();
     assert!(one.try_lock().await.unwrap() && two.try_lock().await.unwrap());
     // Time for what the second would take along.
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     let guard = patient("the re-entry", waits).await.unwrap();
     let field = format!("{}:named-one", client.client_id());
     assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
@@ -346,7 +345,7 @@ pub async fn a_writer_between_readers_parts_them(case: Case) {
     case.until_waiting(&client).await;
     holder.unlock().await.unwrap();
     let front = all_in(front).await;
-    tokio::time::sleep(ms(50)).await;
+    sleep(ms(50)).await;
     assert_eq!(lock.read().holders().await.unwrap().len(), 5, "those before the writer, and no more");
     for guard in front {
         guard.unlock().await.unwrap();

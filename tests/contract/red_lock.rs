@@ -1,9 +1,8 @@
 //! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
 
 use lockson::{Reentrant, Request};
-use support::prelude::*;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {
     RedLock::new(vec![locks.lock(name)])
@@ -17,7 +16,7 @@ pub fn make(locks: &Locks, name: &str) -> RedLock<Reentrant> {
 async fn until_free(case: &Case) {
     patient("what was taken is given back", async {
         while !case.is_free().await {
-            tokio::time::sleep(ms(2)).await;
+            sleep(ms(2)).await;
         }
     })
     .await;

@@ -1,10 +1,9 @@
 //! What locks promise that the same owner may enter again.
 
 use lockson::Request;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub async fn entering_again_counts(case: Case) {
     let locks = case.client().await;
@@ -132,11 +131,11 @@ pub async fn an_inner_limit_leaves_the_outer_alone(case: Case) {
     let outer = lock.guard().await.unwrap();
     let limited = lock.guard_with(Request::default().max_hold(ms(300))).await.unwrap().unwrap();
     let short = lock.guard_with(Request::default().lease(ms(300))).await.unwrap().unwrap();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(outer.is_valid() && limited.is_valid() && short.is_valid());
     limited.unlock().await.unwrap();
     short.unlock().await.unwrap();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(outer.is_valid() && !case.is_free().await);
     outer.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -149,10 +148,10 @@ pub async fn an_outer_limit_outlasts_a_re_entry(case: Case) {
     let outer = lock.guard_with(Request::default().max_hold(ms(600))).await.unwrap().unwrap();
     let inner = lock.guard().await.unwrap();
     lock.lock().await.unwrap();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(outer.is_valid() && inner.is_valid());
     inner.unlock().await.unwrap();
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(outer.is_valid());
     let began = Instant::now();
     lock.unlock().await.unwrap();

@@ -5,9 +5,8 @@ use std::sync::Mutex;
 
 use futures::future::FutureExt;
 use lockson::Semaphore;
-use support::prelude::*;
 
-use crate::contract::world::{begun, Case, World};
+use crate::contract::world::*;
 
 /// A client that no polling saves: its waiters need to be told.
 async fn patient_client(case: &Case) -> Locks {
@@ -24,7 +23,7 @@ async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> Semaphore {
 async fn until_free(semaphore: &Semaphore, permits: i64) {
     patient("the permits", async {
         while semaphore.available_permits().await.unwrap() != permits {
-            tokio::time::sleep(ms(5)).await;
+            sleep(ms(5)).await;
         }
     })
     .await;
@@ -145,7 +144,7 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     }
     assert!(waiters.as_slice().iter().all(|waiter| !waiter.is_finished()));
     // The release, one script for the three, and one of the next in line.
-    tokio::time::sleep(ms(20)).await;
+    sleep(ms(20)).await;
     assert!(calls() - before <= 3, "{} scripts", calls() - before);
     semaphore.release(2).await.unwrap();
     for waiter in waiters {
@@ -242,10 +241,7 @@ pub async fn shutdown_gives_back_and_ends_waits(case: Case) {
     let semaphore = with_permits(&case, &a, 3).await;
     let guard = b.semaphore(&case.name).guard(2).await.unwrap();
     assert!(b.semaphore(&case.name).acquire(1).await.unwrap());
-    let waiter = tokio::spawn({
-        let semaphore = b.semaphore(&case.name);
-        async move { semaphore.acquire(3).await }
-    });
+    let waiter = spawn_with(b.semaphore(&case.name), |semaphore| async move { semaphore.acquire(3).await });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
@@ -322,35 +318,35 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     case.ask(&["SET", name, "10"]).await;
     // The longest part that fits, in their order: never the third before the second.
     for _ in 0..3 {
-        assert_eq!(ask(&acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
+        assert_eq!(ask(acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
         assert_eq!(free().await, "7");
     }
     assert!(case.ask(&["PTTL", &receipt]).await.parse::<i64>().unwrap() > 50_000);
-    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
+    assert_eq!(ask(acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
     assert_eq!(free().await, "0");
-    assert_eq!(ask(&acquire, &[], &["3", "60000", "1"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["3", "60000", "1"]).await, "0");
     // Cancelled when it was done: once.
     for answer in ["1", "0", "0"] {
-        assert_eq!(ask(&cancel, &channel, &["2", "60000"]).await, answer);
+        assert_eq!(ask(cancel, &channel, &["2", "60000"]).await, answer);
         assert_eq!(free().await, "7");
     }
     // A copy that comes after that takes nothing; nor where the cancellation came first of all.
-    assert_eq!(ask(&acquire, &[], &["2", "60000", "3", "4", "1"]).await, "0");
-    assert_eq!(ask(&cancel, &channel, &["4", "60000"]).await, "0");
-    assert_eq!(ask(&acquire, &[], &["4", "60000", "1"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["2", "60000", "3", "4", "1"]).await, "0");
+    assert_eq!(ask(cancel, &channel, &["4", "60000"]).await, "0");
+    assert_eq!(ask(acquire, &[], &["4", "60000", "1"]).await, "0");
     assert_eq!(free().await, "7");
     for _ in 0..3 {
-        assert_eq!(ask(&change, &channel, &["5", "60000", "3", "always"]).await, "1");
+        assert_eq!(ask(change, &channel, &["5", "60000", "3", "always"]).await, "1");
         assert_eq!(free().await, "10");
     }
-    assert_eq!(ask(&cancel, &channel, &["5", "60000"]).await, "1");
+    assert_eq!(ask(cancel, &channel, &["5", "60000"]).await, "1");
     assert_eq!(free().await, "7");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
-    assert_eq!(ask(&acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
+    assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
+    assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     // Too late: nothing.
     let late = (case.time().await - 1).to_string();
     let answer =
-        case.eval(&change, &[name, "c", "test-life", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
+        case.eval(change, &[name, "c", "test-life", &receipt], &["nonce", &late, "7", "60000", "5", "always"]).await;
     assert!(answer.starts_with("2 nonce "), "{answer}");
     assert_eq!(free().await, "0");
 }

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockson::{Backoff, Request};
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::contract::world::{Case, World};
+use crate::contract::world::*;
 
 /// No SUBSCRIBE and no PUBLISH, contended or not.
 pub async fn it_says_nothing(case: Case) {
@@ -56,19 +55,13 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
     let spin = a.spin_lock(&case.name, Backoff::default());
     spin.lock().await.unwrap();
     assert!(!b.lock(&case.name).try_lock().await.unwrap());
-    let waiter = tokio::spawn({
-        let lock = b.lock(&case.name);
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(b.lock(&case.name), |lock| async move { lock.guard().await });
     while b.health().subscriptions == 0 {
-        tokio::time::sleep(ms(1)).await;
+        sleep(ms(1)).await;
     }
     spin.unlock().await.unwrap();
     patient("within the cap", waiter).await.unwrap().unwrap().unlock().await.unwrap();
-    let spinner = tokio::spawn({
-        let spin = spin.clone();
-        async move { spin.guard().await }
-    });
+    let spinner = spawn_with(spin.clone(), |spin| async move { spin.guard().await });
     patient("the spinner", spinner).await.unwrap().unwrap().unlock().await.unwrap();
 }
 
@@ -81,11 +74,11 @@ pub async fn an_exponential_back_off_grows(case: Case) {
     let before = server.calls();
     let attempts = || server.calls() - before;
     let waiter = tokio::spawn(async move { lock.lock().await });
-    tokio::time::sleep(ms(450)).await;
+    sleep(ms(450)).await;
     assert_eq!(attempts(), 1);
-    tokio::time::sleep(ms(600)).await;
+    sleep(ms(600)).await;
     assert_eq!(attempts(), 2);
-    tokio::time::sleep(secs(60)).await;
+    sleep(secs(60)).await;
     // A minute of pauses of 2 to 4 s; of 1 s it would be 60 to 120.
     assert!((15..=34).contains(&attempts()), "{} attempts", attempts());
     waiter.abort();

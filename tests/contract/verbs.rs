@@ -1,8 +1,6 @@
 //! What the locks on a hash add: who holds it, and ending a hold by force.
 
-use support::prelude::*;
-
-use crate::contract::world::Case;
+use crate::contract::world::*;
 
 pub async fn who_holds_it(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
@@ -42,10 +40,7 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     assert!(!case.owned(&b).force_unlock().await);
     let guard = case.lock(&a).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let lock = case.rival(&b);
-        async move { lock.guard().await }
-    });
+    let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;
     assert!(case.owned(&a).force_unlock().await);
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();

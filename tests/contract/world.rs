@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use lockson::{Fenceable, Fenced, FencedGuard, Holder, Lock, Owned, ReadLock, ReentrantLock, SpinLock, WriteLock};
-use support::prelude::*;
+pub use support::prelude::*;
 use support::{self, Reply};
 use tokio::task::JoinHandle;
 
@@ -250,10 +250,10 @@ impl Case {
     pub async fn until_waiting(&self, client: &Locks) {
         let spins = self.is_kind(client, "spin") || self.is_kind(client, "fenced_spin");
         if spins || format!("{:?}", self.lock(client)).starts_with("RedLock") {
-            return tokio::time::sleep(ms(50)).await;
+            return sleep(ms(50)).await;
         }
         while client.health().subscriptions == 0 {
-            tokio::time::sleep(ms(1)).await;
+            sleep(ms(1)).await;
         }
     }
 

@@ -1,17 +1,6 @@
 //! Several locks as one: Redisson's multi-lock and lockson's over the same members.
 
-use std::time::Instant;
-
-use lockson::Request;
-use support::prelude::*;
-use tokio::task::{spawn_local, JoinHandle};
-
-use crate::java::{Java, Jvm};
-use crate::locks::{leaves_nothing, LONG, SOON};
-use crate::peer::Peer;
-use crate::table::{shown, Absent};
-use crate::{brief, connect, World};
-use support::process::Process;
+use crate::*;
 
 pub const ROW: &str = "multi";
 
@@ -121,7 +110,7 @@ async fn keeps_out(world: &World, holder: &Peer, other: &Peer, renewed: &Peer) {
     let until = Instant::now() + world.short * 3;
     while Instant::now() < until {
         assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     mine.give().await.unwrap();
     shown("multi", "renews", direction);
@@ -187,7 +176,7 @@ pub async fn multi_locks_of_the_dead_are_free(world: Arc<World>) {
     assert!(Hand::of(&Peer::Java(victim), &all, "victim").take(LONG, None).await);
     let heir = Hand::of(&rust, &all, "heir");
     let waiter = heir.begin(None);
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");
     jvm.kill();
     assert!(patient("Java's members", waiter).await.unwrap());
@@ -198,7 +187,7 @@ pub async fn multi_locks_of_the_dead_are_free(world: Arc<World>) {
     assert_eq!(process.line_within(secs(20)).await, "held");
     let heir = Hand::of(&java, &all, "heir");
     let waiter = heir.begin(None);
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");
     process.kill();
     assert!(patient("our members", waiter).await.unwrap());

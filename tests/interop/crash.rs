@@ -1,13 +1,6 @@
 //! A process that dies frees what it held for the other side, when its lease ends.
 
-use support::prelude::*;
-
-use crate::java::Jvm;
-use crate::locks::{leaves_nothing, Pair, LONG, PAIRS};
-use crate::peer::{Kind, Peer};
-use crate::table::shown;
-use crate::{brief, connect, World};
-use support::process::Process;
+use crate::*;
 
 fn names() -> Vec<(&'static Pair, String)> {
     PAIRS.iter().map(|pair| (pair, unique(&format!("crash-{}", pair.row.replace(':', "-"))))).collect()
@@ -22,7 +15,7 @@ async fn survive(world: &World, heir: Peer, held: &[(&'static Pair, String)], ki
     let heirs = held.iter().map(|(pair, name)| (pair, heir.lock(pair.rival, name, &format!("heir-{name}"))));
     let waiting: Vec<_> = heirs.map(|(pair, lock)| (pair, lock.lock(Some(LONG)), lock)).collect();
     // Longer than a lease: they are renewed while their process lives.
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     for (pair, waiter, _) in &waiting {
         assert!(!waiter.is_finished(), "{}: got what was held", pair.row);
     }

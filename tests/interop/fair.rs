@@ -1,15 +1,8 @@
 //! The fair lock: one queue for waiters of both sides.
 
-use std::time::Instant;
-
 use lockson::FairLock;
-use support::prelude::*;
-use tokio::task::JoinHandle;
 
-use crate::java::{Java, Jvm};
-use crate::peer::{Kind, Peer};
-use crate::{connect, World};
-use support::process::Process;
+use crate::*;
 
 /// How long Java believes in a waiter: the default is five minutes, and the hold below outlives it.
 const FAIR_WAIT: &str = "fair_wait=4000";
@@ -192,7 +185,7 @@ async fn serve(
     stage.dying_rust.clear();
     let order = raw.must(&["LRANGE", &queue_of(&stage.name), "0", "-1"]).await.texts();
     assert_eq!(order.len(), expected.len() + 4, "the dead are still queued, and nobody alive was dropped: {order:?}");
-    tokio::time::sleep(HOLD.saturating_sub(held.elapsed())).await;
+    sleep(HOLD.saturating_sub(held.elapsed())).await;
     let still = raw.must(&["LRANGE", &queue_of(&stage.name), "0", "-1"]).await.texts();
     assert_eq!(still, order, "dropped or moved during the hold");
     holder.unlock().await.unwrap();
@@ -262,7 +255,7 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
         assert!(!java.get::<bool>("passer", "fair_lock", &name, "try_lock").await, "it is held");
         let now = raw.must(&["LRANGE", &queue_of(&name), "0", "-1"]).await.texts();
         assert_eq!(now, order, "a waiter that lives was dropped");
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     proxy.heal();
     holder.must("holder", "fair_lock", &name, "unlock").await;
@@ -337,7 +330,7 @@ pub async fn scores_do_not_drift(world: Arc<World>) {
             furthest = furthest.max(drift);
             looks += 1;
         }
-        tokio::time::sleep(ms(2)).await;
+        sleep(ms(2)).await;
     }
     for task in tasks {
         task.await.unwrap();

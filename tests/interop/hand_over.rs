@@ -1,12 +1,6 @@
 //! Wake-ups cross both ways: leases and caps are a minute, each hand-over is a message.
 
-use std::time::Instant;
-
-use support::prelude::*;
-
-use crate::locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
-use crate::peer::{Kind, Peer};
-use crate::{late_answer, World};
+use crate::*;
 
 /// The rows with all rounds in a short run too.
 const FULL: [&str; 3] = ["lock", "fair_lock", "write:write"];
@@ -24,7 +18,7 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
             assert!(!waiter.is_finished(), "{}: it has what is held", pair.row);
         }
         // A subscription of an earlier round may linger: now it attempts, now it sleeps.
-        tokio::time::sleep(std::time::Duration::from_micros(rng.below(4000))).await;
+        sleep(std::time::Duration::from_micros(rng.below(4000))).await;
         let given = giver.unlock().await;
         given.result.unwrap();
         let taken = waiter.await.unwrap();

@@ -1,12 +1,6 @@
 //! The verbs of locks, each both ways round: one side holds, the other is kept out, woken, told.
 
-use std::time::Instant;
-
-use support::prelude::*;
-
-use crate::peer::{Kind, Peer, Side};
-use crate::table::shown;
-use crate::World;
+use crate::*;
 
 /// What is held, and what it keeps out.
 pub struct Pair {
@@ -70,7 +64,7 @@ impl Case<'_> {
     async fn until_waiting(&self) {
         let pattern = format!("*{}*", self.name);
         if self.pair.kind == Kind::Spin {
-            return tokio::time::sleep(ms(50)).await;
+            return sleep(ms(50)).await;
         }
         eventually(SOON, "the waiter subscribes", async || {
             !self.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
@@ -89,7 +83,7 @@ pub async fn leaves_nothing(world: &World, name: &str) {
             return;
         }
         assert!(begin.elapsed() < SOON, "{name} leaves {left:?}");
-        tokio::time::sleep(ms(20)).await;
+        sleep(ms(20)).await;
     }
 }
 
@@ -249,7 +243,7 @@ pub async fn renews(world: &World, holder: Peer, other: Peer) {
             assert_eq!(case.theirs().try_lock(ms(0), None).await, Ok(false), "{}", case.name);
             assert!(case.raw().await.pttl(&case.name).await > 0, "{}", case.name);
         }
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     for case in &cases {
         case.mine().unlock().await.result.unwrap();

@@ -21,10 +21,13 @@ use std::pin::Pin;
 use std::time::Instant;
 
 use java::{Java, Jvm};
-use peer::Peer;
+use locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
+use lockson::Request;
+use peer::{epoch, Kind, Peer, Side};
 use support::prelude::*;
-use support::process;
-use tokio::task::{spawn_local, LocalSet};
+use support::process::{self, Process};
+use table::{shown, Absent};
+use tokio::task::{spawn_local, JoinHandle, JoinSet, LocalSet};
 
 /// What the cases share. Names are from `support::unique`.
 pub struct World {
@@ -71,7 +74,7 @@ impl World {
 pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
     proxy.wait_requests(count, requests).await;
     // It is carried out by then, and its answer under way.
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     proxy.delay_replies(ms(0));
 }
 

@@ -1,10 +1,6 @@
 //! Names, prefixes, tokens and hold counts: both read the same.
 
-use support::prelude::*;
-
-use crate::locks::leaves_nothing;
-use crate::peer::{Kind, Peer};
-use crate::World;
+use crate::*;
 
 /// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
 pub async fn prefixes_braces_and_tokens(world: Arc<World>) {

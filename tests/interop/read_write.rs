@@ -2,10 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use support::prelude::*;
-
-use crate::locks::leaves_nothing;
-use crate::World;
+use crate::*;
 
 /// Java's readers come and go, with short leases and long ones, nested and forgotten; the hold of a Rust reader is
 /// there after each of their unlocks, and no writer gets in beside it. Then the same the other way round.

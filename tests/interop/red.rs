@@ -1,15 +1,7 @@
 //! One lock on three servers: Redisson's red lock and lockson's vote on the same members.
 
-use std::time::Instant;
-
-use support::prelude::*;
-
 use crate::composite::Hand;
-use crate::java::{Java, Jvm};
-use crate::locks::LONG;
-use crate::table::{shown, Absent};
-use crate::{brief, connect, World};
-use support::process::Process;
+use crate::*;
 
 pub const ROW: &str = "red";
 
@@ -77,7 +69,7 @@ async fn keeps_out(world: &World, is_java: bool, direction: &str) {
     let until = Instant::now() + world.short * 3;
     while Instant::now() < until {
         assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     mine.give().await.unwrap();
     shown(ROW, "renews", direction);
@@ -100,7 +92,7 @@ async fn verbs(fleet: &Fleet, is_java: bool, direction: &str) {
     assert_eq!(fleet.counts().await, ["1", "1", "1"]);
     shown(ROW, "re-enters", direction);
     let waiter = theirs.begin(Some(LONG));
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert!(!waiter.is_finished());
     mine.give().await.unwrap();
     assert!(patient("in long before the lease ends", waiter).await.unwrap());
@@ -139,7 +131,7 @@ pub async fn red_locks_of_the_dead_are_free(world: Arc<World>) {
     assert!(doomed.hand(true, "victim").take(LONG, None).await);
     let heir = doomed.hand(false, "heir");
     let waiter = heir.begin(None);
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");
     jvm.kill();
     assert!(patient("Java's votes", waiter).await.unwrap());
@@ -152,7 +144,7 @@ pub async fn red_locks_of_the_dead_are_free(world: Arc<World>) {
     assert_eq!(process.line_within(secs(20)).await, "held");
     let heir = fleet.hand(true, "heir");
     let waiter = heir.begin(None);
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");
     process.kill();
     assert!(patient("our votes", waiter).await.unwrap());

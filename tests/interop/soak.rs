@@ -3,13 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockson::{PermitGuard, SemaphorePermit};
-use support::prelude::*;
 
-use crate::java::Java;
-use crate::locks::leaves_nothing;
-use crate::peer::{epoch, Kind, Peer, Side};
-use crate::{connect, World};
-use support::process::Process;
+use crate::*;
 
 const NAMES: usize = 5;
 const THREADS: usize = 4;

@@ -1,16 +1,8 @@
 //! Semaphores, expirable semaphores and latches: permits, counts and leases read the same from both sides.
 
-use std::time::Instant;
-
 use lockson::{Latch, PermitId, PermitSemaphore, Semaphore};
-use support::prelude::*;
-use tokio::task::spawn_local;
 
-use crate::java::{Java, Jvm};
-use crate::locks::SOON;
-use crate::table::{shown, Absent};
-use crate::{brief, connect, World};
-use support::process::Process;
+use crate::*;
 
 pub const ROWS: [&str; 3] = ["semaphore", "permits", "latch"];
 
@@ -35,7 +27,7 @@ async fn until_waiting(world: &World, name: &str) {
         !world.server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
     })
     .await;
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
 }
 
 async fn semaphore(world: &World) -> (Java, Semaphore, String) {
@@ -198,7 +190,7 @@ pub async fn permits_are_renewed_for_both(world: Arc<World>) {
         assert!(by_java.java::<bool>(&format!("update_lease_time {id} 3000")).await, "it has not ended");
         assert!(by_java.rust.acquire(1).wait(ms(0)).ids(secs(60)).await.unwrap().is_none(), "we have what is renewed");
         assert!(by_rust.take("try_acquire 1 0 60000").await.is_empty(), "Java has what is renewed");
-        tokio::time::sleep(ms(200)).await;
+        sleep(ms(200)).await;
     }
     assert!(by_java.java::<bool>(&format!("try_release {id}")).await);
     shown("permits", "renews", "J>R");
@@ -221,7 +213,7 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
     let mut process = Process::start("interop", "permit", &[&port, &short, &both.name]);
     assert_eq!(process.line_within(secs(20)).await, "held");
     let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
-    tokio::time::sleep(world.short + secs(1)).await;
+    sleep(world.short + secs(1)).await;
     assert!(!waiter.is_finished(), "it is renewed while its process lives");
     process.kill();
     assert!(!patient("our permit", waiter).await.unwrap().is_empty());
@@ -260,7 +252,7 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     java.must("t", "latch", &name, "count_down").await;
     assert_eq!(rust.count().await.unwrap(), 1);
     shown("latch", "state", "J>R");
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     assert!(!ours.is_finished() && !theirs.is_finished(), "one is left");
     assert_eq!(rust.count_down().await.unwrap(), Some(0));
     assert!(patient("our count wakes Java", theirs).await.unwrap());
@@ -277,7 +269,7 @@ pub async fn latches_open_for_both(world: Arc<World>) {
         let rust = rust.clone();
         async move { rust.wait().await }
     });
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(!waiter.is_finished());
     java.must("t", "latch", &name, "count_down").await;
     assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), WaitOutcome::Opened);
@@ -285,7 +277,7 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
     let ours = rust.clone();
     let waiter = spawn_local(async move { ours.wait().await });
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(java.get::<bool>("t", "latch", &name, "delete").await);
     let waited = patient("Java's delete wakes us", waiter).await.unwrap().unwrap();
     // It leaves no trace by which a deletion could be told.

@@ -1,12 +1,8 @@
 //! A Java transaction locks its buckets under `<bucket>:transaction_lock`; lockson's `in_transaction` is the same lock.
 
 use lockson::{ReentrantLock, Request};
-use support::prelude::*;
-use tokio::task::spawn_local;
 
-use crate::java::Java;
-use crate::table::{shown, Absent};
-use crate::World;
+use crate::*;
 
 pub const ROW: &str = "transaction";
 
@@ -61,7 +57,7 @@ pub async fn transactions_exclude(world: Arc<World>) {
         let lock = lock.clone();
         async move { lock.acquire().lease(secs(60)).await }
     });
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert!(!waiter.is_finished());
     bucket.java("commit").await.unwrap();
     assert!(patient("the commit wakes", waiter).await.unwrap().unwrap());
@@ -75,7 +71,7 @@ pub async fn transactions_exclude(world: Arc<World>) {
     bucket.java("begin 1000").await.unwrap();
     let write = bucket.java.call(&format!("t-{}", bucket.name), "transaction", &bucket.name, "set again");
     let write = spawn_local(write);
-    tokio::time::sleep(secs(3)).await;
+    sleep(secs(3)).await;
     assert!(!write.is_finished(), "Java wrote what lockson had locked");
     shows("excludes", "R>J");
     lock.unlock().await.unwrap();

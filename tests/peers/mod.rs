@@ -56,10 +56,7 @@ async fn each_waits_for_the_others_release(meeting: Meeting) {
     });
     guard.unlock().await.unwrap();
     let mut peer = patient("the peer finds it free", waits).await.unwrap();
-    let waits = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.guard().await.unwrap() }
-    });
+    let waits = spawn_with(lock.clone(), |lock| async move { lock.guard().await.unwrap() });
     eventually(secs(20), "it waits", async || locks.health().subscriptions > 0).await;
     assert!(!waits.is_finished());
     peer.give_back().await;
@@ -93,7 +90,7 @@ async fn a_renewal_keeps_it_out(meeting: Meeting) {
     while began.elapsed() < 5 * SHORT {
         assert!(!peer.take(&meeting.name, LONG).await);
         assert!(guard.is_valid());
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
     }
     guard.unlock().await.unwrap();
     assert!(peer.take(&meeting.name, LONG).await);
@@ -121,7 +118,7 @@ async fn both_take_turns(meeting: Meeting) {
     let lock = meeting.client().await.plain_lock(&meeting.name);
     let visit = |inside: Arc<AtomicU32>| async move {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
-        tokio::time::sleep(ms(1)).await;
+        sleep(ms(1)).await;
         inside.fetch_sub(1, Ordering::SeqCst);
     };
     let mut tasks = vec![];

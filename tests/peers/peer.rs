@@ -159,7 +159,7 @@ impl Peer for ByHand {
 
     async fn wait(&mut self, name: &str, lease: Duration) {
         while !self.take(name, lease).await {
-            tokio::time::sleep(ms(50)).await;
+            sleep(ms(50)).await;
         }
     }
 

@@ -1,11 +1,10 @@
 //! Holders that outlive their lock.
 
 use lockson::FencedGuard;
-use support::prelude::*;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::pitfalls::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::*;
 
 const PATIENCE: Duration = secs(20);
 

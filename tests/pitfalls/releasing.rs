@@ -1,9 +1,8 @@
 //! How a lock is given back.
 
-use support::prelude::*;
 use support::Reply;
 
-use crate::pitfalls::{connect, expired, take, LONG, SHORT};
+use crate::pitfalls::*;
 
 /// The same interleaving with lockson: the first one's lease ends, the second takes it, the first gives it back.
 async fn lockson_leaves_the_next_alone(server: &Server) {

@@ -1,8 +1,6 @@
 //! How a lock is taken.
 
-use support::prelude::*;
-
-use crate::pitfalls::{connect, expired, setnx, take, LONG, SHORT};
+use crate::pitfalls::*;
 
 #[tokio::test]
 async fn setnx_then_expire() {
@@ -21,10 +19,7 @@ async fn setnx_then_expire() {
     let lock = locks.lock(&unique("pitfall"));
     lock.guard().await.unwrap().unlock().await.unwrap();
     let cut = proxy.cut_after(1, Filter::Script.with(lock.name()));
-    let waiter = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.lock().await }
-    });
+    let waiter = spawn_with(lock.clone(), |lock| async move { lock.lock().await });
     cut.done().await;
     proxy.refuse(true);
     let ttl = b.pttl(lock.name()).await;

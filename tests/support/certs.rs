@@ -36,7 +36,7 @@ pub struct Certs {
 
 impl Certs {
     /// Makes all of them.
-    pub fn new() -> Certs {
+    pub fn make() -> Certs {
         let dir = TempDir::with_prefix("lockson-certs-").unwrap();
         let here = ["localhost", "127.0.0.1"];
         let (ca, issuer) = authority(dir.path(), "ca");

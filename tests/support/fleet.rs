@@ -12,7 +12,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    pub fn new() -> Fleet {
+    pub fn start() -> Fleet {
         Fleet { servers: (0..5).map(|_| EmbeddedServer::new()).collect() }
     }
 

@@ -33,7 +33,7 @@ pub use server::Server;
 
 /// What nearly every suite uses.
 pub mod prelude {
-    pub use super::{eventually, ms, patient, report, secs, seed, soak, unique};
+    pub use super::{eventually, ms, patient, report, secs, seed, soak, spawn_with, unique};
     pub use super::{Counts, Fault, Filter, Held, Kind, Listener, Logs, Message, Proxy, Raw, Rng, Server, KINDS};
     pub use futures::future::join_all;
     pub use lockson::{
@@ -43,6 +43,7 @@ pub mod prelude {
     pub use std::future::Future;
     pub use std::sync::Arc;
     pub use std::time::Duration;
+    pub use tokio::time::sleep;
 }
 
 /// A script as the client sends it: these files of lua/, behind the one that all begin with.
@@ -60,6 +61,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+use tokio::task::JoinHandle;
 
 /// The repository: tests read its documents and scripts.
 pub fn root() -> &'static Path {
@@ -100,6 +102,14 @@ pub fn seed() -> u64 {
         Ok(text) => text.parse().expect("LOCKSON_SEED is a whole number"),
         Err(_) => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64,
     }
+}
+
+/// Spawns work on a value that it takes along, such as a handle that it borrows.
+pub fn spawn_with<T, F>(value: T, work: impl FnOnce(T) -> F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    tokio::spawn(work(value))
 }
 
 /// Awaits that a condition without an event of its own comes true; panics

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::kinds::texts;
 use crate::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
-/// Held by each test of a file, so that none counts against another's time: two cores are little.
+/// Held by each test that fills the machine, so that none counts against another's time: two cores are little.
 pub async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await

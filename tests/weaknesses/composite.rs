@@ -1,9 +1,8 @@
 //! 6.C.2: multi-locks and red locks that wait in circles, stay locked, or are held by two.
 
 use lockson::Request;
-use support::prelude::*;
 
-use crate::weaknesses::{connect, short};
+use crate::weaknesses::*;
 
 async fn raw() -> Raw {
     Server::shared().raw().await
@@ -22,12 +21,9 @@ fn two() -> [String; 2] {
 async fn id_6_c_2a_the_lease_is_that_of_the_request() {
     let (locks, rival, names) = (connect(short()).await, connect(short()).await, two());
     let held = rival.lock(&names[1]).guard().await.unwrap();
-    let waiter = tokio::spawn({
-        let multi = over(&locks, &names);
-        async move { multi.acquire().lease(secs(4)).guard().await }
-    });
+    let waiter = spawn_with(over(&locks, &names), |multi| async move { multi.acquire().lease(secs(4)).guard().await });
     eventually(secs(20), "the first is taken", || async { raw().await.exists(&names[0]).await }).await;
-    tokio::time::sleep(ms(1500)).await;
+    sleep(ms(1500)).await;
     held.unlock().await.unwrap();
     let guard = patient("both are free", waiter).await.unwrap().unwrap().unwrap();
     for name in &names {
@@ -42,8 +38,7 @@ async fn id_6_c_2a_the_lease_is_that_of_the_request() {
 async fn id_6_c_2b_a_wait_that_is_given_up_is_over() {
     let (locks, rival, names) = (connect(short()).await, connect(short()).await, two());
     let held = rival.lock(&names[1]).guard().await.unwrap();
-    let multi = over(&locks, &names);
-    let waiter = tokio::spawn(async move { multi.lock().await });
+    let waiter = spawn_with(over(&locks, &names), |multi| async move { multi.lock().await });
     eventually(secs(20), "the first is taken", || async { raw().await.exists(&names[0]).await }).await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
@@ -58,14 +53,13 @@ async fn id_6_c_2i_a_given_up_call_under_way_makes_no_attempts() {
     let proxy = Proxy::start(Server::shared().port());
     let (locks, names) = (short().connect(&proxy.url()).await.unwrap(), two());
     proxy.stall_replies(true);
-    let multi = over(&locks, &names);
-    let waiter = tokio::spawn(async move { multi.lock().await });
+    let waiter = spawn_with(over(&locks, &names), |multi| async move { multi.lock().await });
     eventually(secs(20), "the first is taken", || async { raw().await.exists(&names[0]).await }).await;
     waiter.abort();
     assert!(waiter.await.unwrap_err().is_cancelled());
     proxy.stall_replies(false);
     eventually(secs(20), "it is given back", || async { !raw().await.exists(&names[0]).await }).await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     let scripts = proxy.requests(Filter::Script.with(&names[0]));
     assert!(scripts <= 20, "{scripts} scripts for one attempt and its release");
     assert_eq!(proxy.requests(Filter::Script.with(&names[1])), 0);
@@ -76,8 +70,11 @@ async fn id_6_c_2i_a_given_up_call_under_way_makes_no_attempts() {
 async fn id_6_c_2d_a_lost_member_is_taken_again() {
     let (locks, rival, names) = (connect(short()).await, connect(short()).await, two());
     let held = rival.lock(&names[1]).guard().await.unwrap();
-    let multi = over(&locks, &names);
-    let waiter = tokio::spawn(async move { multi.guard_with(Request::default().wait(secs(20))).await });
+    let waiter =
+        spawn_with(
+            over(&locks, &names),
+            |multi| async move { multi.guard_with(Request::default().wait(secs(20))).await },
+        );
     eventually(secs(20), "the first is taken", || async { raw().await.exists(&names[0]).await }).await;
     raw().await.must(&["DEL", &names[0]]).await;
     // Its renewal says so: it begins anew.

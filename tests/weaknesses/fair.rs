@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 
 use lockson::FairLock;
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::weaknesses::{connect, short};
+use crate::weaknesses::*;
 
 async fn raw() -> Raw {
     Server::shared().raw().await
@@ -81,10 +80,11 @@ async fn id_6_d_2_a_give_up_is_passed_on() {
             }
         });
         until_queued(&name, 1).await;
-        let lasting = fair(&a, &name, "lasting");
-        let second = tokio::spawn(async move { lasting.guard().await.unwrap().unlock().await.unwrap() });
+        let second = spawn_with(fair(&a, &name, "lasting"), |lasting| async move {
+            lasting.guard().await.unwrap().unlock().await.unwrap()
+        });
         // Swept around the limit.
-        tokio::time::sleep(ms(40 + round % 30)).await;
+        sleep(ms(40 + round % 30)).await;
         let began = Instant::now();
         guard.unlock().await.unwrap();
         first.await.unwrap();
@@ -120,7 +120,7 @@ async fn id_6_d_3_no_live_waiter_is_dropped_however_long_the_hold() {
         let past = (now(&mut raw).await + 1_500).to_string();
         raw.must(&["ZADD", &timeouts(&name), &past, owner]).await;
     }
-    tokio::time::sleep(ms(1_200)).await;
+    sleep(ms(1_200)).await;
     assert!(score(&mut raw, &name, &owners[0]).await > now(&mut raw).await + 290_000);
     assert_eq!(waiting(&mut raw, &name).await, owners);
     guard.unlock().await.unwrap();
@@ -136,13 +136,11 @@ async fn id_6_d_5_the_residue_of_a_long_lease_blocks_nobody() {
     let (a, b) = (connect(short()).await, connect(short()).await);
     let (name, mut raw) = (unique("6d5"), raw().await);
     assert!(fair(&a, &name, "holder").acquire().lease(secs(3600)).await.unwrap());
-    let dead = fair(&b, &name, "dead");
-    let task = tokio::spawn(async move { dead.guard().await });
+    let task = spawn_with(fair(&b, &name, "dead"), |dead| async move { dead.guard().await });
     until_queued(&name, 1).await;
     let owner = waiting(&mut raw, &name).await.remove(0);
     assert!(score(&mut raw, &name, &owner).await <= now(&mut raw).await + 3_600_000);
-    let next = fair(&a, &name, "next");
-    let next = tokio::spawn(async move { next.guard().await });
+    let next = spawn_with(fair(&a, &name, "next"), |next| async move { next.guard().await });
     until_queued(&name, 2).await;
     // It leaves no trace of having left: its entry is there again.
     task.abort();
@@ -211,8 +209,7 @@ async fn id_6_d_9_a_killed_client_costs_three_seconds() {
         }
     });
     tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap();
-    let next = fair(&a, &name, "next");
-    let next = tokio::spawn(async move { next.guard().await });
+    let next = spawn_with(fair(&a, &name, "next"), |next| async move { next.guard().await });
     until_queued(&name, 6).await;
     let began = Instant::now();
     guard.unlock().await.unwrap();
@@ -233,8 +230,7 @@ async fn id_3_4_c_an_interrupted_waiter_leaves_the_queue() {
     until_queued(&name, 1).await;
     let second = tokio::spawn(async move { endless.lock().await });
     until_queued(&name, 2).await;
-    let lasting = fair(&a, &name, "lasting");
-    let lasting = tokio::spawn(async move { lasting.guard().await });
+    let lasting = spawn_with(fair(&a, &name, "lasting"), |lasting| async move { lasting.guard().await });
     until_queued(&name, 3).await;
     first.abort();
     second.abort();
@@ -252,8 +248,7 @@ async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
     let (name, mut raw) = (unique("34cheld"), raw().await);
     let guard = fair(&a, &name, "holder").guard().await.unwrap();
     let held = proxy.hold_back(1, Filter::Script.with(&name));
-    let gone = fair(&b, &name, "gone");
-    let task = tokio::spawn(async move { gone.lock().await });
+    let task = spawn_with(fair(&b, &name, "gone"), |gone| async move { gone.lock().await });
     held.wait_for(1).await;
     task.abort();
     held.release().await;
@@ -272,10 +267,9 @@ async fn id_6_b_1s_a_lost_reply_queues_once() {
     let (name, mut raw) = (unique("6b1sfair"), raw().await);
     let guard = fair(&a, &name, "holder").guard().await.unwrap();
     let cut = proxy.cut_after(1, Filter::Script.with(&name));
-    let lock = fair(&b, &name, "w");
-    let task = tokio::spawn(async move { lock.guard().await });
+    let task = spawn_with(fair(&b, &name, "w"), |lock| async move { lock.guard().await });
     cut.done().await;
-    tokio::time::sleep(ms(300)).await;
+    sleep(ms(300)).await;
     assert_eq!(waiting(&mut raw, &name).await.len(), 1);
     // And so is the answer to the acquisition.
     let cut = proxy.cut_after(1, Filter::Script.with(&name));
@@ -286,7 +280,7 @@ async fn id_6_b_1s_a_lost_reply_queues_once() {
     assert_eq!(waiting(&mut raw, &name).await.len(), 0);
     guard.unlock().await.unwrap();
     eventually(secs(5), "nothing is left", async || !raw.exists(&name).await).await;
-    tokio::time::sleep(ms(600)).await;
+    sleep(ms(600)).await;
     assert!(!raw.exists(&name).await && waiting(&mut raw, &name).await.is_empty());
 }
 
@@ -354,10 +348,10 @@ async fn a_crowd_asks_little_and_leaves() {
     let queued = async |raw: &mut Raw| raw.must(&["LLEN", &queue(&name)]).await.int();
     eventually(secs(60), "all are queued", async || queued(&mut raw).await == count as i64).await;
     eventually(secs(60), "all subscribe", async || b.health().subscriptions == count).await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     server.reset_stats();
     let span = soak(400) as u64 / 10;
-    tokio::time::sleep(secs(span)).await;
+    sleep(secs(span)).await;
     let scripts = server.calls("evalsha");
     println!("{count} wait: {scripts} scripts in {span} s");
     assert!(scripts <= 20 * span, "{scripts}");

@@ -1,8 +1,6 @@
 //! 6.B and 3.3: holds that nobody owns, that are not renewed, or that are lost in silence.
 
-use support::prelude::*;
-
-use crate::weaknesses::{connect, short};
+use crate::weaknesses::*;
 
 async fn raw() -> Raw {
     Server::shared().raw().await
@@ -10,7 +8,7 @@ async fn raw() -> Raw {
 
 /// Several leases later: what an orphan or a forgotten renewal would need to show.
 async fn leases_pass(count: u32) {
-    tokio::time::sleep(ms(1200) * count).await;
+    sleep(ms(1200) * count).await;
 }
 
 /// A lease that no test waits for: what is free before it ends was given back.
@@ -83,8 +81,7 @@ async fn id_6_b_2b_a_cancelled_try_leaves_no_orphan() {
     let locks = long().connect(&proxy.url()).await.unwrap();
     let name = unique("6b2b");
     proxy.stall_replies(true);
-    let lock = locks.lock(&name);
-    let task = tokio::spawn(async move { lock.try_lock().await });
+    let task = spawn_with(locks.lock(&name), |lock| async move { lock.try_lock().await });
     eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
     task.abort();
     proxy.stall_replies(false);
@@ -99,10 +96,7 @@ async fn id_6_b_2e_a_late_answer_starts_no_renewal() {
     let name = unique("6b2e");
     let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
     proxy.stall_replies(true);
-    let interrupted = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.lock().await }
-    });
+    let interrupted = spawn_with(lock.clone(), |lock| async move { lock.lock().await });
     eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
     interrupted.abort();
     proxy.stall_replies(false);
@@ -143,7 +137,7 @@ async fn id_6_b_6_short_locks_add_no_renewals() {
         }
         let guard = locks.lock(&name).guard().await.unwrap();
         server.reset_stats();
-        tokio::time::sleep(secs(10)).await;
+        sleep(secs(10)).await;
         renewals.push(server.stats().get("evalsha").map_or(0, |stat| stat.0));
         guard.unlock().await.unwrap();
         locks.shutdown(secs(5)).await.unwrap();
@@ -191,7 +185,7 @@ async fn id_6_b_8_every_hold_is_registered() {
         guards.push(task.await.unwrap());
     }
     assert_eq!(locks.health().holds, 200);
-    tokio::time::sleep(secs(9)).await;
+    sleep(secs(9)).await;
     assert!(guards.iter().all(Guard::is_valid));
 }
 

@@ -1,9 +1,8 @@
 //! 6.C: the fenced lock, the spin lock, transactions, and what other kinds share with the plain one.
 
 use lockson::Backoff;
-use support::prelude::*;
 
-use crate::weaknesses::{connect, short};
+use crate::weaknesses::*;
 
 async fn raw() -> Raw {
     Server::shared().raw().await
@@ -78,8 +77,7 @@ async fn id_6_c_4b_pauses_have_jitter() {
     let proxy = Proxy::start(Server::shared().port());
     let (a, b, name) = (connect(short()).await, short().connect(&proxy.url()).await.unwrap(), unique("6c4b"));
     let guard = a.lock(&name).guard().await.unwrap();
-    let spin = b.spin_lock(&name, Backoff::default());
-    let waiter = tokio::spawn(async move { spin.guard().await });
+    let waiter = spawn_with(b.spin_lock(&name, Backoff::default()), |spin| async move { spin.guard().await });
     let filter = || Filter::Script.with(&name);
     eventually(secs(20), "30 attempts", || async { proxy.requests(filter()) >= 30 }).await;
     waiter.abort();
@@ -140,7 +138,7 @@ async fn id_6_b_8_every_read_hold_is_registered() {
         guards.push(task.await.unwrap());
     }
     assert_eq!(locks.health().holds, 100);
-    tokio::time::sleep(secs(9)).await;
+    sleep(secs(9)).await;
     assert!(guards.iter().all(Guard::is_valid));
 }
 

@@ -1,9 +1,8 @@
 //! 6.A.4, 6.A.5, 6.A.7 and 6.B.1 of semaphores and latches.
 
 use lockson::Semaphore;
-use support::prelude::*;
 
-use crate::weaknesses::{connect, deaf_but_for_messages};
+use crate::weaknesses::*;
 
 async fn with_permits(locks: &Locks, name: &str, permits: u32) -> Semaphore {
     let semaphore = locks.semaphore(name);
@@ -75,8 +74,7 @@ async fn id_6_a_5a_a_deletion_ends_the_wait() {
     let name = unique("6a5a");
     let (a, b) = (connect(deaf_but_for_messages()).await, connect(deaf_but_for_messages()).await);
     assert!(a.latch(&name).try_set_count(1).await.unwrap());
-    let latch = b.latch(&name);
-    let waiter = tokio::spawn(async move { latch.wait().await.unwrap() });
+    let waiter = spawn_with(b.latch(&name), |latch| async move { latch.wait().await.unwrap() });
     waits(&b).await;
     assert!(a.latch(&name).delete().await.unwrap());
     assert_eq!(patient("the end", waiter).await.unwrap(), WaitOutcome::Deleted);
@@ -89,10 +87,9 @@ async fn id_6_a_5b_no_moment_is_deaf() {
         let name = unique("6a5b");
         let (a, b) = (connect(deaf_but_for_messages()).await, connect(deaf_but_for_messages()).await);
         assert!(a.latch(&name).try_set_count(1).await.unwrap());
-        let latch = b.latch(&name);
-        let waiter = tokio::spawn(async move { latch.wait().await.unwrap() });
+        let waiter = spawn_with(b.latch(&name), |latch| async move { latch.wait().await.unwrap() });
         // Swept over the look and the subscription.
-        tokio::time::sleep(std::time::Duration::from_micros(40 * round)).await;
+        sleep(std::time::Duration::from_micros(40 * round)).await;
         assert_eq!(a.latch(&name).count_down().await.unwrap(), Some(0));
         assert_eq!(patient("the latch", waiter).await.unwrap(), WaitOutcome::Opened);
     }
@@ -107,8 +104,7 @@ async fn id_6_a_7b_a_reconnect_makes_takers_look() {
     let b = deaf_but_for_messages().connect(&proxy.url()).await.unwrap();
     let semaphore = with_permits(&a, &name, 1).await;
     let guard = semaphore.guard(1).await.unwrap();
-    let taker = b.semaphore(&name);
-    let waiter = tokio::spawn(async move { taker.guard(1).await.unwrap() });
+    let waiter = spawn_with(b.semaphore(&name), |taker| async move { taker.guard(1).await.unwrap() });
     waits(&b).await;
     proxy.refuse(true);
     guard.release().await.unwrap();

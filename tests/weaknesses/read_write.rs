@@ -1,9 +1,8 @@
 //! 6.E and what 6.A and 6.B have of the read/write lock.
 
 use lockson::ReadWriteLock;
-use support::prelude::*;
 
-use crate::weaknesses::{connect, deaf_but_for_messages, short};
+use crate::weaknesses::*;
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_rwlock:{{{name}}}");
@@ -27,10 +26,9 @@ async fn id_6_a_1_a_downgrade_wakes_readers() {
     let (read, write) = one(&a.read_write_lock(&name));
     write.lock().await.unwrap();
     read.lock().await.unwrap();
-    let other = b.read_write_lock(&name).read();
-    let waiter = tokio::spawn(async move { other.guard().await });
+    let waiter = spawn_with(b.read_write_lock(&name).read(), |other| async move { other.guard().await });
     waits_on_the_server(&name, 1).await;
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     write.unlock().await.unwrap();
     // Long before the lease of 30 s.
     let guard = patient("the reader", waiter).await.unwrap().unwrap();
@@ -47,12 +45,9 @@ async fn id_6_a_3a_no_writer_sleeps_through_a_release() {
     let (mine, other) = (a.read_write_lock(&name).write(), b.read_write_lock(&name).write());
     for round in 0..100_u32 {
         let guard = mine.guard().await.unwrap();
-        let waiter = tokio::spawn({
-            let other = other.clone();
-            async move { other.guard().await }
-        });
+        let waiter = spawn_with(other.clone(), |other| async move { other.guard().await });
         // Swept over the waiter's first attempt, its subscription and its second attempt.
-        tokio::time::sleep(std::time::Duration::from_micros(u64::from(round) * 50)).await;
+        sleep(std::time::Duration::from_micros(u64::from(round) * 50)).await;
         guard.unlock().await.unwrap();
         // Long before the lease of 30 s.
         patient("the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();
@@ -67,7 +62,7 @@ async fn id_6_b_3a_a_read_release_keeps_the_write_hold_renewed() {
     let guard = write.guard().await.unwrap();
     read.lock().await.unwrap();
     read.unlock().await.unwrap();
-    tokio::time::sleep(ms(3600)).await;
+    sleep(ms(3600)).await;
     assert_eq!(guard.state(), State::Held);
     guard.unlock().await.unwrap();
 }
@@ -79,7 +74,7 @@ async fn id_6_b_3b_a_forced_read_unlock_keeps_the_write_hold_renewed() {
     let (read, write) = one(&locks.read_write_lock(&unique("6b3b")));
     let guard = write.guard().await.unwrap();
     assert!(!read.force_unlock().await.unwrap());
-    tokio::time::sleep(ms(3600)).await;
+    sleep(ms(3600)).await;
     assert_eq!(guard.state(), State::Held);
     guard.unlock().await.unwrap();
 }
@@ -95,10 +90,10 @@ async fn id_6_e_1_two_overlapping_readers_starve_no_writer() {
         .map(|(at, client)| {
             let read = client.read_write_lock(&name).read();
             tokio::spawn(async move {
-                tokio::time::sleep(ms(100) * at as u32).await;
+                sleep(ms(100) * at as u32).await;
                 loop {
                     let guard = read.guard().await.unwrap();
-                    tokio::time::sleep(ms(200)).await;
+                    sleep(ms(200)).await;
                     guard.unlock().await.unwrap();
                 }
             })
@@ -106,7 +101,7 @@ async fn id_6_e_1_two_overlapping_readers_starve_no_writer() {
         .collect();
     let write = connect(short()).await.read_write_lock(&name).write();
     for _ in 0..5 {
-        tokio::time::sleep(ms(300)).await;
+        sleep(ms(300)).await;
         let guard = patient("the writer", write.guard()).await.unwrap();
         guard.unlock().await.unwrap();
     }
@@ -132,7 +127,7 @@ async fn id_6_e_2_a_write_release_wakes_no_herd() {
         })
         .collect();
     waits_on_the_server(&name, 1).await;
-    tokio::time::sleep(ms(200)).await;
+    sleep(ms(200)).await;
     proxy.forget_requests();
     guard.unlock().await.unwrap();
     patient("one winner", entries.recv()).await.unwrap();

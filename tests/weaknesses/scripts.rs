@@ -1,8 +1,6 @@
 //! 6.C: what unlocking and errors get wrong.
 
-use support::prelude::*;
-
-use crate::weaknesses::{connect, short};
+use crate::weaknesses::*;
 
 /// The release was done there, and an error came of its PUBLISH.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,8 @@
 //! 6.A: wake-ups that are lost or wasted; 2.0 and 3.1: channels.
 
-use support::prelude::*;
 use tokio::time::Instant;
 
-use crate::weaknesses::{connect, deaf_but_for_messages, short};
+use crate::weaknesses::*;
 
 async fn waits_on_the_server(name: &str, clients: i64) {
     let channel = format!("redisson_lock__channel:{{{name}}}");
@@ -46,7 +45,7 @@ async fn id_6_a_2b_a_waiter_at_its_limit_passes_the_message_on() {
         waits_on_the_server(&name, 1).await;
         let second = tokio::spawn(async move { lasting.guard().await.unwrap().unlock().await.unwrap() });
         // Swept around the limit.
-        tokio::time::sleep(ms(40 + round % 30)).await;
+        sleep(ms(40 + round % 30)).await;
         guard.unlock().await.unwrap();
         first.await.unwrap();
         patient("the lasting waiter", second).await.unwrap();
@@ -60,8 +59,7 @@ async fn id_6_a_6_a_key_without_ttl_is_looked_at_again() {
     let locks = connect(short().wait_cap(ms(200))).await;
     let mut raw = Server::shared().raw().await;
     raw.must(&["HSET", &name, "gone-java:1", "1"]).await;
-    let lock = locks.lock(&name);
-    let waiter = tokio::spawn(async move { lock.guard().await });
+    let waiter = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await });
     waits_on_the_server(&name, 1).await;
     raw.must(&["DEL", &name]).await;
     patient("the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();
@@ -74,8 +72,7 @@ async fn id_6_a_7a_a_reconnect_wakes_every_waiter() {
     let (a, b) = (connect(deaf_but_for_messages()).await, deaf_but_for_messages().connect(&proxy.url()).await.unwrap());
     let name = unique("6a7a");
     let guard = a.lock(&name).guard().await.unwrap();
-    let lock = b.lock(&name);
-    let waiter = tokio::spawn(async move { lock.guard().await });
+    let waiter = spawn_with(b.lock(&name), |lock| async move { lock.guard().await });
     waits_on_the_server(&name, 1).await;
     proxy.refuse(true);
     waits_on_the_server(&name, 0).await;
@@ -94,8 +91,7 @@ async fn id_6_a_8_a_silent_release_is_found_within_the_cap() {
     let mut raw = Server::shared().raw().await;
     raw.must(&["HSET", &name, "java:1", "1"]).await;
     raw.must(&["PEXPIRE", &name, "600000"]).await;
-    let lock = locks.lock(&name);
-    let waiter = tokio::spawn(async move { lock.guard().await });
+    let waiter = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await });
     waits_on_the_server(&name, 1).await;
     raw.must(&["DEL", &name]).await;
     patient("the waiter", waiter).await.unwrap().unwrap().unlock().await.unwrap();

@@ -1,9 +1,6 @@
 //! 6.C.2: multi-locks and red locks.
 
-use support::prelude::*;
-
-use super::{about, asleep, Jar};
-use crate::java::Jvm;
+use super::*;
 
 /// Two members, and a multi-lock of them, by the names of its objects.
 struct Members {
@@ -45,7 +42,7 @@ pub async fn id_6_c_2a(jar: Jar) {
     let waiter = members.multi.begin("a", "multi", "lock_seconds 4");
     members.until_locked(0).await;
     // The first try ends within its lease.
-    tokio::time::sleep(secs(5)).await;
+    sleep(secs(5)).await;
     members.rival(1, "unlock").await;
     waiter.await.unwrap().unwrap();
     let ttl = members.jar.raw().await.pttl(&members.names[0]).await;
@@ -85,7 +82,7 @@ pub async fn id_6_c_2e(jar: Jar) {
     members.multi.must("a", "multi", "lock").await;
     members.lose(0).await;
     members.multi.call("a", "multi", "unlock").await.expect_err("a member is lost");
-    tokio::time::sleep(secs(7)).await;
+    sleep(secs(7)).await;
     assert!(members.is_locked(1).await, "given back, or not renewed");
 }
 
@@ -101,7 +98,7 @@ pub async fn id_6_c_2f(jar: Jar) {
     let other = opposite.begin("other", "multi", "lock");
     there.until_locked(1).await;
     // Nobody else wants them.
-    tokio::time::sleep(ms(1500)).await;
+    sleep(ms(1500)).await;
     assert!(here.is_locked(0).await && here.is_locked(1).await && !one.is_finished() && !other.is_finished());
     drop((one, other));
 }
@@ -140,7 +137,7 @@ pub async fn id_6_c_2h(jar: Jar) {
     }
     let tried = red.begin("a", "red", "try_lock 6000 60000");
     proxies[0].wait_requests(1, about(&jar.name)).await;
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     assert_eq!(proxies[1].requests(about(&jar.name)), 0, "the second is asked");
     assert_eq!(tried.await.unwrap().as_deref(), Ok("false"));
 }
@@ -155,7 +152,7 @@ pub async fn id_6_c_2i(jar: Jar) {
     let waiter = members.multi.begin("a", "multi", "lock");
     members.until_locked(0).await;
     members.multi.must("a", "multi", "interrupt").await;
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     proxy.delay_replies(ms(0));
     eventually(secs(20), "a hundred attempts, each of which took it", async || {
         let holds = jar.raw().await.hgetall(&members.names[0]).await;

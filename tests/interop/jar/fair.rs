@@ -1,9 +1,6 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
-use support::prelude::*;
-
-use super::{about, asleep, queue, replicated, timeouts, Jar};
-use crate::java::Jvm;
+use super::*;
 
 async fn now(raw: &mut Raw) -> i64 {
     let time = raw.must(&["TIME"]).await.texts();
@@ -45,15 +42,15 @@ pub async fn id_6_d_2(jar: Jar) {
         let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
         jar.must("a", "fair_lock", "lock 60000").await;
         let impatient = jar.begin("b", "fair_lock", "try_lock 300 -1");
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
         let lasting = jar.begin("c", "fair_lock", "lock 60000");
         // Swept around the limit.
-        tokio::time::sleep(ms(190 + round % 30)).await;
+        sleep(ms(190 + round % 30)).await;
         jar.must("a", "fair_lock", "unlock").await;
         if impatient.await.unwrap().unwrap() == "true" {
             jar.must("b", "fair_lock", "unlock").await;
         }
-        tokio::time::sleep(ms(500)).await;
+        sleep(ms(500)).await;
         if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
             return asleep(&lasting, secs(2)).await;
         }
@@ -128,10 +125,10 @@ pub async fn id_3_4_c(jar: Jar) {
     jar.must("a", "fair_lock", "lock 60000").await;
     let waiter = jar.begin("b", "fair_lock", "lock_interruptibly");
     until_queued(&jar.world.server, &jar.name, 1).await;
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     jar.must("b", "fair_lock", "interrupt").await;
     waiter.await.unwrap().expect_err("interrupted");
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     assert_eq!(queued(&mut jar.raw().await, &jar.name).await.len(), 1);
 }
 
@@ -144,7 +141,7 @@ pub async fn id_6_c_7(jar: Jar) {
     let (_server, replica, proxy) = replicated().await;
     let slow = jar.at(proxy.port(), &format!("timeout=1000 attempts=3 replica={}", replica.port())).await;
     slow.must("a", "read", "lock 300").await;
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     let fault = proxy.cut_after(1, about(&jar.name));
     slow.must("a", "read", "unlock").await;
     assert_eq!(fault.hits(), 1);

@@ -1,11 +1,6 @@
 //! 6.B and 6.E.3: holds that nobody owns, that are not renewed, or that end too early.
 
-use std::time::Instant;
-
-use support::prelude::*;
-
-use super::{about, Jar, WATCHED};
-use crate::late_answer;
+use super::*;
 
 /// Calls about the lock have their answers late from now on.
 async fn slow(jar: &Jar) -> (Proxy, Jar) {
@@ -53,7 +48,7 @@ pub async fn id_6_b_2e(jar: Jar) {
     lock.await.unwrap().expect_err("interrupted");
     slow.must("a", "lock", "unlock").await;
     // Behind the late answer, and before the first renewal, a second later: that would find nothing.
-    tokio::time::sleep(ms(1600)).await;
+    sleep(ms(1600)).await;
     slow.must("a", "lock", "lock 3000").await;
     jar.still_held().await;
 }
@@ -78,7 +73,7 @@ pub async fn id_3_3_a(jar: Jar) {
 pub async fn id_6_b_2a(jar: Jar) {
     let (proxy, slow) = slow(&jar).await;
     let lock = slow.begin("a", "lock", "lock");
-    tokio::time::sleep(ms(500)).await;
+    sleep(ms(500)).await;
     slow.must("a", "lock", "interrupt").await;
     lock.await.unwrap().expect_err("interrupted");
     proxy.heal();
@@ -90,7 +85,7 @@ pub async fn id_6_b_2b(jar: Jar) {
     let (proxy, slow) = slow(&jar).await;
     slow.must("a", "lock", "try_lock_async one").await;
     slow.must("a", "lock", "cancel one").await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     proxy.heal();
     jar.still_held().await;
 }
@@ -135,9 +130,9 @@ pub async fn id_6_b_6(jar: Jar) {
         jar.java.must(&jar.thread("a"), "lock", &name, "unlock").await;
     }
     jar.must("a", "lock", "lock").await;
-    tokio::time::sleep(secs(5)).await;
+    sleep(secs(5)).await;
     server.reset_stats();
-    tokio::time::sleep(secs(4)).await;
+    sleep(secs(4)).await;
     let renewals = server.calls("evalsha");
     // Two would do.
     assert!(renewals >= 20, "{renewals} scripts in 4 s for one lock");
@@ -153,7 +148,7 @@ pub async fn id_6_b_7(jar: Jar) {
     let mut raw = jar.raw().await;
     raw.must(&["DEL", &names[4]]).await;
     raw.must(&["SET", &names[4], "a string"]).await;
-    tokio::time::sleep(secs(7)).await;
+    sleep(secs(7)).await;
     let mut lost = 0;
     for name in names.iter().filter(|name| **name != names[4]) {
         lost += usize::from(!raw.exists(name).await);

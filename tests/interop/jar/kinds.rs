@@ -1,8 +1,6 @@
 //! 2.0.c, 6.C.1 and 6.C.4: names, fenced locks and spin locks.
 
-use support::prelude::*;
-
-use super::{about, asleep, Jar};
+use super::*;
 
 /// On a server in cluster mode a name with a stray brace is locked, and cannot be unlocked.
 pub async fn id_2_0_c(jar: Jar) {

@@ -1,6 +1,8 @@
 //! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
 //! shown and not only said. A case that fails here means that Redisson has become better: say so there.
 
+use crate::*;
+
 mod composite;
 mod fair;
 mod holds;
@@ -8,14 +10,6 @@ mod kinds;
 mod permits;
 mod rights;
 mod wakeups;
-
-use std::pin::Pin;
-
-use support::prelude::*;
-use tokio::task::{spawn_local, JoinHandle, JoinSet};
-
-use crate::java::Java;
-use crate::World;
 
 /// The watchdog's lease where holds are to end, or not to.
 const WATCHED: &str = "watchdog=3000";
@@ -69,7 +63,7 @@ impl Jar {
             !server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
         })
         .await;
-        tokio::time::sleep(secs(1)).await;
+        sleep(secs(1)).await;
     }
 
     async fn until_gone(&self) {
@@ -79,7 +73,7 @@ impl Jar {
 
     /// Still held after more than two leases of a watchdog.
     async fn still_held(&self) {
-        tokio::time::sleep(secs(7)).await;
+        sleep(secs(7)).await;
         assert!(self.raw().await.exists(&self.name).await, "{} was not renewed", self.name);
     }
 }
@@ -103,7 +97,7 @@ async fn replicated() -> (Server, Server, Proxy) {
 
 /// It sleeps on, though nothing keeps it out.
 async fn asleep<T>(waiter: &JoinHandle<T>, long: Duration) {
-    tokio::time::sleep(long).await;
+    sleep(long).await;
     assert!(!waiter.is_finished(), "it was woken");
 }
 
@@ -201,7 +195,7 @@ pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
             Some(id)
         });
         // So many clients at once would be a test of the machine.
-        tokio::time::sleep(ms(50)).await;
+        sleep(ms(50)).await;
     }
     let failed: Vec<_> = running.join_all().await.into_iter().flatten().collect();
     println!("the jar: {} of {} weaknesses seen", CASES.len() - failed.len(), CASES.len());

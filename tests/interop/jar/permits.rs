@@ -1,9 +1,6 @@
 //! 6.A.4, 6.A.5, 6.A.7b and 6.B.1p: semaphores and latches.
 
-use support::prelude::*;
-
-use super::{about, asleep, replicated, Jar};
-use crate::late_answer;
+use super::*;
 
 /// `release(3)` runs one of three waiters.
 pub async fn id_6_a_4a(jar: Jar) {
@@ -14,7 +11,7 @@ pub async fn id_6_a_4a(jar: Jar) {
     }
     jar.until_waiting(&jar.world.server).await;
     jar.must("a", "semaphore", "release 3").await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     assert_eq!(jar.must("a", "semaphore", "available").await, "2", "idle, with two waiters");
 }
 

@@ -1,8 +1,6 @@
 //! 6.C: rights that are missing, and errors.
 
-use support::prelude::*;
-
-use super::{asleep, Jar};
+use super::*;
 
 /// A user who may do all but hear and send messages.
 async fn deaf(jar: &Jar, server: &Server) -> Jar {

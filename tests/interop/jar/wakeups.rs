@@ -1,10 +1,6 @@
 //! 6.A, 6.C.8 and 6.E: who sleeps though the lock is free, and who is woken in vain.
 
-use support::prelude::*;
-use tokio::task::spawn_local;
-
-use super::{about, asleep, Jar};
-use crate::late_answer;
+use super::*;
 
 /// A downgrade wakes no reader.
 pub async fn id_6_a_1(jar: Jar) {
@@ -24,7 +20,7 @@ pub async fn id_6_a_2a(jar: Jar) {
     jar.must("b", "lock", "try_lock_async first 20000 -1").await;
     jar.until_waiting(&jar.world.server).await;
     jar.must("b", "lock", "try_lock_async second 20000 -1").await;
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     jar.must("b", "lock", "cancel first").await;
     jar.must("a", "lock", "unlock").await;
     jar.call("b", "lock", "await second 2000").await.expect_err("woken");
@@ -37,15 +33,15 @@ pub async fn id_6_a_2b(jar: Jar) {
         let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
         jar.must("a", "lock", "lock 60000").await;
         let impatient = jar.begin("b", "lock", "try_lock 120 -1");
-        tokio::time::sleep(ms(60)).await;
+        sleep(ms(60)).await;
         let lasting = jar.begin("c", "lock", "lock 60000");
         // Swept around the limit.
-        tokio::time::sleep(ms(56 + round % 10)).await;
+        sleep(ms(56 + round % 10)).await;
         jar.must("a", "lock", "unlock").await;
         if impatient.await.unwrap().unwrap() == "true" {
             jar.must("b", "lock", "unlock").await;
         }
-        tokio::time::sleep(ms(100)).await;
+        sleep(ms(100)).await;
         if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
             return asleep(&lasting, secs(2)).await;
         }
@@ -116,7 +112,7 @@ pub async fn id_6_c_8(jar: Jar) {
     let other = jar.at(server.port(), "").await;
     let waiters = names.iter().map(|name| other.java.call(name, "lock", name, "try_lock 25000 -1"));
     let waiters: Vec<_> = waiters.map(tokio::task::spawn_local).collect();
-    tokio::time::sleep(secs(15)).await;
+    sleep(secs(15)).await;
     let listened = raw.must(&["PUBSUB", "CHANNELS", &format!("*{}*", jar.name)]).await.list().len();
     assert_eq!(listened, 250);
     raw.must(&["FLUSHALL"]).await;
@@ -140,7 +136,7 @@ pub async fn id_3_1_a(jar: Jar) {
     let waiters: Vec<_> = waiters.collect();
     let subscribes = || proxy.requests(Filter::Subscribe.with(jar.name.as_str()));
     proxy.wait_requests(1, Filter::Subscribe.with(jar.name.as_str())).await;
-    tokio::time::sleep(ms(1000)).await;
+    sleep(ms(1000)).await;
     assert_eq!(subscribes(), 1, "at once");
     eventually(secs(20), "a round trip each", async || subscribes() == 3).await;
     waiters.iter().for_each(|waiter| waiter.abort());
@@ -168,10 +164,10 @@ pub async fn id_6_e_2(jar: Jar) {
     jar.must("a", "write", "lock 60000").await;
     let waiters: Vec<_> = (0..20).map(|at| jar.begin(&format!("w{at}"), "write", "lock 60000")).collect();
     jar.until_waiting(&server).await;
-    tokio::time::sleep(secs(2)).await;
+    sleep(secs(2)).await;
     server.reset_stats();
     jar.must("a", "write", "unlock").await;
-    tokio::time::sleep(secs(1)).await;
+    sleep(secs(1)).await;
     let scripts = server.calls("evalsha") + server.calls("eval");
     assert!(scripts >= 15, "{scripts} scripts for one release");
     let done = join_all(waiters.iter().map(async |waiter| waiter.is_finished())).await;
