@@ -30,7 +30,7 @@ pub(crate) trait Waits: Send + Sync + 'static {
 }
 
 impl Wish {
-    /// One attempt with all its copies. Dropped half-way, the janitor settles it.
+    /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
     pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
         self.core.ready()?;
         let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(waiter.as_deref())).await

@@ -110,7 +110,7 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
-    pub async fn extend(&self, lease: Duration) -> Result<(), HoldError> {
+    pub async fn set_lease(&self, lease: Duration) -> Result<(), HoldError> {
         self.held.check_lease(lease)?;
         self.held.extend(Some(lease)).await
     }

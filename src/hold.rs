@@ -1,4 +1,4 @@
-//! Ownership of one lock within this process: its owners, and the hold of each from the first acquisition until its
+//! Ownership of one lock within this process: its owners, and the hold of each, from the first acquisition until the
 //! count is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
@@ -45,8 +45,8 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. The hold, and the share of
-    /// it.
+    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. Returns the hold, and
+    /// which share of it this is.
     pub(crate) fn enter(
         &self,
         mark: &Arc<str>,

@@ -178,7 +178,7 @@ impl Grant {
     }
 
     /// Refuses permits whose lease ran out before their taker heard of them.
-    pub(crate) fn if_in_time(self) -> Result<Self, SyncError> {
+    pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
         if self.leased().is_some_and(|leased| leased.lost(self.pool.core().now()).is_some()) {
             let detail = "the answer took longer than the lease".to_owned();
             return Err(SyncError::Unreachable { name: self.ledger().name(), detail });

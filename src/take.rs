@@ -46,7 +46,7 @@ impl<'a, S> Take<'a, S> {
 pub(crate) async fn take(pool: &Arc<Pool>, wanted: Wanted) -> Result<Grant, SyncError> {
     pool.core().ready()?;
     let grant = wait(&mut Taker::new(pool, wanted)).await?;
-    grant.if_in_time()
+    grant.if_worth()
 }
 
 /// Waits at most so long: `None` when there was not enough until then. Zero is one attempt.
@@ -61,7 +61,7 @@ pub(crate) async fn take_within(
     let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
     let mut taker = Taker::new(pool, wanted);
     match contend(&mut taker, once, ends).await? {
-        Some(Tried::Won(grant)) => grant.if_in_time().map(Some),
+        Some(Tried::Won(grant)) => grant.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Few permits and no server are told apart by whether the server answers.
         None if once || taker.ear.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),

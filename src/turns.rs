@@ -263,3 +263,72 @@ impl<H, W: InRole, P> Inner<H, W, P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl InRole for Role {
+        fn role(&self) -> Role {
+            *self
+        }
+    }
+
+    const NOW: Moment = Moment::from_nanos(1);
+
+    fn turns() -> Turns<Role, Role, ()> {
+        Turns::new(|_| ())
+    }
+
+    fn is_told(waiter: &Waiter<Role, ()>) -> bool {
+        matches!(waiter.take_mail(), Mail::Try)
+    }
+
+    #[test]
+    fn a_turn_that_is_not_used_is_passed_on() {
+        let turns = turns();
+        let [first, second, third] = [Role::Exclusive; 3].map(|role| turns.join(role));
+        assert!(is_told(&first) && !is_told(&second));
+        turns.leave(&second);
+        turns.leave(&first);
+        assert!(turns.is_head(&third) && is_told(&third));
+        let hold = Arc::new(Role::Exclusive);
+        turns.took(&hold, 1, NOW);
+        let Next::HandOver(heir) = turns.next(NOW, true) else { panic!("nobody is next") };
+        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), Next::Release { last_of_run: false }));
+        turns.put_back(heir);
+        assert!(turns.is_head(&third) && !is_told(&third), "the holder keeps it waiting");
+        turns.ended(&hold, 1);
+        assert!(is_told(&third) && turns.holds().is_empty());
+    }
+
+    #[test]
+    fn others_get_their_chance_after_a_run() {
+        let turns = turns();
+        let _waiters: Vec<_> = (0..100).map(|_| turns.join(Role::Exclusive)).collect();
+        for (number, hold) in (1..=2 * LONGEST_RUN).map(|number| (number, Arc::new(Role::Exclusive))) {
+            turns.took(&hold, number.into(), NOW);
+            let is_last = matches!(turns.next(NOW, true), Next::Release { last_of_run: true });
+            assert_eq!(is_last, number % LONGEST_RUN == 0, "{number}");
+        }
+        turns.took(&Arc::new(Role::Exclusive), 100, NOW);
+        assert!(matches!(turns.next(NOW.after(LONGEST_RUN_TIME), true), Next::Release { last_of_run: true }));
+    }
+
+    #[test]
+    fn readers_come_along_until_a_writer_stands_before_them() {
+        let turns = turns();
+        let readers = [Role::Read; 3].map(|role| turns.join(role));
+        assert_eq!(turns.first_readers(|_| Some(())).len(), 3);
+        let hold = Arc::new(Role::Read);
+        turns.took(&hold, 1, NOW);
+        turns.leave(&readers[0]);
+        assert!(is_told(&turns.join(Role::Read)), "it need not wait for those before it");
+        turns.join(Role::Write);
+        assert!(!is_told(&turns.join(Role::Read)));
+        readers.iter().for_each(|reader| turns.leave(reader));
+        assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
+        turns.took(&Arc::new(Role::Write), 2, NOW);
+        assert!(turns.first_readers(|_| Some(())).is_empty());
+    }
+}

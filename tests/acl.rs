@@ -87,7 +87,7 @@ async fn work(url: &str) -> Outcome {
     lock.lock().await?;
     lock.unlock().await?;
     guard.verify().await?;
-    guard.extend(secs(1)).await?;
+    guard.set_lease(secs(1)).await?;
     assert_eq!(rival.holder().await?.map(|holder| holder.owner), Some(guard.owner()));
 
     // One waits here, to be handed the lock, and one in the other client, for the message.
@@ -243,7 +243,7 @@ async fn read_and_write(url: &str) -> Outcome {
     let guard = lock.read().guard().await?;
     lock.read().lock().await?;
     guard.verify().await?;
-    guard.extend(secs(1)).await?;
+    guard.set_lease(secs(1)).await?;
     assert_eq!(rival.read().holders().await?.len(), 1);
     let writer = spawn_with(rival.write(), |write| async move { write.guard().await });
     sleep(ms(1200)).await;
@@ -251,7 +251,7 @@ async fn read_and_write(url: &str) -> Outcome {
     lock.read().unlock().await?;
     guard.unlock().await?;
     let writer = writer.await??;
-    writer.extend(secs(1)).await?;
+    writer.set_lease(secs(1)).await?;
     // Two, who come in together.
     let readers = [Owner::unique(), Owner::unique()].map(|owner| {
         let read = lock.read().owned_by(&owner);
@@ -295,7 +295,7 @@ async fn plain_work(url: &str) -> Outcome {
     let (lock, rival) = (one.plain_lock("acl"), other.plain_lock("acl"));
     let guard = lock.guard().await?;
     guard.verify().await?;
-    guard.extend(secs(1)).await?;
+    guard.set_lease(secs(1)).await?;
     let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
         .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
     sleep(ms(1200)).await;

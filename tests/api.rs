@@ -96,7 +96,7 @@ fn every_future_can_be_spawned() {
         guard.run(async {}).await.unwrap();
         guard.lost().await;
         guard.verify().await.unwrap();
-        guard.extend(std::time::Duration::ZERO).await.unwrap();
+        guard.set_lease(std::time::Duration::ZERO).await.unwrap();
         guard.unlock().await.unwrap();
         let shared = locks.read_write_lock("y");
         shared.read().guard().await.unwrap().unlock().await.unwrap();

@@ -21,9 +21,9 @@ impl Late {
         let own = site.own();
         let guard = own.lock.guard().await.unwrap();
         // From here on the server knows the script.
-        guard.extend(ms(30_000)).await.unwrap();
+        guard.set_lease(ms(30_000)).await.unwrap();
         let copy = site.proxy.hold_back(1, kind.script("extend"));
-        guard.extend(ms(3000)).await.unwrap();
+        guard.set_lease(ms(3000)).await.unwrap();
         assert_eq!(copy.count(), 1);
         Self { site, own, guard, copy }
     }
@@ -44,7 +44,7 @@ async fn a_late_change_undoes_no_later_one() {
     load_scripts(&server).await;
     every_kind(async |kind| {
         let late = Late::of(kind, &server).await;
-        late.guard.extend(ms(60_000)).await.unwrap();
+        late.guard.set_lease(ms(60_000)).await.unwrap();
         late.copy.release().await;
         late.is_honest(&late.guard).await;
         assert!(late.guard.remaining() > ms(50_000), "{}", kind.name);

@@ -22,11 +22,11 @@ async fn the_majoritys_validity_counts() {
     let guard = lock.acquire().lease(secs(20)).guard().await.unwrap().unwrap();
     // The longer lease reaches three of five: that is enough. Two are not.
     fleet.servers[..2].iter().for_each(EmbeddedServer::stop);
-    guard.extend(secs(40)).await.unwrap();
+    guard.set_lease(secs(40)).await.unwrap();
     assert_eq!(guard.remaining(), ms(39_598));
     sleep(secs(10)).await;
     fleet.servers[2].stop();
-    guard.extend(secs(50)).await.unwrap_err();
+    guard.set_lease(secs(50)).await.unwrap_err();
     guard.verify().await.unwrap_err();
     let left = guard.remaining();
     assert!(left > secs(15) && left <= ms(29_598), "the third longest is the old one: {left:?}");

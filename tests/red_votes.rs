@@ -52,7 +52,7 @@ async fn a_vote_that_was_never_won_is_asked_for() {
     fleet.servers[3..].iter().for_each(|server| server.start());
     sleep(secs(25)).await;
     assert_eq!(fleet.held(), "11111");
-    outer.extend(secs(40)).await.unwrap();
+    outer.set_lease(secs(40)).await.unwrap();
     outer.unlock().await.unwrap();
     // The inner one has all five of its own.
     fleet.servers[..2].iter().for_each(|server| server.stop());

@@ -73,7 +73,7 @@ async fn the_least_rights_are_enough() {
     let guard = lock.guard().await.unwrap();
     lock.lock().await.unwrap();
     assert_eq!(lock.hold_count().await.unwrap(), 2);
-    guard.extend(ms(40_000)).await.unwrap();
+    guard.set_lease(ms(40_000)).await.unwrap();
     guard.verify().await.unwrap();
     let there = user.connect().await.unwrap();
     let waiting = [(&locks, "b"), (&there, "c")].map(|(locks, owner)| {

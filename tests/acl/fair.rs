@@ -22,7 +22,7 @@ async fn fair_work(url: &str) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
     let lock = |locks: &Locks, name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
     let guard = lock(&one, "a").guard().await?;
-    guard.extend(secs(1)).await?;
+    guard.set_lease(secs(1)).await?;
     let wait = |lock: FairLock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) });
     let mut tasks = vec![];
     for (place, (locks, name)) in [(&one, "b"), (&other, "c"), (&one, "d"), (&other, "e")].into_iter().enumerate() {

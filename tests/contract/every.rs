@@ -303,10 +303,10 @@ pub async fn no_key_is_left_without_ttl(case: Case) {
     let lock = case.lock(&locks);
     let guard = lock.guard_with(Request::default().lease(secs(9))).await.unwrap().unwrap();
     assert!((8_000..=9_000).contains(&case.pttl().await));
-    guard.extend(secs(8)).await.unwrap();
+    guard.set_lease(secs(8)).await.unwrap();
     assert!(case.pttl().await > 0);
     case.ask(&["PERSIST", &case.name]).await;
-    guard.extend(secs(7)).await.unwrap();
+    guard.set_lease(secs(7)).await.unwrap();
     assert!((6_000..=7_000).contains(&case.pttl().await));
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);

@@ -127,11 +127,11 @@ pub async fn run_returns_what_the_work_does(case: Case) {
 pub async fn extend_is_exact(case: Case) {
     let locks = case.client().await;
     let guard = case.lock(&locks).guard_with(Request::default().lease(secs(20))).await.unwrap().unwrap();
-    guard.extend(secs(100)).await.unwrap();
+    guard.set_lease(secs(100)).await.unwrap();
     assert!(case.pttl().await > 90_000 && guard.remaining() > secs(90));
-    guard.extend(secs(5)).await.unwrap();
+    guard.set_lease(secs(5)).await.unwrap();
     assert!(case.pttl().await <= 5_000 && guard.remaining() <= ms(4_950));
-    assert!(matches!(guard.extend(ms(1)).await, Err(HoldError::Lease { .. })));
+    assert!(matches!(guard.set_lease(ms(1)).await, Err(HoldError::Lease { .. })));
     assert!(guard.is_valid());
     guard.unlock().await.unwrap();
 }

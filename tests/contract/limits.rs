@@ -60,7 +60,7 @@ pub async fn what_looks_once_has_a_limit_of_its_own(case: Case) {
     assert!(matches!(held, Err(QueryError::Unreachable { .. })), "{held:?}");
     let verified = within(&case, LOOK, "verify", guard.verify()).await;
     assert!(matches!(verified, Err(HoldError::Query(QueryError::Unreachable { .. }))), "{verified:?}");
-    let extended = within(&case, LOOK, "extend", guard.extend(secs(60))).await;
+    let extended = within(&case, LOOK, "set_lease", guard.set_lease(secs(60))).await;
     assert!(matches!(extended, Err(HoldError::Query(QueryError::Unreachable { .. }))), "{extended:?}");
     way.open(&case, true);
     // Those that were left behind an earlier copy.
@@ -108,7 +108,7 @@ pub async fn looks_at_permits_and_counts_have_a_limit(case: Case) {
     late(within(&case, LOOK, "acquired", leased.acquired_permits()).await.err());
     late(within(&case, LOOK, "remaining_lease", leased.remaining_lease(&guard.ids()[0])).await.err());
     late(within(&case, LOOK, "set_lease", leased.set_lease(&guard.ids(), secs(60))).await.err());
-    late(within(&case, LOOK, "extend", guard.set_lease(secs(60))).await.err());
+    late(within(&case, LOOK, "set_lease", guard.set_lease(secs(60))).await.err());
     late(within(&case, LOOK, "count", latch.count()).await.err());
     late(within(&case, LOOK, "one look", latch.wait_for(zero)).await.err());
     way.open(&case, true);

@@ -100,7 +100,7 @@ pub async fn a_hold_that_expired_and_went_to_another_is_not_held(case: Case) {
         take_as_another_library(&case, "5000").await;
         match round {
             0 => assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. }))),
-            1 => assert!(guard.verify().await.is_err() && guard.extend(secs(600)).await.is_err()),
+            1 => assert!(guard.verify().await.is_err() && guard.set_lease(secs(600)).await.is_err()),
             _ => drop(guard),
         }
         // What a dropped guard sends has come by when the same owner's next call has.

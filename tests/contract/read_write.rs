@@ -301,10 +301,10 @@ pub async fn mixed_leases_of_a_reader(case: Case) {
     assert!(pttl(1).await > 590_000 && pttl(2).await == -2 && short.remaining() > secs(500));
     let shorter = read.guard_with_lease(secs(2)).await;
     assert!(pttl(1).await > 590_000 && pttl(2).await <= 2_000);
-    shorter.extend(secs(3)).await.unwrap();
+    shorter.set_lease(secs(3)).await.unwrap();
     assert!(pttl(1).await <= 3_000 && case.pttl().await <= 3_000);
     let other = reader(&lock, "other").guard_with_lease(secs(100)).await;
-    short.extend(secs(4)).await.unwrap();
+    short.set_lease(secs(4)).await.unwrap();
     assert!(pttl(1).await <= 4_000 && case.pttl().await > 90_000);
     for guard in [shorter, short, other] {
         guard.unlock().await.unwrap();

@@ -118,10 +118,10 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
     sleep(ms(500)).await;
     assert!(!is_in().await, "it was entered once more");
     inner.unlock().await.unwrap();
-    outer.extend(secs(30)).await.unwrap();
+    outer.set_lease(secs(30)).await.unwrap();
     sleep(ms(500)).await;
     assert!(!is_in().await, "it was extended");
-    outer.extend(ms(300)).await.unwrap();
+    outer.set_lease(ms(300)).await.unwrap();
     sleep(ms(400)).await;
     assert!(is_in().await, "it was extended to less");
     nested.verify().await.unwrap();

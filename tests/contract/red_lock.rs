@@ -55,8 +55,8 @@ pub async fn leases_above_the_limit_are_refused(case: Case) {
     assert_eq!(short.try_lock().await, Err(LockError::Lease { lease: secs(30), min: ms(100), max: secs(29) }));
     assert!(case.is_free().await);
     let guard = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
-    assert!(matches!(guard.extend(secs(61)).await, Err(HoldError::Lease { max, .. }) if max == secs(60)));
-    guard.extend(secs(20)).await.unwrap();
+    assert!(matches!(guard.set_lease(secs(61)).await, Err(HoldError::Lease { max, .. }) if max == secs(60)));
+    guard.set_lease(secs(20)).await.unwrap();
     assert!(guard.remaining() <= ms(19_798), "1 % and the drift: {:?}", guard.remaining());
     guard.unlock().await.unwrap();
 }

@@ -107,7 +107,7 @@ async fn each_extends_its_own(meeting: Meeting) {
     let guard = lock.acquire().lease(5 * SHORT).guard().await.unwrap().unwrap();
     assert!(!peer.extend(LONG).await);
     assert!(lock.remaining_ttl().await.unwrap().unwrap() <= 5 * SHORT);
-    guard.extend(LONG).await.unwrap();
+    guard.set_lease(LONG).await.unwrap();
     assert!(lock.remaining_ttl().await.unwrap().unwrap() > LONG / 2);
     guard.unlock().await.unwrap();
 }
