@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use lockson::Reply;
-use support::bounds::{bounds, fair_bounds, root, Bound, CALLS, MOST};
+use support::bounds::{bounds, fair_bounds, Bound, CALLS, MOST};
+use support::files;
 use support::prelude::*;
 
 /// What a small hash (up to 512 fields) costs is bounded by its being small: a real server gives it in one piece.
@@ -115,25 +116,16 @@ const GOES_THROUGH: [&str; 14] = [
 fn every_script_that_goes_through_something_is_measured() {
     let measured: BTreeSet<&str> = bounds().iter().chain(&fair_bounds()).map(|bound| bound.script).collect();
     let mut missing = vec![];
-    let mut folders = vec![root()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let script = path.strip_prefix(root()).unwrap().with_extension("").to_str().unwrap().replace('\\', "/");
-            let text = std::fs::read_to_string(&path).unwrap();
-            let code: String = text.lines().filter_map(|line| line.split("--").next()).collect::<Vec<_>>().join("\n");
-            // What stands before scripts is measured with them; `fenced/run` runs what a caller wrote.
-            let is_shared =
-                ["begin", "once", "ids", "read_write", "fair/begin", "fenced/run"].contains(&script.as_str());
-            let goes_through = GOES_THROUGH.iter().any(|word| code.contains(word));
-            let uses_shared = ["read/", "write/", "fair/"].iter().any(|folder| script.starts_with(folder));
-            if !is_shared && (goes_through || uses_shared) && !measured.contains(script.as_str()) {
-                missing.push(script);
-            }
+    for path in files::below("lua") {
+        let script = path.trim_start_matches("lua/").trim_end_matches(".lua").to_owned();
+        let text = files::read(&path);
+        let code: String = text.lines().filter_map(|line| line.split("--").next()).collect::<Vec<_>>().join("\n");
+        // What stands before scripts is measured with them; `fenced/run` runs what a caller wrote.
+        let is_shared = ["begin", "once", "ids", "read_write", "fair/begin", "fenced/run"].contains(&script.as_str());
+        let goes_through = GOES_THROUGH.iter().any(|word| code.contains(word));
+        let uses_shared = ["read/", "write/", "fair/"].iter().any(|folder| script.starts_with(folder));
+        if !is_shared && (goes_through || uses_shared) && !measured.contains(script.as_str()) {
+            missing.push(script);
         }
     }
     assert!(missing.is_empty(), "tests/support/bounds.rs lacks {missing:?}");

@@ -377,7 +377,6 @@ async fn what_is_given_up_at_any_poll_leaves_nothing() {
 /// The same on the embedded server, where 100 ms are 100 ms.
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
-    let _turn = turn().await;
     every_kind(async |kind| {
         let pairs = [Pair::embedded(kind)];
         sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;

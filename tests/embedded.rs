@@ -8,6 +8,7 @@ mod corpus;
 
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
 use lockson::Reply;
+use support::files;
 use support::prelude::*;
 
 /// How far times may lie apart, in milliseconds: the commands do not run at the same moment.
@@ -177,8 +178,11 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
             let times = ahead(real).zip(ahead(embedded));
             // A fencing token is the microsecond at which it was given, by the clock of its server.
             let token = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_digit());
+            // A latch that has ended says when and how.
+            let ended = |how: &str| real.ends_with(how) && embedded.ends_with(how);
+            let same_end = ended(" opened") || ended(" deleted");
             let same_time = times.is_some_and(|(real, embedded)| near(real, embedded, 1));
-            real == embedded || same_time || (token(real) && token(embedded))
+            real == embedded || same_time || same_end || (token(real) && token(embedded))
         }
         (Reply::List(real), Reply::List(embedded)) => {
             real.len() == embedded.len()
@@ -305,29 +309,12 @@ async fn scripts_get_the_answers_of_a_real_server() {
     report("scripts", SCRIPTS.len(), SCRIPTS.len(), failures, None);
 }
 
-/// All files of `lua/KIND/`, each joined to what stands before it when it is sent.
+/// All scripts, each as it is sent.
 fn shipped() -> Vec<(String, String)> {
-    let lua = support::root().join("lua");
-    let begin = std::fs::read_to_string(lua.join("begin.lua")).unwrap();
-    let read_write = std::fs::read_to_string(lua.join("read_write.lua")).unwrap();
-    let mut found = Vec::new();
-    for kind in std::fs::read_dir(lua).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
-        // What the scripts of the folder share stands before each of them.
-        let shared = match kind.file_name().and_then(|name| name.to_str()) {
-            Some("read" | "write") => read_write.clone(),
-            _ => std::fs::read_to_string(kind.join("begin.lua")).unwrap_or_default(),
-        };
-        for file in std::fs::read_dir(&kind).unwrap().map(|entry| entry.unwrap().path()) {
-            // A vote writes down which server it is, and its time.
-            if file.ends_with("begin.lua") || file.ends_with("red/vote.lua") {
-                continue;
-            }
-            let text = std::fs::read_to_string(&file).unwrap();
-            found.push((file.display().to_string(), format!("{begin}{shared}{text}")));
-        }
-    }
-    found.sort();
-    found
+    let names = files::below("lua").into_iter().map(|path| path["lua/".len()..path.len() - ".lua".len()].to_owned());
+    // What others share is no script; a vote writes down which server it is, the preflight answers with INFO.
+    let left_out = ["begin", "fair/begin", "ids", "once", "preflight", "read_write", "red/vote"];
+    names.filter(|name| !left_out.contains(&name.as_str())).map(|name| (name.clone(), files::sent(&name))).collect()
 }
 
 /// The arguments of a call: nonce, not_after, and the rest by the names that the header gives them, or by chance.
@@ -439,10 +426,8 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
 fn the_preflight_sees_a_server_that_allows_all() {
     let server = EmbeddedServer::new();
     let said = |text: &str| Reply::Text(text.to_owned());
-    let lua = support::root().join("lua");
-    let read = |name: &str| std::fs::read_to_string(lua.join(name)).unwrap();
-    let text = read("begin.lua") + &read("preflight.lua");
-    let Ok(Reply::List(items)) = server.eval(&text, &["lock", "channel"], &["nonce", "99999999999999"]) else {
+    let text = support::lua!("preflight");
+    let Ok(Reply::List(items)) = server.eval(text, &["lock", "channel"], &["nonce", "99999999999999"]) else {
         panic!("the preflight failed")
     };
     assert_eq!((&items[0], &items[1], &items[3]), (&Reply::Int(1), &said("nonce"), &said("")));

@@ -28,9 +28,7 @@ impl Site {
     }
 
     fn calls(&self, verb: &str) -> Filter {
-        let read = |file: &str| std::fs::read_to_string(support::root().join("lua").join(file)).unwrap();
-        let text = read("begin.lua") + &read(&format!("plain/{verb}.lua"));
-        Filter::script_of(&text).with(&self.name)
+        Filter::script_of(&support::files::sent(&format!("plain/{verb}"))).with(&self.name)
     }
 
     async fn value(&self) -> Option<String> {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use futures::future::join;
 use lockson::Request;
+use support::files;
 use support::prelude::*;
 use support::sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
 
@@ -427,17 +428,8 @@ const TESTED_ELSEWHERE: [(&str, &str); 6] = [
 
 /// Whether a test file has this test.
 fn is_there(test: &str) -> bool {
-    let mut folders = vec![support::root().join("tests")];
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if std::fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("fn {test}("))) {
-                return true;
-            }
-        }
-    }
-    false
+    let has = |path: &String| path.ends_with(".rs") && files::read(path).contains(&format!("fn {test}("));
+    files::below("tests").iter().any(has)
 }
 
 /// A kind that is in the contract's list, and not in that of the fault tests, fails here.

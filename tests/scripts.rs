@@ -1,7 +1,8 @@
 //! The headers of the Lua files say what the scripts do: the keys and arguments, the answers, what Redisson has.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+
+use support::files;
 
 /// Commands without a key.
 const KEYLESS: [&str; 2] = ["TIME", "INFO"];
@@ -16,15 +17,15 @@ struct Script {
 }
 
 impl Script {
-    fn read(path: &Path) -> Script {
-        let text = std::fs::read_to_string(path).unwrap();
+    fn read(path: &str) -> Script {
+        let text = files::read(&format!("lua/{path}"));
         let in_header = |line: &&str| line.starts_with("--");
         let header: Vec<&str> = text.lines().take_while(in_header).map(|line| line[2..].trim()).collect();
         let body: Vec<&str> = text.lines().skip_while(in_header).map(without_comment).collect();
-        let path = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+        let path = path.to_owned();
         let mut script = Script { path, header: header.join("\n"), body: body.join("\n"), shared: None };
         let shared = script.header.lines().find_map(|line| line.strip_prefix("KEYS as "));
-        script.shared = shared.map(|other| Box::new(Script::read(&root().join(other))));
+        script.shared = shared.map(|other| Box::new(Script::read(other)));
         script
     }
 
@@ -75,10 +76,6 @@ impl Script {
     }
 }
 
-fn root() -> PathBuf {
-    support::root().join("lua")
-}
-
 fn without_comment(line: &str) -> &str {
     line.split_once("--").map_or(line, |(code, _)| code)
 }
@@ -88,21 +85,11 @@ const FUNCTIONS: [&str; 3] = ["read_write.lua", "once.lua", "ids.lua"];
 
 /// Every script.
 fn scripts() -> Vec<Script> {
-    let mut files = vec![];
-    let mut folders = vec![root()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => files.push(path),
-            }
-        }
-    }
-    files.sort();
-    assert!(files.iter().all(|path| path.extension().is_some_and(|end| end == "lua")), "{files:?}");
-    let is_script = |path: &&PathBuf| ["begin.lua"].iter().chain(&FUNCTIONS).all(|other| !path.ends_with(other));
-    let scripts: Vec<_> = files.iter().filter(is_script).map(|path| Script::read(path)).collect();
+    let files = files::below("lua");
+    assert!(files.iter().all(|path| path.ends_with(".lua")), "{files:?}");
+    let is_script = |path: &&str| !path.ends_with("begin.lua") && !FUNCTIONS.contains(path);
+    let scripts: Vec<_> =
+        files.iter().map(|path| path.trim_start_matches("lua/")).filter(is_script).map(Script::read).collect();
     assert!(scripts.len() >= 9, "where are the scripts?");
     scripts
 }
@@ -150,7 +137,7 @@ fn a_header_lists_the_keys_and_arguments_that_the_script_uses() {
 
 #[test]
 fn the_first_two_arguments_are_those_of_begin() {
-    let begin = std::fs::read_to_string(root().join("begin.lua")).unwrap();
+    let begin = files::read("lua/begin.lua");
     assert_eq!(indices(&begin, "ARGV"), BTreeSet::from(["1".to_owned(), "2".to_owned()]));
     assert_eq!(indices(&begin, "KEYS"), BTreeSet::new());
     assert_eq!(begin.matches("return").count(), 1, "it answers only what is late");
@@ -185,7 +172,7 @@ fn what_derives_keys_says_so() {
 #[test]
 fn functions_before_scripts_take_no_keys_and_answer_nothing() {
     for file in FUNCTIONS {
-        let functions = Script::read(&root().join(file));
+        let functions = Script::read(file);
         for table in ["KEYS", "ARGV"] {
             assert_eq!(indices(&functions.body, table), BTreeSet::new(), "{file}");
         }
@@ -224,7 +211,7 @@ fn every_key_is_declared() {
 /// Whoever looks a script up finds it.
 #[test]
 fn every_script_is_in_the_protocol() {
-    let protocol = std::fs::read_to_string(root().join("../docs/PROTOCOL.md")).unwrap();
+    let protocol = files::read("docs/PROTOCOL.md");
     let missing: Vec<_> = scripts().into_iter().filter(|script| !is_listed(&protocol, &script.path)).collect();
     let missing: Vec<&str> = missing.iter().map(|script| script.path.as_str()).collect();
     assert!(missing.is_empty(), "docs/PROTOCOL.md lacks {missing:?}");

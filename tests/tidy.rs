@@ -1,6 +1,6 @@
 //! The style rules of docs/CONTRIBUTING.md that a machine can check, and neither rustfmt nor clippy does.
 
-use std::path::PathBuf;
+use support::files;
 
 const CODE_LINES_OF_A_FILE: usize = 400;
 const COLUMNS: usize = 120;
@@ -20,26 +20,9 @@ impl Source {
     }
 }
 
-fn read(folder: &str) -> Vec<Source> {
-    let root = support::root();
-    let (mut folders, mut files) = (vec![root.join(folder)], Vec::<PathBuf>::new());
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false if path.extension().is_some_and(|end| end == "rs") => files.push(path),
-                false => {}
-            }
-        }
-    }
-    files.sort();
-    let source = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).unwrap();
-        let path = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
-        Source { path, text }
-    };
-    files.iter().map(source).collect()
+fn read(folder: &str) -> impl Iterator<Item = Source> {
+    let files = files::below(folder).into_iter().filter(|path| path.ends_with(".rs"));
+    files.map(|path| Source { text: files::read(&path), path })
 }
 
 /// Every source file, tests and benches too.
@@ -101,8 +84,8 @@ fn other_libraries_stay_behind_the_seam() {
 /// tests/redisson/README.md says which case covers which of Redisson's: each of them exists.
 #[test]
 fn the_map_of_redissons_tests_names_real_cases() {
-    let map = std::fs::read_to_string(support::root().join("tests/redisson/README.md")).unwrap();
-    let sources = read("tests");
+    let map = files::read("tests/redisson/README.md");
+    let sources: Vec<Source> = read("tests").collect();
     let (mut named, mut found) = (0, vec![]);
     for case in map.split('`').skip(1).step_by(2) {
         let Some((file, name)) = case.split_once("::") else { continue };
@@ -126,15 +109,14 @@ fn begin_of(id: &str) -> String {
 /// below the table why it is not.
 #[test]
 fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
-    let root = support::root();
-    let docs = std::fs::read_to_string(root.join("docs/WEAKNESSES.md")).unwrap();
+    let docs = files::read("docs/WEAKNESSES.md");
     let functions = |folder: &str| -> Vec<String> {
-        let code: String = read(folder).into_iter().map(|source| source.text).collect();
+        let code: String = read(folder).map(|source| source.text).collect();
         let names = code.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
         names.filter(|name| name.starts_with("id_")).map(str::to_owned).collect()
     };
     let (ours, jar) = (functions("tests/weaknesses"), functions("tests/interop/jar"));
-    let list = std::fs::read_to_string(root.join("tests/interop/jar/mod.rs")).unwrap();
+    let list = files::read("tests/interop/jar/mod.rs");
     let (mut claimed, mut found) = (Vec::<String>::new(), vec![]);
     for row in docs.lines().filter(|line| line.starts_with("| ") && line.contains("`id_")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();

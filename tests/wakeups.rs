@@ -137,7 +137,6 @@ async fn waiters_are_woken() {
 /// The same on the embedded server, where the time is the test's: nobody waits for a look of its own.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_woken_embedded() {
-    let _turn = turn().await;
     every_kind_that_hears(async |kind| {
         let server = lockson::EmbeddedServer::new();
         let connect = || server.connect_with(sleepy()).unwrap();
@@ -204,7 +203,6 @@ async fn a_lost_message_costs_one_cap() {
 /// message's way on a busy machine, nor, for the kinds that ask each second, from a longer cap.
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_one_cap_embedded() {
-    let _turn = turn().await;
     every_kind_that_hears(async |kind| {
         let server = lockson::EmbeddedServer::new();
         let connect = || server.connect_with(Locks::builder().wait_cap(CAP)).unwrap();
@@ -300,7 +298,6 @@ async fn a_wake_up_is_passed_on() {
 /// The same on the embedded server, where nobody may wait for a look of its own.
 #[tokio::test(start_paused = true)]
 async fn a_wake_up_is_passed_on_embedded() {
-    let _turn = turn().await;
     every_kind_that_hears(async |kind| {
         let server = lockson::EmbeddedServer::new();
         let clients = [0, 1, 2].map(|_| server.connect_with(sleepy()).unwrap());

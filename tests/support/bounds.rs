@@ -1,8 +1,6 @@
 //! The worst that each script can meet: how to build it, and the call. `tests/bounds.rs` counts what a call touches,
 //! `cargo bench -- bounds` times it. Rule 12 of docs/PROTOCOL.md.
 
-use std::path::PathBuf;
-
 /// The most elements that one call may touch.
 pub const MOST: usize = 500;
 /// Calls of each, one behind the other: what one of them leaves, the next one finds.
@@ -284,29 +282,6 @@ impl Bound {
 
     /// The text of the script as the client sends it.
     pub fn text(&self) -> String {
-        let own = format!("{}.lua", self.script);
-        let shared: &[&str] = match self.script.split_once('/') {
-            Some(("read" | "write", _)) => &["read_write.lua"],
-            Some(("fair", verb)) if verb != "renew" => &["fair/begin.lua"],
-            Some(("permit_semaphore", _)) => &["once.lua", "ids.lua"],
-            Some(("semaphore" | "latch", _)) => &["once.lua"],
-            _ => &[],
-        };
-        let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("a file of lua/");
-        // It stands behind the script of a kind.
-        let wrapped = match self.script {
-            "fenced/fence" => format!("local function acquire()\n{}end\n", read("reentrant/acquire.lua")),
-            _ => String::new(),
-        };
-        [read("begin.lua")]
-            .into_iter()
-            .chain(shared.iter().map(|file| read(file)))
-            .chain([wrapped, read(&own)])
-            .collect()
+        crate::files::sent(self.script)
     }
-}
-
-/// The folder of the scripts.
-pub fn root() -> PathBuf {
-    crate::root().join("lua")
 }

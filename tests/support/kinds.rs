@@ -1,5 +1,6 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
+use super::files::{fenced, root, sent};
 use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::sync::Arc;
@@ -178,25 +179,15 @@ fn fill(template: &str, name: &str, field: &str) -> String {
     template.replace("<field>", field).replace("{N}", &format!("{{{name}}}"))
 }
 
-/// The text of a script as the client sends it.
+/// The text of a script as the client sends it: of its folder, or of `reentrant/`; empty where neither has it.
 pub fn text(folder: &str, verb: &str) -> String {
-    let root = crate::root().join("lua");
-    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
-    let (fenced, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
-    let mut own = read(&format!("{folder}/{verb}.lua"));
-    if own.is_empty() {
-        return format!("{}{}", read("begin.lua"), read(&format!("reentrant/{verb}.lua")));
+    let (with_token, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
+    let is_there = |script: &String| root().join(format!("lua/{script}.lua")).exists();
+    let own = [folder, "reentrant"].map(|folder| format!("{folder}/{verb}")).into_iter().find(is_there);
+    match own {
+        Some(own) if with_token && own.starts_with(folder) && ["acquire", "hand_over"].contains(&verb) => fenced(&own),
+        own => own.map(|own| sent(&own)).unwrap_or_default(),
     }
-    if fenced && ["acquire", "hand_over"].contains(&verb) {
-        own = format!("local function acquire()\n{own}end\n{}", read("fenced/fence.lua"));
-    }
-    let shared = match folder {
-        "read" | "write" => "read_write.lua",
-        "fair" if verb != "renew" => "fair/begin.lua",
-        _ => "",
-    };
-    let shared = if shared.is_empty() { String::new() } else { read(shared) };
-    format!("{}{shared}{own}", read("begin.lua"))
 }
 
 /// The text of every script, once.
@@ -204,5 +195,6 @@ pub fn texts() -> Vec<String> {
     let mut all: Vec<String> = KINDS.iter().flat_map(|kind| VERBS.map(|verb| text(kind.lua, verb))).collect();
     all.sort();
     all.dedup();
+    all.retain(|text| !text.is_empty());
     all
 }

@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod certs;
 pub mod fault;
+pub mod files;
 pub mod fleet;
 mod hub;
 pub mod kinds;
@@ -21,6 +22,7 @@ mod spawner;
 
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
+pub use files::root;
 pub use hub::Counts;
 pub use kinds::{Kind, KINDS};
 pub use logs::Logs;
@@ -58,15 +60,9 @@ macro_rules! lua {
 }
 
 use std::future::Future;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::task::JoinHandle;
-
-/// The repository: tests read its documents and scripts.
-pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
-}
 
 /// By which EVALSHA calls a script.
 pub fn sha1(text: &str) -> String {

@@ -1,0 +1,52 @@
+//! The files of the repository: tests read its sources, documents and scripts.
+
+use std::path::Path;
+
+/// The repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
+}
+
+/// The text of a file.
+pub fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All files of a folder and those in it, by their paths from the root, sorted.
+pub fn below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).into_iter().flatten().map(Result::unwrap) {
+        let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+        match entry.path().is_dir() {
+            true => found.extend(below(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A script of lua/, such as `fair/acquire`, as the client sends it: behind what it shares with others.
+pub fn sent(script: &str) -> String {
+    let lua = |script: &str| read(&format!("lua/{script}.lua"));
+    let shared: &[&str] = match script.split_once('/') {
+        Some(("read" | "write", _)) => &["read_write"],
+        Some(("fair", verb)) if verb != "renew" => &["fair/begin"],
+        Some(("permit_semaphore", _)) => &["once", "ids"],
+        Some(("semaphore" | "latch", _)) => &["once"],
+        None if script == "cancel" => &["once"],
+        _ => &[],
+    };
+    // It stands behind the script of a kind.
+    if script == "fenced/fence" {
+        return fenced("reentrant/acquire");
+    }
+    std::iter::once("begin").chain(shared.iter().copied()).chain([script]).map(lua).collect()
+}
+
+/// The same of a script that acquires, with a token.
+pub fn fenced(script: &str) -> String {
+    let (text, own) = (sent(script), read(&format!("lua/{script}.lua")));
+    let shared = text.strip_suffix(&own).expect("its own text comes last");
+    format!("{shared}local function acquire()\n{own}end\n{}", read("lua/fenced/fence.lua"))
+}
