@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockson_embedded::Server;
+use lockson_embedded::{Server, Value};
 
-use crate::backend::embedded::{connect, reply};
+use crate::backend::embedded::{connect, lossy};
 use crate::builder::Builder;
 use crate::client::Locks;
 use crate::clock::Clock;
@@ -185,5 +185,15 @@ impl Default for EmbeddedServer {
 impl fmt::Debug for EmbeddedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EmbeddedServer").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+/// What a test sees of a value.
+fn reply(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(value) => Reply::Int(value),
+        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => Reply::Text(lossy(&text)),
+        Value::List(items) => Reply::List(items.into_iter().map(reply).collect()),
     }
 }

@@ -8,7 +8,6 @@ use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
-use crate::reply::Reply;
 
 /// A new client of this server and what it is told. It ends when it is closed or dropped.
 pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
@@ -80,17 +79,7 @@ fn item(value: Value) -> Option<Item> {
     }
 }
 
-/// What a test sees of a value.
-pub(crate) fn reply(value: Value) -> Reply {
-    match value {
-        Value::Nil => Reply::Nil,
-        Value::Int(value) => Reply::Int(value),
-        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => Reply::Text(lossy(&text)),
-        Value::List(items) => Reply::List(items.into_iter().map(reply).collect()),
-    }
-}
-
-fn lossy(bytes: &[u8]) -> String {
+pub(crate) fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
