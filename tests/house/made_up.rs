@@ -33,6 +33,7 @@ fn imports_are_read_wherever_they_stand() {
     assert_eq!(imported("mod inner { use super::super::b::B; }"), of("B"));
     assert_eq!(imported("fn g<T: Into<crate::b::B>>() where T: From<crate::b::E> {}"), of("B E"));
     assert_eq!(imported("#[cfg(not(test))] use crate::b::B;"), of("B"));
+    assert_eq!(imported("#[derive(crate::b::B)] struct A;"), of("B"));
     assert_eq!(imported("#[cfg(test)] fn x<A, B>() { crate::b::f() } use crate::b::B;"), of("B"));
 }
 

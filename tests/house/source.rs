@@ -104,10 +104,6 @@ impl Tree {
                 rest = behind_item(item);
                 continue;
             }
-            if let Some(behind) = behind_attribute(rest) {
-                rest = behind;
-                continue;
-            }
             let (last, here) = (before.take(), word(first));
             before = here.clone().or_else(|| Some(first.to_string()));
             rest = match (here.as_deref(), first, after) {
@@ -285,15 +281,6 @@ pub fn simple_path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
         }
     }
     (path, rest)
-}
-
-/// What comes behind the attribute that begins here.
-fn behind_attribute(tokens: &[TokenTree]) -> Option<&[TokenTree]> {
-    match tokens {
-        [hash, TokenTree::Group(_), rest @ ..] if is(hash, '#') => Some(rest),
-        [hash, bang, TokenTree::Group(_), rest @ ..] if is(hash, '#') && is(bang, '!') => Some(rest),
-        _ => None,
-    }
 }
 
 /// What comes behind a `#[cfg(test)]` that begins here.

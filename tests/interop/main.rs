@@ -157,6 +157,10 @@ fn main() {
             return runtime.block_on(play(part, rest));
         }
     }
+    if args.iter().any(|arg| arg == "--list") {
+        let names = TOGETHER.iter().chain(ALONE).map(|case| case.0.to_owned());
+        return names.chain(jar::names()).for_each(|name| println!("{name}: test"));
+    }
     if let Some(what) = java::missing() {
         println!("interop is left out: {what}");
         let ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");

@@ -25,6 +25,9 @@ pub fn run<Play: Future<Output = ()>>(tests: &[(&str, Test)], play: impl Fn(Stri
             return runtime().block_on(play(part.clone(), rest.to_vec()));
         }
     }
+    if args.iter().any(|arg| arg == "--list") {
+        return tests.iter().for_each(|(name, _)| println!("{name}: test"));
+    }
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
     let (mut passed, mut failed) = (0, Vec::new());
     let begin = Instant::now();
