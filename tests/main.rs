@@ -12,6 +12,7 @@ mod doubts;
 mod embedded;
 mod faults;
 mod fencing;
+mod house;
 mod kills;
 mod limits;
 mod lost;

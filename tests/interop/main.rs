@@ -144,6 +144,10 @@ fn main() {
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    if args.iter().any(|arg| arg == "--list") {
+        let names = TOGETHER.iter().chain(ALONE).map(|case| case.0.to_owned());
+        return names.chain(jar::names()).for_each(|name| println!("{name}: test"));
+    }
     if let Some(what) = java::missing() {
         println!("interop is left out: {what}");
         let ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");

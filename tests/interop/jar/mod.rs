@@ -179,6 +179,11 @@ const CASES: &[Case] = &cases!(
     composite::id_6_c_2i,
 );
 
+/// What `the_weaknesses_are_the_jars` runs.
+pub fn names() -> impl Iterator<Item = String> {
+    CASES.iter().map(|(id, _)| format!("jar::{id}"))
+}
+
 /// All of them at the same time: they wait for leases more than they work.
 pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
     let mut running = JoinSet::new();

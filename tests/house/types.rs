@@ -1,0 +1,405 @@
+//! The types and functions of `src/`, and which of them a function names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, Fields, FnArg, ImplItem, Item, Meta, Pat, Signature, TraitItem, Visibility};
+
+use super::source::{is, module_of, needs_test, simple_path, word, Route, Tree};
+
+/// A type by the file that declares it, and its name.
+pub type Type = (String, String);
+
+/// What a type is made of: the types in each field; of an enum, also those in each variant.
+type Parts = BTreeMap<String, TokenStream>;
+
+pub struct Function {
+    /// Modules, type if any, name.
+    pub route: Route,
+    pub file: String,
+    /// The type whose function it is; the trait, where it is a default.
+    owner: Option<Type>,
+    is_of_trait: bool,
+    /// Of the `impl`: its type, its trait, its bounds.
+    header: TokenStream,
+    signature: Signature,
+    body: TokenStream,
+}
+
+/// What is declared, outside of tests.
+pub struct Index<'a> {
+    tree: &'a Tree,
+    types: BTreeMap<Type, Parts>,
+    pub functions: Vec<Function>,
+}
+
+/// What one function names.
+#[derive(Default)]
+pub struct Named {
+    /// In order, each once.
+    pub types: Vec<Type>,
+    /// Functions that it calls, by their place in the index.
+    pub calls: BTreeSet<usize>,
+}
+
+impl<'a> Index<'a> {
+    pub fn of(tree: &'a Tree) -> Self {
+        let mut index = Self { tree, types: BTreeMap::new(), functions: Vec::new() };
+        let parsed: Vec<_> = tree.files.iter().map(|(name, text)| (name, syn::parse_file(text).unwrap())).collect();
+        parsed.iter().for_each(|(file, parsed)| index.declare(file, &parsed.items));
+        // Owners are found by their names: after all types are known.
+        parsed.iter().for_each(|(file, parsed)| index.implement(file, &module_of(file), &parsed.items));
+        index
+    }
+
+    fn declare(&mut self, file: &str, items: &[Item]) {
+        for item in items {
+            let (name, attributes, parts) = match item {
+                Item::Struct(item) => (&item.ident, &item.attrs, parts_of(&item.fields)),
+                Item::Enum(item) => {
+                    let mut parts = Parts::new();
+                    for variant in &item.variants {
+                        parts.insert(variant.ident.to_string(), variant.fields.to_token_stream());
+                        parts.extend(parts_of(&variant.fields).into_iter().filter(|(name, _)| name != "0"));
+                    }
+                    (&item.ident, &item.attrs, parts)
+                }
+                Item::Trait(item) => (&item.ident, &item.attrs, Parts::new()),
+                Item::Type(item) => (&item.ident, &item.attrs, Parts::new()),
+                Item::Mod(item) if !is_test(&item.attrs) => {
+                    self.declare(file, item.content.as_ref().map_or(&[], |content| &content.1));
+                    continue;
+                }
+                _ => continue,
+            };
+            if !is_test(attributes) {
+                self.types.insert((file.to_owned(), name.to_string()), parts);
+            }
+        }
+    }
+
+    fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
+        for item in items {
+            match item {
+                Item::Fn(item) if !is_test(&item.attrs) => {
+                    let body = item.block.to_token_stream();
+                    self.function(file, module, (None, TokenStream::new(), false), &item.sig, body);
+                }
+                Item::Impl(item) if !is_test(&item.attrs) => {
+                    let (generics, bounds) = (&item.generics.params, &item.generics.where_clause);
+                    let of = item.trait_.as_ref().map(|(_, path, _)| path);
+                    let mut header = item.self_ty.to_token_stream();
+                    let owner = self.collect(module, header.clone()).into_iter().next();
+                    header.extend([of.to_token_stream(), generics.to_token_stream(), bounds.to_token_stream()]);
+                    for part in &item.items {
+                        if let ImplItem::Fn(function) = part {
+                            if !is_test(&function.attrs) {
+                                let body = function.block.to_token_stream();
+                                let part_of = (owner.clone(), header.clone(), of.is_some());
+                                self.function(file, module, part_of, &function.sig, body);
+                            }
+                        }
+                    }
+                }
+                Item::Trait(item) if !is_test(&item.attrs) => {
+                    let owner = Some((file.to_owned(), item.ident.to_string()));
+                    for part in &item.items {
+                        if let TraitItem::Fn(function) = part {
+                            let part_of = (owner.clone(), item.ident.to_token_stream(), true);
+                            self.function(file, module, part_of, &function.sig, function.default.to_token_stream());
+                        }
+                    }
+                }
+                Item::Mod(item) if !is_test(&item.attrs) => {
+                    let inner = [module.as_slice(), &[item.ident.to_string()]].concat();
+                    self.implement(file, &inner, item.content.as_ref().map_or(&[], |content| &content.1));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn function(
+        &mut self,
+        file: &str,
+        module: &Route,
+        (owner, header, is_of_trait): (Option<Type>, TokenStream, bool),
+        signature: &Signature,
+        body: TokenStream,
+    ) {
+        let mut route = module.clone();
+        route.extend(owner.iter().map(|(_, name)| name.clone()));
+        route.push(signature.ident.to_string());
+        let signature = signature.clone();
+        self.functions.push(Function { route, file: file.to_owned(), owner, is_of_trait, header, signature, body });
+    }
+
+    /// How many types there are.
+    pub fn types(&self) -> usize {
+        self.types.len()
+    }
+
+    /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
+    pub fn find(&self, name: &str) -> Result<usize, String> {
+        let end: Route = name.split("::").map(str::to_owned).collect();
+        let found: Vec<usize> =
+            (0..self.functions.len()).filter(|at| self.functions[*at].route.ends_with(&end)).collect();
+        match found[..] {
+            [at] => Ok(at),
+            [] => Err(format!("no function `{name}`")),
+            // A type's own goes before a trait's of the same name.
+            _ => match found.iter().filter(|at| !self.functions[**at].is_of_trait).collect::<Vec<_>>()[..] {
+                [at] => Ok(*at),
+                _ => Err(format!("{} functions `{name}`", found.len())),
+            },
+        }
+    }
+
+    /// What a function names in its signature, its fields and its body, after what was met before it.
+    pub fn named(&self, at: usize, met: &[Type]) -> Named {
+        let function = &self.functions[at];
+        let mut reader = Reader {
+            index: self,
+            module: module_of(&function.file),
+            owner: function.owner.clone(),
+            locals: BTreeMap::new(),
+            met: met.to_vec(),
+            named: Named::default(),
+        };
+        reader.read(function.header.clone());
+        reader.read(function.signature.to_token_stream());
+        for input in &function.signature.inputs {
+            if let FnArg::Typed(input) = input {
+                if let Pat::Ident(name) = &*input.pat {
+                    let types = self.collect(&reader.module, input.ty.to_token_stream());
+                    reader.locals.insert(name.ident.to_string(), types);
+                }
+            }
+        }
+        reader.read(function.body.clone());
+        reader.named
+    }
+
+    /// The type that a path begins with, and what comes behind it in the path.
+    fn resolve<'p>(&self, module: &Route, path: &'p [String]) -> Option<(Type, &'p [String])> {
+        (1..=path.len()).find_map(|length| {
+            let route = self.tree.route(module, &path[..length])?;
+            let (module, name) = self.tree.find(&route)?;
+            let found = (module.file.clone(), name);
+            self.types.contains_key(&found).then_some((found, &path[length..]))
+        })
+    }
+
+    /// The types in a declaration.
+    fn collect(&self, module: &Route, tokens: TokenStream) -> Vec<Type> {
+        let (tokens, mut found): (Vec<TokenTree>, _) = (tokens.into_iter().collect(), Vec::new());
+        let mut rest = tokens.as_slice();
+        while let Some((first, after)) = rest.split_first() {
+            let (path, behind) = simple_path(rest);
+            found.extend(self.resolve(module, &path).map(|(found, _)| found));
+            rest = if path.is_empty() { after } else { behind };
+            if let TokenTree::Group(group) = first {
+                found.extend(self.collect(module, group.stream()));
+            }
+        }
+        found
+    }
+
+    /// The types in a field or a variant.
+    fn part(&self, of: &Type, name: &str) -> Option<Vec<Type>> {
+        let declared = self.types.get(of)?.get(name)?;
+        Some(self.collect(&module_of(&of.0), declared.clone()))
+    }
+
+    /// The types that a function returns.
+    fn returned(&self, at: usize) -> Vec<Type> {
+        let function = &self.functions[at];
+        let output = function.signature.output.to_token_stream();
+        let is_self = output.to_string().contains("Self");
+        let owner = function.owner.iter().filter(|_| is_self).cloned();
+        owner.chain(self.collect(&module_of(&function.file), output)).collect()
+    }
+
+    /// The functions that a call may mean. `of`: the types that the receiver may have; none, if that is not known.
+    fn called(&self, of: Option<&[Type]>, name: &str) -> Option<usize> {
+        let mut named = self.functions.iter().enumerate().filter(|(_, function)| {
+            let is_of = |of: &[Type]| function.owner.as_ref().is_some_and(|owner| of.contains(owner));
+            function.route.last().is_some_and(|last| last == name) && of.is_none_or(is_of) && function.owner.is_some()
+        });
+        let first = named.next()?.0;
+        named.next().is_none().then_some(first)
+    }
+}
+
+/// Reads the code of one function.
+struct Reader<'a> {
+    index: &'a Index<'a>,
+    module: Route,
+    owner: Option<Type>,
+    /// Arguments, and the types in their declarations.
+    locals: BTreeMap<String, Vec<Type>>,
+    met: Vec<Type>,
+    named: Named,
+}
+
+impl Reader<'_> {
+    fn meet(&mut self, found: impl IntoIterator<Item = Type>) {
+        for found in found {
+            if !self.named.types.contains(&found) {
+                self.named.types.push(found);
+            }
+        }
+    }
+
+    fn read(&mut self, tokens: TokenStream) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut rest = tokens.as_slice();
+        // The types of what stands before a dot, where that is known; and whose they are from the next `;` on.
+        let (mut of, mut bound): (Known, Option<String>) = (None, None);
+        while let Some((first, after)) = rest.split_first() {
+            rest = after;
+            match first {
+                TokenTree::Group(group) => {
+                    self.read(group.stream());
+                    of = None;
+                }
+                first if is(first, '.') => (of, rest) = self.read_dot(of, after),
+                first if is(first, '?') => {}
+                first if is(first, ';') => {
+                    if let Some(name) = bound.take() {
+                        self.locals.insert(name, of.take().unwrap_or_default());
+                    }
+                }
+                TokenTree::Ident(name) if name == "self" => of = self.owner.clone().map(|owner| vec![owner]),
+                TokenTree::Ident(name) if name == "let" => bound = bound_by(after),
+                TokenTree::Ident(_) => {
+                    let path = &tokens[tokens.len() - after.len() - 1..];
+                    (of, rest) = self.read_path(path);
+                }
+                _ => of = None,
+            }
+        }
+    }
+
+    /// A field or a method, behind the dot.
+    fn read_dot<'t>(&mut self, of: Known, behind: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
+        let Some((name, after)) = behind.split_first() else { return (None, behind) };
+        let is_call = match after {
+            [TokenTree::Group(group), ..] => group.delimiter() == Delimiter::Parenthesis,
+            [first, second, ..] => is(first, ':') && is(second, ':'),
+            _ => false,
+        };
+        let name = name.to_string();
+        if name == "await" {
+            return (of, after);
+        }
+        if is_call {
+            let exact = of.as_deref().and_then(|of| self.index.called(Some(of), &name));
+            let called = exact.or_else(|| self.index.called(None, &name).filter(|_| !OF_STD.contains(&&*name)));
+            self.named.calls.extend(called);
+            let [arguments, after @ ..] = after else { return (None, after) };
+            self.read(arguments.to_token_stream());
+            let returned = exact.map(|at| self.index.returned(at));
+            return (returned.or_else(|| of.filter(|_| HANDS_ON.contains(&&*name))), after);
+        }
+        let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
+        let found = exact.or_else(|| {
+            // Of what was met, the only type with such a field.
+            let met = self.named.types.iter().chain(&self.met).filter(|_| of.is_none());
+            let mut parts = met.collect::<BTreeSet<_>>().into_iter().filter_map(|of| self.index.part(of, &name));
+            let first = parts.next()?;
+            parts.next().is_none().then_some(first)
+        });
+        self.meet(found.iter().flatten().cloned());
+        (found, after)
+    }
+
+    /// A type, a variant, a pattern, a literal, a local or a function by its path.
+    fn read_path<'t>(&mut self, tokens: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
+        let (path, after) = simple_path(tokens);
+        let resolved = match path.first().map(String::as_str) {
+            Some("Self") => self.owner.clone().map(|owner| (owner, &path[1..])),
+            _ => self.index.resolve(&self.module, &path),
+        };
+        let (is_call, is_braced) = match after {
+            [TokenTree::Group(group), ..] => {
+                (group.delimiter() == Delimiter::Parenthesis, group.delimiter() == Delimiter::Brace)
+            }
+            _ => (false, false),
+        };
+        let Some((found, behind)) = resolved else {
+            let called = is_call.then(|| self.free_function(&path)).flatten();
+            self.named.calls.extend(called);
+            let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
+            return (local, after);
+        };
+        self.meet([found.clone()]);
+        let mut returned = None;
+        if let [name, ..] = behind {
+            self.meet(self.index.part(&found, name).into_iter().flatten());
+            let called = self.index.called(Some(std::slice::from_ref(&found)), name);
+            self.named.calls.extend(called);
+            returned = called.map(|at| self.index.returned(at));
+        }
+        let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
+        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+        for field in inside.split(|token| is(token, ',')).filter(|_| is_braced) {
+            let name = field.iter().filter_map(word).find(|word| word != "ref" && word != "mut");
+            let part = name.and_then(|name| self.index.part(&found, &name));
+            self.meet(part.into_iter().flatten());
+        }
+        self.read(group.stream());
+        (returned.filter(|_| is_call), after)
+    }
+
+    /// A function that is no type's.
+    fn free_function(&self, path: &[String]) -> Option<usize> {
+        let tree = self.index.tree;
+        let (module, name) = tree.find(&tree.route(&self.module, path)?)?;
+        self.index.functions.iter().position(|function| {
+            function.owner.is_none() && function.file == module.file && function.route.last() == Some(&name)
+        })
+    }
+}
+
+/// Types that an expression may have, where that is known.
+type Known = Option<Vec<Type>>;
+
+/// Methods after which it is about the same.
+const HANDS_ON: [&str; 8] = ["as_mut", "as_ref", "clone", "filter", "iter", "lock", "take", "unwrap_or_else"];
+/// Names of ours that are more often those of the standard library.
+const OF_STD: [&str; 12] =
+    ["close", "first", "is_empty", "iter", "join", "len", "lock", "now", "parse", "remove", "run", "send"];
+
+/// The name in `let mut name = ..`.
+fn bound_by(tokens: &[TokenTree]) -> Option<String> {
+    let words = tokens.iter().map_while(word).find(|word| word != "mut");
+    words.filter(|name| name.chars().next().is_some_and(char::is_lowercase))
+}
+
+fn parts_of(fields: &Fields) -> Parts {
+    let named = fields.iter().enumerate().map(|(at, field)| {
+        let name = field.ident.as_ref().map_or_else(|| at.to_string(), ToString::to_string);
+        (name, field.ty.to_token_stream())
+    });
+    named.collect()
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        Meta::List(list) => list.path.is_ident("cfg") && needs_test(list.tokens.clone()),
+        _ => false,
+    })
+}
+
+/// Fields that other files can touch, but users can't.
+pub fn shared_fields(text: &str) -> usize {
+    let file = syn::parse_file(text).unwrap();
+    let shared = |fields: &Fields| fields.iter().filter(|field| matches!(field.vis, Visibility::Restricted(_))).count();
+    let all = file.items.iter().map(|item| match item {
+        Item::Struct(item) => shared(&item.fields),
+        _ => 0,
+    });
+    all.sum()
+}
