@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use crate::config::LeaseRange;
-use crate::fault::{Fault, Refused};
-use crate::keys::NameError;
-use crate::owner::Owner;
+use crate::base::config::LeaseRange;
+use crate::base::fault::{Fault, Refused};
+use crate::base::keys::NameError;
+use crate::base::owner::Owner;
 
 /// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,99 +9,50 @@
 #![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod acquire;
-mod admit;
-mod any;
-mod aside;
-mod attempt;
 mod backend;
-mod backoff;
-mod builder;
+mod base;
 mod client;
-mod clock;
-mod config;
-#[cfg(feature = "redis")]
-mod connect;
-mod contend;
-mod crowd;
-mod doubt;
-mod ear;
-#[cfg(feature = "embedded")]
-mod embedded;
+mod compose;
+mod engine;
 mod error;
-mod fault;
-mod group;
-mod guard;
 #[cfg(all(doc, not(doctest)))]
 pub mod guide;
 mod hold;
-mod janitor;
-mod keys;
-mod kind;
 mod kinds;
-mod latch;
-mod leaf;
 mod lease;
-mod life;
-mod lifecycle;
-mod lock;
-mod majority;
-mod multi;
-mod names;
-mod notify;
-mod once;
-mod owner;
-mod permit_semaphore;
+mod locks;
 mod permits;
-mod queue;
-mod receipt;
-mod red;
-mod registry;
-mod release;
-mod reply;
-mod row;
-mod script;
-mod semaphore;
-mod session;
-mod take;
-mod ticket;
-mod traits;
-mod turns;
-#[cfg(feature = "redis")]
-mod url;
-mod vote;
-mod wait;
-mod waiters;
-mod watchdog;
+mod waiting;
+mod wire;
 
-pub use acquire::Request;
-pub use any::{Acquire, RLock};
-pub use backoff::Backoff;
-pub use builder::Builder;
-pub use client::{Health, Leftover, Locks};
+pub use base::backoff::Backoff;
+pub use base::fault::{ConnectError, Refused};
+pub use base::keys::NameError;
+pub use base::owner::{InvalidOwner, Owner};
+pub use client::builder::Builder;
 #[cfg(feature = "embedded")]
-pub use embedded::{EmbeddedServer, Faults};
+pub use client::embedded::{EmbeddedServer, Faults};
+pub use client::factory::{Health, Leftover, Locks};
 pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncError, UnlockError};
-pub use fault::{ConnectError, Refused};
-pub use guard::Guard;
-pub use keys::NameError;
 pub use kinds::fair::{Fair, NonReentrantFair, Queued};
 pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
 pub use kinds::plain::Plain;
 pub use kinds::read_write::{Read, ReadWriteLock, Write};
 pub use kinds::reentrant::{NonReentrant, Reentrant};
 pub use kinds::spin::Spin;
-pub use latch::{Latch, WaitOutcome};
-pub use lease::State;
-pub use lock::{Holder, Lock};
-pub use multi::MultiLock;
-pub use owner::{InvalidOwner, Owner};
-pub use permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use red::RedLock;
-pub use reply::Reply;
-pub use semaphore::{Semaphore, SemaphorePermit};
-pub use take::Take;
-pub use traits::{Fenceable, Kind, Owned, Votes};
+pub use lease::validity::State;
+pub use locks::acquire::Request;
+pub use locks::any::{Acquire, RLock};
+pub use locks::guard::Guard;
+pub use locks::lock::{Holder, Lock};
+pub use locks::multi::MultiLock;
+pub use locks::red::RedLock;
+pub use locks::traits::{Fenceable, Kind, Owned, Votes};
+pub use permits::latch::{Latch, WaitOutcome};
+pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
+pub use permits::semaphore::{Semaphore, SemaphorePermit};
+pub use permits::take::Take;
+pub use wire::reply::Reply;
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

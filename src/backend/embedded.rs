@@ -86,7 +86,7 @@ pub(crate) fn lossy(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Refused;
+    use crate::base::fault::Refused;
 
     #[test]
     fn errors_that_escape_a_script_are_refusals() {

@@ -24,9 +24,9 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
-use crate::fault::{ConnectError, Refused};
-use crate::janitor::say;
-use crate::url::{Address, Endpoint};
+use crate::backend::url::{Address, Endpoint};
+use crate::base::fault::{ConnectError, Refused};
+use crate::base::janitor::say;
 
 /// Timeouts in a row after which a connection is taken for dead.
 const TIMEOUTS: u32 = 3;
@@ -423,7 +423,7 @@ mod tls {
     use rustls::pki_types::CertificateDer;
     use rustls::{ClientConfig, RootCertStore};
 
-    use crate::fault::ConnectError;
+    use crate::base::fault::ConnectError;
 
     /// With ring by name: fred's own way panics where two providers are in one build.
     pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {

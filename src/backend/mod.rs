@@ -5,14 +5,16 @@
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
+#[cfg(feature = "redis")]
+pub(crate) mod url;
 
 use std::sync::OnceLock;
 
 use ::futures::future::BoxFuture;
 
-use crate::clock::ServerTime;
-use crate::fault::Refused;
-use crate::keys::Key;
+use crate::base::clock::ServerTime;
+use crate::base::fault::Refused;
+use crate::base::keys::Key;
 
 /// A Lua file of `lua/`, as it is sent.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 //! served, by a queue on the server. Rule 17 of docs/PROTOCOL.md.
 
 use crate::backend::Script;
+use crate::base::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token};
 use crate::error::QueryError;
-use crate::guard::Guard;
-use crate::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts, Token};
-use crate::kind::{self, script, Table};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::REENTRANT;
-use crate::lock::Lock;
-use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::guard::Guard;
+use crate::locks::lock::Lock;
+use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::wire::table::{self, script, Table};
 
 /// A script with all that belongs to the queue.
 macro_rules! queue_script {
@@ -31,7 +31,7 @@ static FAIR: Table = Table {
     force: queue_script!("fair/force"),
     // Its channel is that of the next one alone.
     announces: false,
-    queue: Some(kind::Queue { refresh: queue_script!("fair/refresh"), leave: queue_script!("fair/leave") }),
+    queue: Some(table::Queue { refresh: queue_script!("fair/refresh"), leave: queue_script!("fair/leave") }),
     ..REENTRANT
 };
 

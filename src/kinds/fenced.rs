@@ -7,18 +7,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::any::RLock;
+use crate::base::keys::Key::Lock as Key;
+use crate::compose::held::Held;
 use crate::error::{LockError, RunError, UnlockError};
-use crate::group::Held;
-use crate::guard::{Guard, Guards};
-use crate::keys::Key::Lock as Key;
-use crate::kind::{script, Table};
+use crate::hold::ticket::Ticket;
 use crate::kinds::reentrant::Reentrant;
-use crate::lock::Lock;
-use crate::multi::MultiLock;
-use crate::reply::Reply;
-use crate::ticket::Ticket;
-use crate::traits::{Fenceable, Kind, Owned, Sealed};
+use crate::locks::any::RLock;
+use crate::locks::guard::{Guard, Guards};
+use crate::locks::lock::Lock;
+use crate::locks::multi::MultiLock;
+use crate::locks::traits::{Fenceable, Kind, Owned, Sealed};
+use crate::wire::reply::Reply;
+use crate::wire::table::{script, Table};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
 /// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it

@@ -2,11 +2,11 @@
 //! docs/PROTOCOL.md.
 
 use crate::backend::Script;
-use crate::guard::Guard;
-use crate::keys::Key::{Boot, Channel, Lock as Key};
-use crate::kind::{script, Table};
+use crate::base::keys::Key::{Boot, Channel, Lock as Key};
 use crate::kinds::reentrant::REENTRANT;
-use crate::traits::{Ballot, Kind, Sealed, Votes};
+use crate::locks::guard::Guard;
+use crate::locks::traits::{Ballot, Kind, Sealed, Votes};
+use crate::wire::table::{script, Table};
 
 static PLAIN: Table = Table {
     name: "plain",

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::millis;
+use crate::base::clock::millis;
+use crate::base::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
+use crate::base::keys::NameError;
+use crate::engine::Session;
 use crate::error::QueryError;
-use crate::guard::Guard;
-use crate::hold::Line;
-use crate::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
-use crate::keys::NameError;
-use crate::kind::{script, Role, Table};
+use crate::hold::entry::Line;
 use crate::kinds::reentrant::REENTRANT;
-use crate::lock::{Holder, Lock};
-use crate::session::Session;
-use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::guard::Guard;
+use crate::locks::lock::{Holder, Lock};
+use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::wire::table::{script, Role, Table};
 
 /// How long readers let a waiting writer go first after each of its attempts.
 const GOES_FIRST: Duration = Duration::from_secs(2);

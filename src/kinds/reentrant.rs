@@ -1,10 +1,10 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::backend::Script;
-use crate::guard::Guard;
-use crate::keys::Key::{Boot, Channel, Lock, Token};
-use crate::kind::{script, Role, Table};
-use crate::traits::{Ballot, Fenceable, Fences, Kind, Owned, Sealed, Votes};
+use crate::base::keys::Key::{Boot, Channel, Lock, Token};
+use crate::locks::guard::Guard;
+use crate::locks::traits::{Ballot, Fenceable, Fences, Kind, Owned, Sealed, Votes};
+use crate::wire::table::{script, Role, Table};
 
 pub(super) static REENTRANT: Table = Table {
     name: "lock",

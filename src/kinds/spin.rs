@@ -1,10 +1,10 @@
 //! The spin lock (Redisson's `getSpinLock`): the reentrant lock without subscriptions and messages.
 
-use crate::guard::Guard;
-use crate::keys::Key::Lock;
-use crate::kind::{script, Table};
+use crate::base::keys::Key::Lock;
 use crate::kinds::reentrant::{FENCED, REENTRANT};
-use crate::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::guard::Guard;
+use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::wire::table::{script, Table};
 
 static SPIN: Table = Table {
     name: "spin",

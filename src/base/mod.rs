@@ -1,0 +1,10 @@
+//! Names, owners, clocks, settings, chores.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+pub(crate) mod config;
+pub(crate) mod fault;
+pub(crate) mod janitor;
+pub(crate) mod keys;
+pub(crate) mod owner;
+pub(crate) mod registry;

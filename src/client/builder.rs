@@ -1,0 +1,228 @@
+//! What can be set, and what each setting costs.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::base::config::{Settings, SHORTEST_LEASE};
+use crate::base::fault::ConnectError;
+use crate::base::keys::Keys;
+use crate::client::factory::Locks;
+
+/// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
+///
+/// ```no_run
+/// # #[cfg(feature = "redis")]
+/// # async fn f() -> Result<(), lockson::ConnectError> {
+/// use std::time::Duration;
+/// let locks = lockson::Locks::builder()
+///     .label("billing-7")
+///     .watchdog_lease(Duration::from_secs(15))
+///     .connect("redis://127.0.0.1:6379")
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "a builder does nothing until `connect`"]
+pub struct Builder {
+    pub(crate) settings: Settings,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: Option<u8>,
+    pub(crate) ca_pem: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Builder {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("settings", &self.settings)
+            .field("username", &self.username)
+            .field("database", &self.database)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// The user to authenticate as. Default: the URL's, or the server's default user. It wins over the URL's.
+    pub fn username(mut self, username: impl Into<String>) -> Self {
+        self.username = Some(username.into());
+        self
+    }
+
+    /// The password. Default: the URL's. It wins over the URL's, and is in no Debug output, error or log.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The database by number. Default: the URL's, or 0. Channels are not parted by database: locks of one name in two
+    /// databases wake each other's waiters for nothing.
+    pub fn database(mut self, database: u8) -> Self {
+        self.database = Some(database);
+        self
+    }
+
+    /// Stands before every name, in keys and channels. Default: none. Every client that shares the locks needs the
+    /// same; Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len).
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.key_prefix = prefix.into();
+        self
+    }
+
+    /// Stands before the client id, so that operators see who holds a lock: `label-uuid`; 1 to 128 bytes without `:`
+    /// and control characters. Default: none, the id is a
+    /// uuid as Redisson's. The uuid is always fresh: two processes with one label are two clients.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.settings.label = Some(label.into());
+        self
+    }
+
+    /// The lease of holds that the watchdog renews, each third of it. Default: 30 s, as Redisson; at least 1 s and
+    /// three command timeouts. Longer: what a crashed process held stays locked longer. Shorter: more renewals, and a
+    /// shorter outage loses holds.
+    pub fn watchdog_lease(mut self, lease: Duration) -> Self {
+        self.settings.watchdog_lease = lease;
+        self
+    }
+
+    /// How long one call waits for its answer before it is sent again. Default: 1 s; at least 10 ms. Longer: after a
+    /// lost answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
+    ///
+    /// Three of it (3 s) are the limit of every verb that looks once and was given none: `try_lock`, a wait of zero,
+    /// `try_acquire` and `drain_permits`, `verify` and `extend`, every question (`is_held`, `holder`, `count`, ..) and
+    /// `force_unlock`. What is under way then is left to the client, as of a future that is dropped.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.command_timeout = timeout;
+        self
+    }
+
+    /// The longest that a waiter sleeps without looking again, should a wake-up be lost. Default: 1 s; at least 10 ms.
+    /// Longer: a lost wake-up costs more. Shorter: each process that waits asks more often (half the cap to the cap).
+    pub fn wait_cap(mut self, cap: Duration) -> Self {
+        self.settings.wait_cap = cap;
+        self
+    }
+
+    /// Ends the renewal that an acquisition asks for this long after it. Default: none; at least 100 ms. With it, a
+    /// hold that its task forgot ends; but work that takes longer loses its lock (and is told).
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.settings.max_hold = Some(limit);
+        self
+    }
+
+    /// How long calls that wait without a limit, give back or count try to reach a server that does not answer.
+    /// Default: 30 s; at least 10 ms. Longer: calls hang longer before they fail. Shorter: a short outage fails them.
+    /// What looks once has a limit of its own: [`command_timeout`](Builder::command_timeout).
+    pub fn outage_limit(mut self, limit: Duration) -> Self {
+        self.settings.outage_limit = limit;
+        self
+    }
+
+    /// The longest lease that a request may have. Default: 24 h; at least the watchdog's, at most ten years, as every
+    /// time here. A longer lease keeps a lock longer after a crash.
+    pub fn max_lease(mut self, limit: Duration) -> Self {
+        self.settings.max_lease = limit;
+        self
+    }
+
+    /// How many times one owner may hold one lock. Default: 2^31 - 1. A lower limit finds recursion without end.
+    pub fn max_holds(mut self, limit: u32) -> Self {
+        self.settings.max_holds = limit;
+        self
+    }
+
+    /// The longest name in bytes, prefix included. Default: 512. Names are sent with every call.
+    pub fn max_name_len(mut self, limit: usize) -> Self {
+        self.settings.max_name_len = limit;
+        self
+    }
+
+    /// Connects although the server's `maxmemory-policy` may drop locks to make room. Default: refused. A dropped lock
+    /// is found at its next renewal; until then two owners may think that they hold it.
+    pub fn allow_eviction(mut self) -> Self {
+        self.settings.allow_eviction = true;
+        self
+    }
+
+    /// A root certificate to trust (PEM, one or more), in place of the system's, for `rediss://`.
+    #[cfg(feature = "tls")]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca_pem = Some(pem.into());
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+        let settings = &self.settings;
+        let at_least = |setting, value: Duration, least: Duration| {
+            if value >= least && value <= Duration::from_secs(10 * 365 * 24 * 60 * 60) {
+                return Ok(());
+            }
+            Err(ConnectError::Setting { setting, problem: format!("is {value:?}: it must be {least:?} to ten years") })
+        };
+        let ms = Duration::from_millis;
+        at_least("command_timeout", settings.command_timeout, ms(10))?;
+        at_least("watchdog_lease", settings.watchdog_lease, (settings.command_timeout * 3).max(ms(1000)))?;
+        at_least("wait_cap", settings.wait_cap, ms(10))?;
+        at_least("outage_limit", settings.outage_limit, ms(10))?;
+        at_least("max_lease", settings.max_lease, settings.watchdog_lease)?;
+        if let Some(limit) = settings.max_hold {
+            at_least("max_hold", limit, SHORTEST_LEASE)?;
+        }
+        let label = settings.label.as_deref().unwrap_or("x");
+        if label.is_empty() || label.len() > 128 || label.contains(|c: char| c == ':' || c.is_control()) {
+            let problem = "must be 1 to 128 bytes without ':' and control characters".to_owned();
+            return Err(ConnectError::Setting { setting: "label", problem });
+        }
+        if settings.max_holds == 0 {
+            return Err(ConnectError::Setting { setting: "max_holds", problem: "must not be 0".to_owned() });
+        }
+        // With the shortest name, so that no prefix makes every name a bad one.
+        Keys::new(&settings.key_prefix, "x", settings.max_name_len).map(drop).map_err(|error| {
+            let setting = if settings.key_prefix.is_empty() { "max_name_len" } else { "key_prefix" };
+            ConnectError::Setting { setting, problem: format!("refuses every name: {error}") }
+        })
+    }
+}
+
+impl Locks {
+    /// Begins a client with settings of its own.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The setting that is refused, if any.
+    fn refused(change: impl FnOnce(Builder) -> Builder) -> Option<&'static str> {
+        match change(Locks::builder()).check() {
+            Err(ConnectError::Setting { setting, .. }) => Some(setting),
+            other => other.map(|()| None).unwrap(),
+        }
+    }
+
+    #[test]
+    fn bad_settings_are_refused_by_name() {
+        let (ms, year) = (Duration::from_millis, Duration::from_secs(366 * 24 * 60 * 60));
+        assert_eq!(refused(|builder| builder), None);
+        assert_eq!(refused(|builder| builder.command_timeout(ms(9))), Some("command_timeout"));
+        assert_eq!(refused(|builder| builder.watchdog_lease(ms(2999))), Some("watchdog_lease"));
+        assert_eq!(refused(|builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))), Some("watchdog_lease"));
+        assert_eq!(refused(|builder| builder.wait_cap(ms(0))), Some("wait_cap"));
+        assert_eq!(refused(|builder| builder.outage_limit(year * 10)), Some("outage_limit"));
+        assert_eq!(refused(|builder| builder.max_hold(ms(99))), Some("max_hold"));
+        assert_eq!(refused(|builder| builder.max_lease(ms(29_999))), Some("max_lease"));
+        assert_eq!(refused(|builder| builder.max_lease(ms(30_000))), None);
+        assert_eq!(refused(|builder| builder.max_holds(0)), Some("max_holds"));
+        assert_eq!(refused(|builder| builder.max_name_len(0)), Some("max_name_len"));
+        for label in ["", "a:b", "a\nb", &"x".repeat(129)] {
+            assert_eq!(refused(|builder| builder.label(label)), Some("label"), "{label:?}");
+        }
+        for prefix in ["a\nb:", "a}b{", "lockson:", &"x".repeat(512)] {
+            assert_eq!(refused(|builder| builder.key_prefix(prefix)), Some("key_prefix"), "{prefix:?}");
+        }
+        assert_eq!(refused(|builder| builder.key_prefix("{app}:")), None);
+    }
+}

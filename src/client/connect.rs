@@ -1,0 +1,162 @@
+//! Connecting to a real server, and what is looked at before the first lock.
+
+use crate::backend::fred::Target;
+use crate::backend::url::Endpoint;
+use crate::backend::Script;
+use crate::base::clock::Clock;
+use crate::base::config::Settings;
+use crate::base::fault::{ConnectError, Fault, Refused};
+use crate::client::builder::Builder;
+use crate::client::factory::Locks;
+use crate::engine::Core;
+use crate::error::in_runtime;
+use crate::wire::script::{Answer, Patience, Status};
+
+/// The oldest server that the tests run on.
+const LOWEST_VERSION: (u32, u32) = (7, 0);
+
+static PREFLIGHT: Script = Script::new(
+    "preflight",
+    concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/preflight.lua")),
+    &[],
+);
+
+impl Locks {
+    /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder().connect(url).await
+    }
+
+    /// Connects, and looks the server over before it is used.
+    async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
+        let (backend, signals) = target.connect(settings.command_timeout).await?;
+        let locks = Self::start(settings, backend, signals, Clock::System);
+        preflight(locks.core()).await?;
+        Ok(locks)
+    }
+}
+
+impl Builder {
+    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
+    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
+    /// managed server won't answer is one warning.
+    ///
+    /// # Errors
+    /// [`ConnectError`] says what to do. Nothing was written.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the connection is closed.
+    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let mut endpoint = Endpoint::parse(url)?;
+        endpoint.username = self.username.clone().or(endpoint.username);
+        endpoint.password = self.password.clone().or(endpoint.password);
+        endpoint.database = self.database.unwrap_or(endpoint.database);
+        self.check()?;
+        Locks::over(Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
+    }
+
+    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
+    ///
+    /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
+    /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
+    /// is not safe with others. This is the only place where a type of fred is seen.
+    ///
+    /// # Errors
+    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
+    ///
+    /// # Cancel safety
+    /// As [`connect`](Builder::connect)'s.
+    #[cfg(feature = "fred")]
+    pub async fn connect_fred(self, config: crate::backend::fred::FredConfig) -> Result<Locks, ConnectError> {
+        self.check()?;
+        Locks::over(Target::configured(config)?, self.settings).await
+    }
+}
+
+async fn preflight(core: &Core) -> Result<(), ConnectError> {
+    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
+    let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
+    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let answer = settled.result.map_err(|fault| match fault {
+        Fault::Unreachable(why) => ConnectError::Unreachable(why),
+        // The scripts' TIME comes before anything that could name what is missing.
+        Fault::Refused(Refused::NoPermission(text)) => {
+            let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
+            Refused::NoPermission(format!("{text} ({hint})")).into()
+        }
+        Fault::Refused(why) => ConnectError::Refused(why),
+    })?;
+    if answer.status != Status::Done {
+        return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
+    }
+    inspect(core, &answer)
+}
+
+fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
+    let section = |at: usize| answer.text(at).unwrap_or_default();
+    let entry = |at: usize, key: &str| {
+        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+    };
+    let missing = section(0);
+    if !missing.is_empty() {
+        let needed = format!(
+            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
+            core.settings.key_prefix
+        );
+        return Err(Refused::NoPermission(needed).into());
+    }
+    let mut unknown = Vec::new();
+    match entry(1, "redis_version") {
+        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
+        Some(_) => {}
+        None => unknown.push("its version"),
+    }
+    if let Some(run) = entry(1, "run_id") {
+        core.life.met(run);
+    }
+    match entry(2, "role") {
+        Some("slave") => return Err(Refused::ReadOnly.into()),
+        Some(_) => {}
+        None => unknown.push("its role"),
+    }
+    match entry(3, "maxmemory_policy") {
+        Some("noeviction") => {}
+        Some(policy) if core.settings.allow_eviction => {
+            tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
+        }
+        Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
+        None => unknown.push("its maxmemory-policy"),
+    }
+    if !unknown.is_empty() {
+        tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
+    }
+    Ok(())
+}
+
+fn is_too_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    found < LOWEST_VERSION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
+        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
+    }
+}

@@ -1,0 +1,199 @@
+//! A server inside the process, for trying lockson out and for tests: that of `lockson-embedded`, with clients.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lockson_embedded::{Server, Value};
+
+use crate::backend::embedded::{connect, lossy};
+use crate::base::clock::Clock;
+use crate::base::config::Settings;
+use crate::base::fault::ConnectError;
+use crate::client::builder::Builder;
+use crate::client::factory::Locks;
+use crate::wire::reply::Reply;
+
+pub use lockson_embedded::Faults;
+
+/// A server inside the process that stands in for Redis: for trying lockson out, and for the unit tests of code that
+/// uses it. It keeps strings, hashes, lists and sorted sets in memory, knows the commands that lock scripts use, and
+/// answers them as Redis 7.0 does.
+///
+/// A clone is another handle of the same server. Clients of one server contend for the same locks.
+///
+/// # Time
+/// Keys expire on tokio's clock. In a test with `tokio::time::pause` a lease therefore ends when the test advances the
+/// clock or sleeps, and takes no real time. Use a server in one runtime only: each paused runtime has a clock of its
+/// own. The server may be made outside of a runtime.
+///
+/// # Faults
+/// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
+/// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
+/// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, [`wipe`](Self::wipe) is a restart without
+/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Self::inject) loses and
+/// delays by chance, from a seed.
+#[derive(Clone)]
+pub struct EmbeddedServer {
+    server: Server,
+    /// For how many nanoseconds its clients' machine slept: eight bytes a server that stay, so that clocks are copied.
+    asleep: &'static AtomicU64,
+}
+
+impl EmbeddedServer {
+    /// Starts a server without data.
+    pub fn new() -> Self {
+        Self { server: Server::new(), asleep: Box::leak(Box::default()) }
+    }
+
+    /// Runs one command as `redis-cli` would, for tests that look at what is stored or store something themselves. It
+    /// reaches the server even while that is stopped.
+    ///
+    /// # Errors
+    /// The text of the server's error reply.
+    pub fn command(&self, args: &[&str]) -> Result<Reply, String> {
+        self.server.command(args).map(reply)
+    }
+
+    /// Runs a Lua script, as EVAL would. Like [`command`](Self::command) it reaches a stopped server, and it is not
+    /// among the [`calls`](Self::calls).
+    ///
+    /// Of Lua's libraries there are the base, `table`, `string` and `math`; of Redis's only `redis`.
+    ///
+    /// # Errors
+    /// The text of the error that the script raised or returned.
+    pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Reply, String> {
+        self.server.eval(text, keys, args).map(reply)
+    }
+
+    /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
+    /// listed, went through or deleted, each once, and for a string, or a key as a whole, one. It tells whether a
+    /// script stays bounded as its keys grow.
+    ///
+    /// # Errors
+    /// As [`eval`](Self::eval)'s.
+    pub fn eval_counted(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<(Reply, usize), String> {
+        let (value, touched) = self.server.eval_counted(text, keys, args)?;
+        Ok((reply(value), touched))
+    }
+
+    /// How many scripts the server has run for its clients: the measure of how much they asked of it.
+    pub fn calls(&self) -> u64 {
+        self.server.calls()
+    }
+
+    /// Makes the server unreachable. A call under way now, or made before [`start`](Self::start), is never executed,
+    /// but its client learns only that it had no answer, after its command timeout. Subscriptions are lost; keys stay,
+    /// and go on expiring.
+    pub fn stop(&self) {
+        self.server.stop();
+    }
+
+    /// Makes a stopped server reachable again. Clients notice that they were cut off and subscribe again.
+    pub fn start(&self) {
+        self.server.start();
+    }
+
+    /// Has the next `count` calls of any clients executed without an answer, as when a connection is cut after the
+    /// server read the call: the client learns at once that it can't know. Each time that client loses its
+    /// subscriptions. A new `count` takes the place of what is left of an earlier one.
+    pub fn lose_replies(&self, count: u64) {
+        self.server.lose_replies(count);
+    }
+
+    /// While `lose` is set, messages reach nobody, and nobody is told. Their senders still see the number of
+    /// subscribers.
+    pub fn lose_messages(&self, lose: bool) {
+        self.server.lose_messages(lose);
+    }
+
+    /// Sets the server's clock ahead: keys whose leases would have ended by then are gone.
+    pub fn set_clock_ahead(&self, by: Duration) {
+        self.server.set_clock_ahead(by);
+    }
+
+    /// Has all clients of this server wake from a sleep of their machine, a suspended laptop say, that took this long:
+    /// the server's time went on and their clocks count it, but no timer of tokio's does.
+    pub fn suspend(&self, span: Duration) {
+        self.set_clock_ahead(span);
+        self.asleep.fetch_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Has calls and messages of all clients meet these faults, in place of those injected before, until
+    /// [`heal`](Self::heal).
+    pub fn inject(&self, faults: Faults) {
+        self.server.inject(faults);
+    }
+
+    /// Ends what [`inject`](Self::inject) began. Calls that are under way still take their time.
+    pub fn heal(&self) {
+        self.server.heal();
+    }
+
+    /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
+    /// and its run id and uptime are those of a new server. If it is stopped it stays so.
+    pub fn wipe(&self) {
+        self.server.wipe();
+    }
+
+    /// A client of this server with the default settings. Several clients of one server exclude each other as processes
+    /// do.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime: the client's tasks live on it.
+    pub fn connect(&self) -> Locks {
+        self.client(Settings::default())
+    }
+
+    /// A client of this server with the settings of a builder; its user, password and database are not used.
+    ///
+    /// # Errors
+    /// [`ConnectError::Setting`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
+        builder.check()?;
+        Ok(self.client(builder.settings))
+    }
+
+    fn client(&self, settings: Settings) -> Locks {
+        let (backend, signals) = connect(&self.server, settings.command_timeout);
+        let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
+        let locks = Locks::start(settings, backend, signals, clock);
+        locks.core().wire.server.learn(self.server.now_ms(), clock.now());
+        locks
+    }
+}
+
+impl Locks {
+    /// A client of a new server inside this process: no server needed.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn embedded() -> Self {
+        EmbeddedServer::new().connect()
+    }
+}
+
+impl Default for EmbeddedServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for EmbeddedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedServer").field("calls", &self.calls()).finish_non_exhaustive()
+    }
+}
+
+/// What a test sees of a value.
+fn reply(value: Value) -> Reply {
+    match value {
+        Value::Nil => Reply::Nil,
+        Value::Int(value) => Reply::Int(value),
+        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => Reply::Text(lossy(&text)),
+        Value::List(items) => Reply::List(items.into_iter().map(reply).collect()),
+    }
+}

@@ -1,0 +1,276 @@
+//! A client: the factory of locks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::backend::{Backend, Signal};
+use crate::base::backoff::Backoff;
+use crate::base::clock::Clock;
+use crate::base::config::Settings;
+use crate::base::keys::{Keys, NameError};
+use crate::client::lifecycle::{shutdown, start};
+use crate::client::names::Names;
+use crate::engine::{Core, Session};
+use crate::kinds::fair::{Fair, NonReentrantFair};
+use crate::kinds::fenced::Fenced;
+use crate::kinds::plain::Plain;
+use crate::kinds::read_write::ReadWriteLock;
+use crate::kinds::reentrant::{NonReentrant, Reentrant};
+use crate::kinds::spin::Spin;
+use crate::lease::validity::{margin, Leased, State};
+use crate::locks::lock::Lock;
+use crate::locks::traits::Kind;
+use crate::permits::latch::Latch;
+use crate::permits::permit_semaphore::PermitSemaphore;
+use crate::permits::semaphore::Semaphore;
+
+/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
+///
+/// # Runtimes
+/// Its tasks run on the tokio runtime that it was made on. It may be used on others, as long as that one runs. When
+/// that one has ended, every verb and every waiter says `Closed`, and every guard is lost: what it held ends with its
+/// lease. Each `#[tokio::test]` is a runtime of its own: make a client in each, or keep a multi-thread runtime in a
+/// static beside the client:
+///
+/// ```no_run
+/// # #[cfg(feature = "redis")] {
+/// use std::sync::OnceLock;
+/// use lockson::Locks;
+/// use tokio::runtime::Runtime;
+///
+/// fn shared() -> &'static Locks {
+///     static SHARED: OnceLock<(Runtime, Locks)> = OnceLock::new();
+///     let (_, locks) = SHARED.get_or_init(|| {
+///         std::thread::spawn(|| {
+///             let runtime = Runtime::new().unwrap();
+///             let locks = runtime.block_on(Locks::connect("redis://127.0.0.1:6379")).unwrap();
+///             (runtime, locks)
+///         })
+///         .join()
+///         .unwrap()
+///     });
+///     locks
+/// }
+/// # }
+/// ```
+///
+/// A verb outside of any runtime is an error (`NoRuntime`). Guards may be dropped anywhere.
+#[derive(Clone)]
+pub struct Locks {
+    session: Arc<Session>,
+    names: Arc<Names>,
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("client_id", &self.client_id()).finish_non_exhaustive()
+    }
+}
+
+/// How a client is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Whether the server answers, as far as the last calls tell.
+    pub reachable: bool,
+    /// Holds that are looked after.
+    pub holds: usize,
+    /// Of these, holds whose last renewal failed.
+    pub uncertain: usize,
+    /// The shortest time that is left to any of them if nothing is renewed from now on.
+    pub shortest_validity: Option<Duration>,
+    /// How long ago the oldest renewal was sent that a watched hold counts on.
+    pub oldest_renewal: Option<Duration>,
+    /// Channels that are subscribed to.
+    pub subscriptions: usize,
+    /// How often messages may have been missed since the client was made.
+    pub gaps: u64,
+}
+
+/// What [`Locks::shutdown`] could not give back: it ends with its lease, but the permits of a
+/// [`Semaphore`](crate::Semaphore) stay taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not confirmed in time was the release of {names:?}: leases end by themselves, permits of a plain semaphore don't"
+)]
+pub struct Leftover {
+    /// Their names.
+    pub names: Vec<String>,
+}
+
+impl Locks {
+    /// The reentrant lock of this name (Redisson's `getLock`).
+    pub fn lock(&self, name: &str) -> Lock<Reentrant> {
+        self.handle(name)
+    }
+
+    /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its
+    /// owner can't take it again.
+    pub fn mutex(&self, name: &str) -> Lock<NonReentrant> {
+        self.handle(name)
+    }
+
+    /// The reentrant lock of this name without subscriptions and messages (Redisson's `getSpinLock`): see [`Spin`].
+    pub fn spin_lock(&self, name: &str, backoff: Backoff) -> Lock<Spin> {
+        self.handle(name).spinning(backoff)
+    }
+
+    /// The reentrant lock of this name with a token for every hold (Redisson's `getFencedLock`): see
+    /// [`FencedGuard`](crate::FencedGuard). It is `lock(name).fenced()`; other kinds have [`Lock::fenced`] too.
+    pub fn fenced_lock(&self, name: &str) -> Lock<Fenced> {
+        self.lock(name).fenced()
+    }
+
+    /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
+    pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
+        ReadWriteLock::new(self.session.clone(), name, line)
+    }
+
+    /// The lock of this name that is given in the order of arrival, over all waiters of all processes (Redisson's
+    /// `getFairLock`): see [`Fair`].
+    pub fn fair_lock(&self, name: &str) -> Lock<Fair> {
+        self.handle(name)
+    }
+
+    /// The fair lock of this name, but its owner can't take it again (Redisson's `getNonReentrantFairLock`).
+    pub fn fair_mutex(&self, name: &str) -> Lock<NonReentrantFair> {
+        self.handle(name)
+    }
+
+    /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
+    pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
+        let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
+        Lock::new(self.session.clone(), name, line)
+    }
+
+    /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
+    /// lost: see [`Semaphore`].
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        let pool = self.keys(name).map(|keys| self.names.semaphore(self.core(), keys));
+        Semaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
+    /// which come back when their process dies: see [`PermitSemaphore`].
+    pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.core(), keys));
+        PermitSemaphore::new(self.session.clone(), name, pool)
+    }
+
+    /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
+    pub fn latch(&self, name: &str) -> Latch {
+        let latch = self.keys(name).map(|keys| self.names.latch(self.core(), keys));
+        Latch::new(self.session.clone(), name, latch)
+    }
+
+    fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
+        let line = self.keys(name).map(|keys| self.names.line(keys));
+        Lock::new(self.session.clone(), name, line)
+    }
+
+    fn keys(&self, name: &str) -> Result<Keys, NameError> {
+        let settings = &self.core().settings;
+        Keys::new(&settings.key_prefix, name, settings.max_name_len)
+    }
+
+    /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
+    pub fn client_id(&self) -> &str {
+        &self.core().client_id
+    }
+
+    /// How the client is doing. Asks nobody.
+    pub fn health(&self) -> Health {
+        let core = self.core();
+        let now = core.now();
+        let holds = core.watchdog.holds();
+        let left = |hold: &Arc<Leased>| hold.valid_until().since(now);
+        let renewed_ago =
+            |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
+        Health {
+            reachable: !core.is_dead() && !core.wire.is_silent(),
+            holds: holds.len(),
+            uncertain: holds.iter().filter(|hold| hold.state(now) == State::Uncertain).count(),
+            shortest_validity: holds.iter().map(left).min(),
+            oldest_renewal: holds.iter().filter_map(renewed_ago).max(),
+            subscriptions: core.channels.len(),
+            gaps: core.channels.gaps(),
+        }
+    }
+
+    /// Ends the client: refuses new calls, ends every wait with `Closed`, gives every hold back, and closes its
+    /// connections. For programs that exit.
+    ///
+    /// # Errors
+    /// [`Leftover`] names the locks whose release was not confirmed within `limit`, and those that a call which was
+    /// given up may take yet. Outside of a tokio runtime nothing can be waited for: then it names all that is held, and
+    /// the rest is done in the background.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some holds are not given back; they end with their leases.
+    pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
+        let names = shutdown(self.core(), &self.names, limit).await;
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(Leftover { names })
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    /// Over a backend that is connected.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Self {
+        let (session, names) = start(settings, backend, signals, clock);
+        Self { session, names }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    /// What the client has of names, after each was used once.
+    #[tokio::test(start_paused = true)]
+    async fn names_that_were_used_once_leave_nothing() {
+        let locks = crate::EmbeddedServer::new().connect();
+        let (names, secs) = (locks.names.clone(), Duration::from_secs);
+        let known = || [names.lines.len(), names.semaphores.len(), names.permit_semaphores.len(), names.latches.len()];
+        let kept = locks.lock("kept");
+        for number in 0..300 {
+            let name = format!("name:{number}");
+            drop(locks.lock(&name).guard().await.unwrap());
+            assert!(locks.plain_lock(&format!("plain:{name}")).acquire().lease(secs(1)).await.unwrap());
+            assert!(locks.fair_lock(&format!("fair:{name}")).acquire().lease(secs(1)).await.unwrap());
+            assert!(!locks.semaphore(&format!("s:{name}")).try_acquire(1).await.unwrap());
+            assert_eq!(locks.permit_semaphore(&format!("p:{name}")).available_permits().await, Ok(0));
+            assert_eq!(locks.latch(&format!("l:{name}")).count().await, Ok(0));
+            // Of one lock that is kept, as many owners.
+            let owned = kept.owned_by(&crate::Owner::unique());
+            assert!(owned.acquire().wait(secs(9)).lease(Duration::from_millis(100)).await.unwrap());
+        }
+        tokio::time::sleep(secs(10)).await;
+        let [lines, others @ ..] = known();
+        assert_eq!(others, [0; 3]);
+        // The last that were lost are kept, to tell their owners.
+        assert!(lines <= 257, "{lines}");
+        assert!(kept.line().is_ok_and(|line| line.entries.len() <= 256));
+        assert!(matches!(locks.fair_lock("fair:name:299").try_lock().await, Err(crate::LockError::Lost { .. })));
+        assert_eq!(locks.health().holds, 0);
+        for number in 0..300 {
+            assert!(locks.mutex(&format!("last:{number}")).acquire().lease(secs(1)).await.unwrap());
+            tokio::time::sleep(secs(2)).await;
+        }
+        assert!(kept.line().is_ok_and(|line| line.entries.len() == 0));
+    }
+}

@@ -1,0 +1,10 @@
+//! One client: the factory of locks, its builder, its beginning and its end.
+
+pub(crate) mod builder;
+#[cfg(feature = "redis")]
+pub(crate) mod connect;
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
+pub(crate) mod factory;
+pub(crate) mod lifecycle;
+pub(crate) mod names;

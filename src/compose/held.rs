@@ -1,0 +1,247 @@
+//! What one acquisition holds: one lock, several locks as one, or the votes of most servers of a red lock.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::iter::once;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join_all, BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use crate::compose::quorum::{enough, Majority, Rules, Standing, Voter};
+use crate::engine::Session;
+use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::hold::ticket::Ticket;
+use crate::lease::validity::Lease;
+
+/// What was acquired, and the clients that it keeps open. Dropped, it gives itself back.
+pub enum Held {
+    /// One lock.
+    One(Ticket, Arc<Session>),
+    /// Several locks, held while each of them is.
+    All {
+        /// The last one that was taken is the first here, as it is the first to be given back.
+        rest: VecDeque<Held>,
+        first: Box<Held>,
+        /// What they are called together.
+        name: Arc<str>,
+    },
+    /// The votes of several servers, held while most of them stand.
+    Quorum(Elected),
+}
+
+/// Votes that are given back with this.
+pub struct Elected {
+    majority: Arc<Majority>,
+    _sessions: Vec<Arc<Session>>,
+}
+
+impl Drop for Elected {
+    fn drop(&mut self) {
+        self.majority.let_go();
+    }
+}
+
+impl Held {
+    /// Of these, the last one that was taken first. `None`: of none.
+    pub(crate) fn all(mut taken: VecDeque<Self>, name: Arc<str>) -> Option<Self> {
+        let first = Box::new(taken.pop_back()?);
+        Some(Self::All { rest: taken, first, name })
+    }
+
+    /// Of the votes that these gave. `None`: of none.
+    pub(crate) fn quorum(votes: Vec<(Ticket, Arc<Session>)>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
+        let (votes, sessions) = votes.into_iter().map(|(vote, session)| (Arc::new(vote), session)).unzip();
+        let majority = Majority::new(rules, voters, votes)?;
+        Some(Self::Quorum(Elected { majority, _sessions: sessions }))
+    }
+
+    /// What it is made of, in the order in which it was taken.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (first, rest) = match self {
+            Self::All { first, rest, .. } => (&**first, Some(rest)),
+            part => (part, None),
+        };
+        once(first).chain(rest.into_iter().flat_map(|rest| rest.iter().rev()))
+    }
+
+    /// That of its first hold, which speaks for the others.
+    pub(crate) fn ticket(&self) -> &Ticket {
+        match self {
+            Self::One(ticket, _) => ticket,
+            Self::All { first, .. } => first.ticket(),
+            Self::Quorum(Elected { majority, .. }) => &majority.first,
+        }
+    }
+
+    /// What a lock that is made of others is called.
+    pub(crate) fn name_of_whole(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::One(..) => None,
+            Self::All { name, .. } => Some(name),
+            Self::Quorum(Elected { majority, .. }) => Some(&majority.rules.name),
+        }
+    }
+
+    /// What is known of it at this instant: of several, the worst that is known of any.
+    pub(crate) fn standing(&self) -> Standing {
+        match self {
+            Self::One(ticket, _) => Standing::of(ticket),
+            Self::All { first, rest, .. } => {
+                rest.iter().rev().map(Self::standing).fold(first.standing(), Standing::and)
+            }
+            Self::Quorum(Elected { majority, .. }) => majority.standing(),
+        }
+    }
+
+    /// Why it is lost, if it is.
+    pub(crate) fn lost(&self) -> Option<LostBy> {
+        self.standing().lost
+    }
+
+    /// Resolves when it is lost, and before the server would give it to another. It does not keep it.
+    pub(crate) fn until_lost(&self) -> BoxFuture<'static, Lost> {
+        match self {
+            Self::One(ticket, _) => ticket.hold.leased.clone().until_lost(ticket.core.wire.clock).boxed(),
+            Self::All { .. } => first_lost(self.parts()).boxed(),
+            Self::Quorum(Elected { majority, .. }) => majority.clone().until_lost().boxed(),
+        }
+    }
+
+    /// Votes that are missing, now or later, are asked for again as long as the others are renewed.
+    pub(crate) fn complete(&self) {
+        match self {
+            Self::One(..) => {}
+            Self::All { .. } => self.parts().for_each(Self::complete),
+            Self::Quorum(Elected { majority, .. }) => majority.open(),
+        }
+    }
+
+    /// How many holds it is made of.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::One(..) => 1,
+            Self::All { .. } => self.parts().map(Self::size).sum(),
+            Self::Quorum(Elected { majority, .. }) => majority.tickets().len(),
+        }
+    }
+
+    /// Whether it was entered from an outer hold.
+    pub(crate) fn is_inner(&self) -> bool {
+        match self {
+            Self::One(ticket, _) => ticket.inner,
+            Self::All { .. } => self.parts().any(Self::is_inner),
+            Self::Quorum(Elected { majority, .. }) => majority.tickets().iter().any(|ticket| ticket.inner),
+        }
+    }
+
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), HoldError> {
+        let max = match self {
+            Self::One(ticket, _) => ticket.core.settings.max_lease,
+            Self::All { .. } => return self.parts().try_for_each(|part| part.check_lease(lease)),
+            Self::Quorum(Elected { majority, .. }) => majority.max_lease(),
+        };
+        let min = crate::base::config::SHORTEST_LEASE;
+        if lease < min || lease > max {
+            return Err(HoldError::Lease { lease, min, max });
+        }
+        Ok(())
+    }
+
+    /// Sets the lease anew, or (`None`) asks whether the hold is still there.
+    pub(crate) fn extend(&self, lease: Option<Duration>) -> BoxFuture<'_, Result<(), HoldError>> {
+        async move {
+            let errors = match self {
+                Self::One(ticket, _) => ticket.extend(lease).await.err().into_iter().collect(),
+                Self::All { .. } => errors_of(self.parts().map(|part| part.extend(lease))).await,
+                Self::Quorum(Elected { majority, .. }) => {
+                    let tickets = majority.tickets();
+                    let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
+                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                }
+            };
+            self.settled(errors)
+        }
+        .boxed()
+    }
+
+    /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
+    pub(crate) fn begin(&self, lease: Lease) -> BoxFuture<'_, Result<(), HoldError>> {
+        async move {
+            let errors = match self {
+                Self::One(ticket, _) => ticket.begin(lease).await.err().into_iter().collect(),
+                Self::All { .. } => errors_of(self.parts().map(|part| part.begin(lease))).await,
+                Self::Quorum(Elected { majority, .. }) => {
+                    majority.begin(lease);
+                    let tickets = majority.tickets();
+                    let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
+                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                }
+            };
+            self.settled(errors)
+        }
+        .boxed()
+    }
+
+    /// The first failure speaks for the others.
+    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
+        match self.lost() {
+            Some(why) => Err(Lost { why }.into()),
+            None => errors.into_iter().next().map_or(Ok(()), Err),
+        }
+    }
+
+    /// It becomes a bare hold, or several, for `unlock()` to give back.
+    pub(crate) fn keep_bare(self) {
+        match self {
+            Self::One(ticket, _) => ticket.keep_bare(),
+            Self::All { rest, first, .. } => rest.into_iter().chain(once(*first)).for_each(Self::keep_bare),
+            Self::Quorum(elected) => elected.majority.keep_bare(),
+        }
+    }
+
+    /// Gives all of it back, the last first; done when enough of it is. From here on it is carried out.
+    pub(crate) fn release(self) -> BoxFuture<'static, Vec<UnlockError>> {
+        match self {
+            Self::One(ticket, session) => {
+                let work = ticket.release();
+                let work = ticket.core.janitor.carry(|_| work).begun();
+                async move {
+                    let errors = work.await.err().into_iter().collect();
+                    drop((ticket, session));
+                    errors
+                }
+                .boxed()
+            }
+            Self::All { rest, first, .. } => {
+                let releases: Vec<_> = rest.into_iter().chain(once(*first)).map(Self::release).collect();
+                join_all(releases).map(|errors| errors.into_iter().flatten().collect()).boxed()
+            }
+            Self::Quorum(elected) => {
+                let work = elected.majority.clone().release();
+                async move {
+                    let errors = work.await;
+                    drop(elected);
+                    errors
+                }
+                .boxed()
+            }
+        }
+    }
+}
+
+async fn errors_of<E>(calls: impl Iterator<Item = BoxFuture<'_, Result<(), E>>>) -> Vec<E> {
+    join_all(calls).await.into_iter().filter_map(Result::err).collect()
+}
+
+/// Resolves when the first of these is lost; never, when there are none.
+pub(crate) fn first_lost<'a>(parts: impl Iterator<Item = &'a Held>) -> impl Future<Output = Lost> + Send + 'static {
+    let mut losses: FuturesUnordered<_> = parts.map(Held::until_lost).collect();
+    async move {
+        match losses.next().await {
+            Some(lost) => lost,
+            None => std::future::pending().await,
+        }
+    }
+}

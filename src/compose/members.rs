@@ -1,0 +1,86 @@
+//! What locks made of others are made of: locks that are taken one by one, in an order that is everybody's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::clock::millis;
+use crate::base::owner::Owner;
+use crate::engine::Session;
+use crate::error::LockError;
+use crate::hold::entry::{Line, Share};
+use crate::wire::script::Status;
+use crate::wire::table::{script, Role};
+
+/// How long a server's id is kept after it was asked for last.
+const ID_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A lock that is taken as one, for the owner that it is taken for, and its place among others.
+pub struct Leaf<L: ?Sized> {
+    pub(crate) lock: Arc<L>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) line: Arc<Line>,
+    pub(crate) field: Arc<str>,
+    pub(crate) role: Role,
+    /// Whether these are those of its first server, of several that vote.
+    pub(crate) votes: bool,
+    /// Tells its server from another. Asked for only where the names of two clients' locks are the same.
+    pub(crate) server: Option<String>,
+}
+
+impl<L: ?Sized> Leaf<L> {
+    pub(crate) fn key(&self) -> &str {
+        &self.line.keys.lock
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        self.session.core.owner_of(&self.field)
+    }
+
+    pub(crate) fn is_client_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.session, &other.session)
+    }
+
+    /// Whether it is the very same lock, of the same client and owner.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.is_client_of(other) && self.order() == other.order() && self.field == other.field
+    }
+
+    /// What every client of these servers orders locks by.
+    pub(crate) fn order(&self) -> (&str, Option<&str>, u8, bool) {
+        let role = match self.role {
+            Role::Exclusive => 0,
+            // The other way round it would be an upgrade.
+            Role::Write => 1,
+            Role::Read => 2,
+        };
+        (self.key(), self.server.as_deref(), role, self.votes)
+    }
+
+    /// Whether its owner has a bare hold of it.
+    pub(crate) fn has_bare_hold(&self) -> bool {
+        let slot = self.line.slot(&self.field);
+        slot.has(Share::Bare).is_some() || !slot.elected().is_empty()
+    }
+
+    /// Asks the server for its id. Two clients of one server get the same.
+    pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
+        let (core, keys) = (&self.session.core, &self.line.keys);
+        let name = keys.name.to_string();
+        let (key, fresh, life) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_LIFE).to_string());
+        core.ready()?;
+        let of = core.clone();
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let script = script!("multi/server_id", []);
+            of.wire.settle(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
+        });
+        let settled = work.await;
+        let answer = settled.result.map_err(|fault| LockError::of_fault(&name, fault, core.is_closing()))?;
+        match &answer.status {
+            Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
+            Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),
+            Status::Refused(why) => Err(LockError::Refused { name, why: why.clone() }),
+            _ => Err(LockError::Unreachable { name, detail: "the server has no id".to_owned() }),
+        }
+    }
+}

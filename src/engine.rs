@@ -1,0 +1,302 @@
+//! The engine of a client: what every call needs, and no lock, permit or latch.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, Future, FutureExt};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::Semaphore;
+
+use crate::backend::{Backend, Script, Signal};
+use crate::base::clock::{millis, Clock, Moment};
+use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
+use crate::base::janitor::{say, Chores, Janitor, Owed};
+use crate::base::owner::Owner;
+use crate::error::{in_runtime, LostBy, Unready};
+use crate::lease::validity::{Lease, Leased, Renew, Verdict};
+use crate::lease::watchdog::{Claim, Watchdog};
+use crate::wire::channels::{Channels, Pump};
+use crate::wire::life::Life;
+use crate::wire::script::{Patience, Settled, Status, Wire};
+
+/// Give-backs that were not answered, and are tried again: so many at once, ..
+const RETRIES: usize = 16;
+/// .. after this pause first, and after this one at last.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LAST_RETRY: Duration = Duration::from_secs(2);
+
+/// Who is given what it waited for has to be polled within so many command timeouts.
+const CLAIMED_WITHIN: u32 = 3;
+
+/// The engine: the way to the server, the wake-ups, the renewals and the clean-up of one client. It knows no lock.
+/// Background tasks and work under way hold it, not the [`Session`], so that they don't keep the client open.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    /// A fresh uuid, behind the label if there is one.
+    pub(crate) client_id: String,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) channels: Arc<Channels>,
+    pub(crate) life: Life,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) janitor: Janitor,
+    pub(crate) owed: Owed,
+    /// So many give-backs that were not answered are tried again at once.
+    retries: Semaphore,
+    closing: AtomicBool,
+    /// Its tasks ended before it did.
+    dead: AtomicBool,
+    /// Nothing is held, waited for or renewed any more.
+    over: AtomicBool,
+    numbers: AtomicU64,
+}
+
+/// One client, open. Handles and guards hold it: the last of them that goes closes the client.
+pub struct Session {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.refuse();
+        self.core.janitor.close();
+    }
+}
+
+impl Core {
+    /// And the work of two of its tasks; that of the third is the watchdog's.
+    pub(crate) fn new(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> (Arc<Self>, Pump, Chores) {
+        let id = uuid::Uuid::new_v4();
+        let client_id = match &settings.label {
+            Some(label) => format!("{label}-{id}"),
+            None => id.to_string(),
+        };
+        let (channels, pump) = Channels::new(backend.clone(), signals);
+        let (janitor, chores) = Janitor::new();
+        let core = Self {
+            wire: Arc::new(Wire::new(backend, clock, settings.command_timeout)),
+            settings,
+            client_id,
+            channels,
+            life: Life::default(),
+            watchdog: Arc::new(Watchdog::new(clock)),
+            janitor,
+            owed: Owed::default(),
+            retries: Semaphore::new(RETRIES),
+            closing: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
+        };
+        (Arc::new(core), pump, chores)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.wire.clock.now()
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Whether its tasks ended before it did: nothing can be given back any more.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// What every verb asks first.
+    pub(crate) fn ready(&self) -> Result<(), Unready> {
+        if self.is_closing() {
+            return Err(Unready::Closed);
+        }
+        in_runtime()
+    }
+
+    /// What a release asks first: one of a client that was shut down finds nothing to give back.
+    pub(crate) fn can_release(&self) -> Result<(), Unready> {
+        if self.is_dead() {
+            return Err(Unready::Closed);
+        }
+        in_runtime()
+    }
+
+    /// No verb begins from here on.
+    pub(crate) fn refuse(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// Nothing is renewed from here on.
+    pub(crate) fn stop(&self) {
+        self.over.store(true, Ordering::Release);
+        self.watchdog.close();
+    }
+
+    /// One of its tasks has ended. `true`: before the client did, so its runtime is gone, and nothing is renewed or
+    /// answered any more.
+    pub(crate) fn task_ended(&self) -> bool {
+        if self.over.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        if !self.closing.swap(true, Ordering::AcqRel) {
+            say(|| tracing::error!(target: "lockson", "the runtime of this client has ended: it is closed"));
+        }
+        self.dead.store(true, Ordering::Release);
+        self.wire.end();
+        self.watchdog.close();
+        true
+    }
+
+    /// A number that this client has not used before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The owner part of a field of this client.
+    pub(crate) fn owner_of(&self, own: &str) -> Owner {
+        let owner = own.get(self.client_id.len() + 1..).and_then(|owner| Owner::of_field(owner).ok());
+        // Every field was made of an owner.
+        owner.unwrap_or_else(Owner::current)
+    }
+
+    /// A call is sent again until the outage limit.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.now(), self.settings.outage_limit)
+    }
+
+    /// Somebody was given something, and has to take it.
+    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>) {
+        self.watchdog.hand_out(claim, self.settings.command_timeout * CLAIMED_WITHIN);
+    }
+
+    /// Work that is tried again by itself does not hold on for so long.
+    pub(crate) fn brief(&self) -> Patience {
+        Patience::new(self.now(), self.settings.command_timeout)
+    }
+
+    /// Tries again, with pauses, what was not answered: until it is (`true`), or until `over`, when the lease that it
+    /// is about has ended. However many there are, a few at once try, so that an outage is not met with a flood.
+    pub(crate) async fn insist<F: Future<Output = bool>>(
+        &self,
+        over: Option<Moment>,
+        mut answered: impl FnMut() -> F,
+    ) -> bool {
+        let end = async {
+            match over {
+                Some(over) => self.wire.clock.sleep_until(over).await,
+                None => std::future::pending().await,
+            }
+        };
+        let tries = async {
+            let _permit = self.retries.acquire().await;
+            let mut pause = FIRST_RETRY;
+            loop {
+                tokio::time::sleep(self.wire.jittered(pause)).await;
+                if answered().await {
+                    return;
+                }
+                pause = (pause * 2).min(LAST_RETRY);
+            }
+        };
+        tokio::select! {
+            () = tries => true,
+            () = end => false,
+        }
+    }
+
+    /// How long one attempt or a question waits for the server.
+    pub(crate) fn look_limit(&self) -> Duration {
+        self.settings.command_timeout * LOOK_TIMEOUTS
+    }
+
+    /// A lease that somebody asks for.
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
+        let (min, max) = (SHORTEST_LEASE, self.settings.max_lease);
+        if lease < min || lease > max {
+            return Err(LeaseRange { lease, min, max });
+        }
+        Ok(lease)
+    }
+
+    /// The lease of a request: its own, or the watchdog's.
+    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LeaseRange> {
+        match own {
+            Some(lease) => self.check_lease(lease).map(Lease::Fixed),
+            None => {
+                let lease = self.settings.watchdog_lease;
+                Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
+            }
+        }
+    }
+
+    /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the
+    /// worst that copies in doubt can do.
+    pub(crate) async fn change_lease(
+        &self,
+        leased: &Arc<Leased>,
+        script: &'static Script,
+        keys: &[&str],
+        lease: Option<Duration>,
+        patience: &Patience,
+    ) -> Settled {
+        if let Some(lease) = lease {
+            leased.begin_change(self.now(), lease);
+            self.watchdog.watch(leased, self.now());
+        }
+        let ms = lease.map_or(0, millis).to_string();
+        let settled = self.wire.settle(script, keys, &[&leased.mark, &ms], patience).await;
+        if lease.is_some() {
+            let done = settled.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
+            let sent = done.map(|answer| answer.sent);
+            leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
+            // Its caller may have gone away and given it back meanwhile.
+            if !matches!(leased.lost(self.now()), Some(LostBy::Released | LostBy::Ended)) {
+                self.watchdog.watch(leased, sent.unwrap_or(self.now()));
+            }
+        }
+        settled
+    }
+
+    /// What renews by a script.
+    pub(crate) fn renewal(&self, script: &'static Script) -> Arc<dyn Renew> {
+        Arc::new(Renewal { wire: self.wire.clone(), script })
+    }
+}
+
+/// Renews batches of leases with one script.
+struct Renewal {
+    wire: Arc<Wire>,
+    script: &'static Script,
+}
+
+impl Renew for Renewal {
+    fn lane(&self) -> usize {
+        std::ptr::from_ref(self.script).addr()
+    }
+
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+        let (wire, script) = (self.wire.clone(), self.script);
+        async move {
+            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+            let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
+            let args: Vec<&str> =
+                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
+            // One copy: the watchdog itself tries again.
+            let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
+                return vec![Verdict::Unknown; holds.len()];
+            };
+            (0..holds.len())
+                .map(|at| match answer.int(at) {
+                    Some(1) => Verdict::Renewed { sent: answer.sent },
+                    Some(0) => Verdict::Refused,
+                    _ => Verdict::Unknown,
+                })
+                .collect()
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,291 @@
+//! One attempt at a lock: a call with all its copies, and what becomes of its answer.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::clock::{millis, Moment};
+use crate::base::owner::Owner;
+use crate::error::{LockError, LostBy};
+use crate::hold::admit::admit_readers;
+use crate::hold::doubt::{look, settle, wait_out, Rest};
+pub(crate) use crate::hold::entry::Wish;
+use crate::hold::entry::{Debts, Gate, Hold};
+use crate::hold::ticket::Ticket;
+use crate::lease::watchdog::report_lost;
+use crate::waiting::wait::Tried;
+use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
+use crate::wire::table::Role;
+
+/// What an attempt came to, and the entry until somebody has taken it over.
+type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
+
+/// Who waits for a lock, as its attempts know it.
+pub(crate) trait Waits: Send + Sync + 'static {
+    /// The lock, if it was handed over meanwhile.
+    fn take(&self) -> Option<Ticket>;
+
+    /// The server says that others have it, or come first.
+    fn is_busy(&self, answer: &Answer);
+}
+
+impl Wish {
+    /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
+    pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
+        self.core.ready()?;
+        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(waiter.as_deref())).await
+        else {
+            // What an earlier call left in doubt is still being settled, in vain.
+            let name = self.name();
+            let detail = "an earlier call of this owner is not settled yet".to_owned();
+            return Err(LockError::Unreachable { name, detail });
+        };
+        let (gate, is_upgrade) = match begun {
+            Ok(ticket) => return Ok(Tried::Won(ticket)),
+            Err(begun) => begun,
+        };
+        let gate = self.check(gate, is_upgrade)?;
+        let wish = self.clone();
+        let work = self.core.janitor.carry(move |abandoned| {
+            let patience = wish.patience.clone().unless(abandoned);
+            async move { wish.ask(gate, waiter, patience).await }
+        });
+        // The gate opens last: where nobody awaits the ticket, it is on its way back before this owner's next attempt.
+        let (tried, _gate) = work.await;
+        tried
+    }
+
+    /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
+    /// meanwhile.
+    async fn begin(&self, waiter: Option<&dyn Waits>) -> Result<Ticket, (Gate, bool)> {
+        let mut gate = self.gate().await;
+        if let Some(ticket) = waiter.and_then(Waits::take) {
+            return Ok(ticket);
+        }
+        wait_out(&self.core, &mut gate).await;
+        // Behind that: the owner may give its read hold back while this waits.
+        let is_upgrade = self.is_upgrade().await;
+        Err((gate, is_upgrade))
+    }
+
+    /// The entry to itself, behind the releases that this owner began, in the other role too.
+    async fn gate(&self) -> Gate {
+        if let Some(sibling) = self.sibling.as_ref().filter(|sibling| sibling.is_leaving()) {
+            drop(sibling.gate.lock().await);
+        }
+        loop {
+            let gate = self.slot.gate.clone().lock_owned().await;
+            // What can't be entered again is taken anew, behind its release.
+            if self.kind.reentrant || !self.slot.is_leaving() {
+                return gate;
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        self.slot.line.keys.name.to_string()
+    }
+
+    fn owner(&self) -> Owner {
+        self.core.owner_of(&self.slot.field)
+    }
+
+    /// Whether this would be an upgrade: told behind what is under way in the other role, as what comes of that may be
+    /// on its way back at once. (Nobody who has that entry to itself waits for this one.)
+    async fn is_upgrade(&self) -> bool {
+        let Some(reader) = self.sibling.as_ref().filter(|_| self.kind.role == Role::Write && self.holds_as_sibling())
+        else {
+            return false;
+        };
+        let _gate = reader.gate.lock().await;
+        self.holds_as_sibling()
+    }
+
+    /// What can be refused without asking the server.
+    fn check(&self, gate: Gate, is_upgrade: bool) -> Result<Gate, LockError> {
+        if self.core.is_closing() {
+            return Err(LockError::Closed);
+        }
+        let outer_lost = self.slot.outer_lost.swap(false, Ordering::AcqRel);
+        let Some(hold) = self.slot.hold() else {
+            if outer_lost {
+                return Err(LockError::Lost { name: self.name(), owner: self.owner() });
+            }
+            if is_upgrade {
+                return Err(LockError::Upgrade { name: self.name(), owner: self.owner() });
+            }
+            return Ok(gate);
+        };
+        if let Some(why) = hold.leased.lost(self.core.now()) {
+            return Err(self.end(&hold, why, gate, None));
+        }
+        if !self.kind.reentrant {
+            return Err(LockError::AlreadyHeld { name: self.name(), owner: self.owner() });
+        }
+        let limit = self.core.settings.max_holds;
+        if self.slot.count() >= limit {
+            return Err(LockError::HoldLimit { name: self.name(), owner: self.owner(), limit });
+        }
+        Ok(gate)
+    }
+
+    /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
+    fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
+        self.core.watchdog.forget(&hold.leased);
+        self.slot.drop_hold(hold.leased.id, why);
+        report_lost(&hold.leased);
+        let doubt = gate.acquire.max(doubt);
+        self.take_back(&hold.leased.mark, Some(gate), doubt);
+        LockError::Lost { name: self.name(), owner: self.owner() }
+    }
+
+    /// Whether the same owner holds the lock in the other role, as far as is known here.
+    pub(crate) fn holds_as_sibling(&self) -> bool {
+        let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
+        hold.is_some_and(|hold| hold.leased.lost(self.core.now()).is_none())
+    }
+
+    /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
+    /// what is found there would be taken for what this attempt did.
+    async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
+        if gate.unanswered && !self.kind.anonymous {
+            let n = self.slot.count().to_string();
+            let settled = settle(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
+            settled.map_err(|fault| self.failed(fault))?;
+            wait_out(&self.core, gate).await;
+        }
+        Ok(())
+    }
+
+    fn failed(&self, fault: Fault) -> LockError {
+        LockError::of_fault(&self.slot.line.keys.name, fault, self.core.is_closing())
+    }
+
+    async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {
+        if let Err(error) = self.clear(&mut gate, &patience).await {
+            return (Err(error), Some(gate));
+        }
+        let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
+        let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
+        let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
+        let mut args: Vec<&str> = vec![&mark, &lease, &count];
+        args.extend(asks.as_deref());
+        let fence;
+        if self.kind.fenced {
+            fence = self.slot.fence(&gate);
+            args.extend([&*self.slot.field, &fence[0], &fence[1]]);
+        }
+        let script = self.vote.unwrap_or(self.kind.acquire);
+        let mut settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        // It had more to tidy up than one call may (rule 12).
+        while settled.goes_on() && !patience.is_abandoned() && !self.core.is_closing() {
+            let doubt = settled.doubt;
+            settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+            settled.doubt = settled.doubt.max(doubt);
+        }
+        if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
+            if answer.status == Status::Busy {
+                waiter.is_busy(answer);
+            }
+        }
+        self.read(&mark, gate, settled)
+    }
+
+    fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
+        let doubt = settled.doubt;
+        let outer = self.slot.hold().and_then(|hold| hold.leased.lost(self.core.now()).map(|why| (hold, why)));
+        if !self.kind.fenced {
+            gate.untold = gate.untold.max(doubt);
+        }
+        match settled.result {
+            Ok(answer) => {
+                if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
+                    self.core.life.saw(run, since, age, self.core.now());
+                }
+                match outer.filter(|_| answer.status == Status::Done) {
+                    // The answer came too late for the hold that was to be entered.
+                    Some((hold, why)) => (Err(self.end(&hold, why, gate, doubt)), None),
+                    None => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
+                }
+            }
+            Err(fault) => {
+                self.take_back(mark, Some(gate), doubt);
+                (Err(self.failed(fault)), None)
+            }
+        }
+    }
+
+    fn read_answer(
+        &self,
+        mark: &Arc<str>,
+        gate: &mut Debts,
+        answer: Answer,
+        doubt: Option<i64>,
+    ) -> Result<Tried<Ticket>, LockError> {
+        if answer.status != Status::Done && doubt.is_some() {
+            self.take_back(mark, None, doubt);
+        }
+        match answer.status {
+            Status::Done => {
+                gate.acquire = gate.acquire.max(doubt);
+                self.outlive(answer.sent);
+                let ticket = Ticket::enter(self, mark, &answer);
+                let ticket = ticket.if_worth()?;
+                if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
+                    admit_readers(&self.core, &self.slot.line, script);
+                }
+                Ok(Tried::Won(ticket))
+            }
+            Status::Busy => {
+                self.slot.line.turns.busy_elsewhere();
+                let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
+                Ok(Tried::Busy(left.map(Duration::from_millis)))
+            }
+            Status::NotHeld => {
+                if let Some(hold) = self.slot.hold() {
+                    self.core.watchdog.forget(&hold.leased);
+                    self.slot.drop_hold(hold.leased.id, LostBy::Server);
+                    report_lost(&hold.leased);
+                }
+                if let Some(doubt) = gate.acquire.take() {
+                    self.take_back(mark, None, Some(doubt));
+                }
+                Err(LockError::Lost { name: self.name(), owner: self.owner() })
+            }
+            Status::WrongType(detail) => Err(LockError::WrongType { name: self.name(), detail }),
+            Status::Tampered(found) => Err(LockError::Tampered { name: self.name(), found }),
+            Status::Refused(why) => Err(LockError::Refused { name: self.name(), why }),
+        }
+    }
+
+    /// The server gave it to this owner: whoever has it by the record of this process has lost it, but for one that is
+    /// on its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
+    /// next renewal tells.
+    fn outlive(&self, sent: Moment) {
+        if self.slot.count() > 0 {
+            return;
+        }
+        for hold in self.slot.line.holds() {
+            let beside = match hold.kind.role {
+                Role::Exclusive => false,
+                Role::Read => self.kind.role == Role::Read,
+                Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
+            };
+            if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
+                hold.lose(&self.core, LostBy::Server);
+            }
+        }
+    }
+
+    /// A message came, or may have been missed: nobody else releases what this process holds.
+    pub(crate) fn doubt_holders(&self) {
+        for hold in self.slot.line.holds() {
+            self.core.janitor.finish(look(self.core.clone(), hold));
+        }
+    }
+
+    /// Whatever copies in doubt may have taken, or may take yet.
+    fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
+        Rest::of_attempt(self, mark.clone()).take_back(&self.core, gate, doubt);
+    }
+}

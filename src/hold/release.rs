@@ -1,0 +1,318 @@
+//! Giving a hold back: to the next in line, or to the server. A ticket that is dropped gives itself back.
+
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures::future::{ready, FutureExt};
+
+use crate::base::janitor::say;
+use crate::engine::Core;
+use crate::error::{LostBy, UnlockError};
+use crate::hold::doubt::{owe, settle, settle_args, Rest};
+use crate::hold::entry::{Gate, Hold, Place, Share, Slot, Wish};
+use crate::hold::ticket::Ticket;
+use crate::lease::watchdog::report_lost;
+use crate::waiting::turns::Next;
+use crate::wire::script::{Answer, Fault, Patience, Status};
+
+/// A waiter that was taken out of the line to be given the lock: else it goes back to the head.
+struct Heir {
+    place: Arc<Place>,
+    served: bool,
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        if !self.served {
+            self.place.wish.slot.line.turns.put_back(self.place.clone());
+        }
+    }
+}
+
+/// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what
+/// may be left of it is looked after.
+struct UnderWay {
+    core: Arc<Core>,
+    share: Share,
+    hold: Arc<Hold>,
+    done: bool,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let slot = &self.hold.slot;
+        if self.done || slot.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
+            return;
+        }
+        slot.leave(self.share);
+        let doubt = self.core.wire.latest(self.core.now());
+        Rest::of(&self.hold).take_back(&self.core, None, Some(doubt));
+    }
+}
+
+/// A share of a hold on its way back, with its entry to itself. It is given back by the kind that took it: a release
+/// through another kind's handle wakes the same waiters.
+struct Leaving<'a> {
+    core: &'a Arc<Core>,
+    share: Share,
+    hold: &'a Arc<Hold>,
+    /// The count before.
+    n: u32,
+    gate: Gate,
+    patience: Patience,
+}
+
+/// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
+/// carried work or in the janitor.
+pub(crate) async fn release(
+    core: Arc<Core>,
+    slot: Arc<Slot>,
+    share: Share,
+    gate: impl Future<Output = Gate>,
+    patience: Patience,
+) -> Result<(), UnlockError> {
+    let gate = gate.await;
+    let Some((hold, n)) = slot.has(share) else {
+        core.can_release()?;
+        return Err(not_held(&core, &slot));
+    };
+    let mut under_way = UnderWay { core: core.clone(), share, hold: hold.clone(), done: false };
+    let leaving = Leaving { core: &core, share, hold: &hold, n, gate, patience };
+    let given = leaving.give().await;
+    under_way.done = true;
+    given
+}
+
+impl Leaving<'_> {
+    async fn give(self) -> Result<(), UnlockError> {
+        if self.n > 1 {
+            return self.give_to_server(false).await;
+        }
+        self.core.watchdog.forget(&self.hold.leased);
+        // What is lost is not there to be handed over.
+        let is_lost = self.hold.leased.lost(self.core.now()).is_some();
+        let can_hand_over = self.hold.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
+        match self.hold.slot.line.turns.next(self.core.now(), can_hand_over) {
+            Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
+            Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
+        }
+    }
+
+    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or
+    /// an earlier give-back was not answered. Then only what is left counts, not what was there.
+    fn may_have_more(&self) -> bool {
+        self.gate.acquire.is_some() || self.gate.unanswered
+    }
+
+    async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
+        let keys = &self.hold.slot.line.keys;
+        let own = last_of_run && self.core.channels.drain(&keys.channel);
+        let (lease, n, left);
+        let (script, args) = if self.may_have_more() {
+            left = (self.n - 1).to_string();
+            (self.hold.kind.settle, settle_args(self.hold.kind, &self.hold.slot, &self.hold.leased.mark, &left))
+        } else {
+            (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
+            (self.hold.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
+        };
+        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
+        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
+        match settled.result {
+            Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
+                if last_of_run {
+                    let heard = answer.int(0).unwrap_or_default() - i64::from(own);
+                    // Other libraries than this one hear nothing.
+                    let hears = heard > 0 || !self.hold.kind.anonymous;
+                    let tells = self.hold.kind.announces && hears;
+                    let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
+                    self.hold.slot.line.turns.stand_aside(self.core.now(), own, others);
+                }
+                self.gate.unanswered = false;
+                self.hold.slot.leave(self.share);
+                self.look_after_copies();
+                Ok(())
+            }
+            Ok(answer) => Err(self.refused(&answer, settled.doubt.is_some())),
+            Err(fault) => Err(self.unanswered(fault)),
+        }
+    }
+
+    async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
+        let place = heir.place.clone();
+        let Wish { slot: heir_slot, kind, lease, .. } = &place.wish;
+        let gate = heir_slot.gate.clone().try_lock_owned().ok();
+        let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
+        let gate = gate.filter(|gate| !gate.unanswered);
+        let (Some(script), Some(mut heir_gate)) = (kind.hand_over, gate) else {
+            // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
+            drop(heir);
+            return self.give_to_server(false).await;
+        };
+        let ms = crate::base::clock::millis(lease.duration()).to_string();
+        let keys = self.hold.slot.line.keys.of(script.keys);
+        let mark = heir_slot.mark(kind);
+        let seen = kind.fenced.then(|| self.hold.slot.line.token().to_string());
+        let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
+        args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
+        let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
+        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
+        match settled.result {
+            Ok(answer) if answer.status == Status::Done => {
+                heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
+                let ticket = Ticket::enter(&place.wish, &mark, &answer);
+                heir.served = true;
+                // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
+                ticket.hand_to(&place);
+                drop(heir_gate);
+                self.hold.slot.leave(self.share);
+                self.look_after_copies();
+                Ok(())
+            }
+            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if settled.doubt.is_none() => {
+                // Taking may be refused (out of memory) where giving back is not.
+                drop(heir_gate);
+                drop(heir);
+                self.give_to_server(false).await
+            }
+            Ok(answer) => {
+                drop(heir_gate);
+                drop(heir);
+                Err(self.refused(&answer, settled.doubt.is_some()))
+            }
+            Err(fault) => {
+                // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
+                // waiter goes away, the janitor does.
+                heir_gate.release = heir_gate.release.max(settled.doubt);
+                if !kind.fenced {
+                    heir_gate.untold = heir_gate.untold.max(settled.doubt);
+                }
+                drop(heir_gate);
+                Rest::of_attempt(&place.wish, mark).take_back(self.core, None, settled.doubt);
+                let error = self.unanswered(fault);
+                drop(heir);
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
+    fn look_after_copies(&mut self) {
+        if let Some(doubt) = self.gate.acquire {
+            Rest::of(self.hold).take_back(self.core, None, Some(doubt));
+        }
+    }
+
+    fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
+        let name = self.hold.slot.line.keys.name.to_string();
+        self.hold.slot.drop_hold(self.hold.leased.id, LostBy::Server);
+        self.core.watchdog.forget(&self.hold.leased);
+        self.look_after_copies();
+        match &answer.status {
+            Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
+            Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
+            Status::Refused(why) => UnlockError::Refused { name, why: why.clone() },
+            Status::NotHeld | Status::Done | Status::Busy => {
+                let owner = self.core.owner_of(&self.hold.slot.field);
+                if doubt && self.n == 1 {
+                    return UnlockError::Unconfirmed { name, owner };
+                }
+                report_lost(&self.hold.leased);
+                UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.core.now()) }
+            }
+        }
+    }
+
+    /// It is not renewed any more, and what may be left of it is looked after.
+    fn unanswered(self, fault: Fault) -> UnlockError {
+        self.hold.unanswered.store(true, Ordering::Release);
+        self.hold.slot.leave(self.share);
+        let doubt = self.gate.release.max(self.gate.acquire);
+        let closed = self.core.is_dead();
+        Rest::of(self.hold).take_back(self.core, Some(self.gate), doubt);
+        UnlockError::of_fault(&self.hold.slot.line.keys.name, fault, closed)
+    }
+}
+
+impl Ticket {
+    /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
+    /// way back already, only that is waited for.
+    pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+        self.release_within(self.core.patience())
+    }
+
+    fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
+        let is_first = self.armed.swap(false, Ordering::AcqRel);
+        if is_first {
+            self.slot.leaving(self.hold.leased.id);
+        }
+        let mut gate = self.slot.gate.clone().lock_owned().boxed();
+        // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
+        // its own hold again and again, and nobody else would get it.
+        let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
+        let gate = match first {
+            Poll::Ready(gate) => ready(gate).left_future(),
+            Poll::Pending => gate.right_future(),
+        };
+        let share = Share::Guard { hold: self.hold.leased.id, share: self.share };
+        let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
+        async move {
+            let given = if is_first {
+                release(core.clone(), slot, share, gate, patience).await
+            } else {
+                drop(gate.await);
+                Err(not_held(&core, &slot))
+            };
+            given.map_err(|error| error.of_lost(hold.leased.lost(core.now())))
+        }
+    }
+
+    /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.
+    pub(crate) fn give_up(&self) -> bool {
+        let is_armed = self.armed.load(Ordering::Acquire);
+        if is_armed {
+            // Not answered, it is tried again until it is.
+            let work = self.release_within(self.core.brief());
+            self.core.janitor.finish(async move {
+                if let Err(error) = work.await {
+                    say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
+                }
+            });
+        }
+        is_armed
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.
+/// `true`: the server confirmed that it is gone.
+pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
+    let before = slot.hold();
+    if let Some(hold) = &before {
+        core.watchdog.forget(&hold.leased);
+    }
+    let mut gate = slot.gate.clone().lock_owned().await;
+    let current = slot.hold();
+    if let Some(hold) = &current {
+        core.watchdog.forget(&hold.leased);
+        slot.drop_hold(hold.leased.id, LostBy::Released);
+    }
+    let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
+    let Some(hold) = current.or(unanswered) else { return true };
+    let n = slot.count_of(&hold.leased.mark).to_string();
+    let settled = settle(&core, hold.kind, &slot, &mut gate, [&hold.leased.mark, &n], &core.patience()).await;
+    if let Some(doubt) = gate.acquire.take() {
+        Rest::of(&hold).take_back(&core, None, Some(doubt));
+    }
+    matches!(settled, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
+}
+
+pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {
+    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field), lost: None }
+}

@@ -1,0 +1,4 @@
+//! How long something is valid, and the loop that renews it.
+
+pub(crate) mod validity;
+pub(crate) mod watchdog;

@@ -1,0 +1,472 @@
+//! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
+
+use std::future::{poll_fn, Future};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::base::clock::{millis, Clock, Moment};
+use crate::base::keys::Key;
+use crate::error::{Lost, LostBy};
+
+/// What is known of a hold at this instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nobody else can have it.
+    Held,
+    /// A renewal failed; its lease has not run out yet, so nobody else can have it.
+    Uncertain,
+    /// Somebody else may have it.
+    Lost,
+}
+
+/// How long a lock is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    /// The watchdog's, renewed until given back or for `max_hold`.
+    Watched { lease: Duration, max_hold: Option<Duration> },
+    /// Once.
+    Fixed(Duration),
+}
+
+impl Lease {
+    pub(crate) fn duration(self) -> Duration {
+        match self {
+            Self::Watched { lease, .. } | Self::Fixed(lease) => lease,
+        }
+    }
+
+    /// This one's watchdog, for as long as the other says; or the other.
+    pub(crate) fn changed(self, to: Self) -> Self {
+        match (self, to) {
+            (Self::Watched { lease, .. }, Self::Watched { max_hold, .. }) => Self::Watched { lease, max_hold },
+            _ => to,
+        }
+    }
+
+    /// What is left to ask for of one that was taken so long ago. `None`: it is not renewed, or not any more.
+    pub(crate) fn rest(self, ago: Duration) -> Option<Self> {
+        let Self::Watched { lease, max_hold } = self else { return None };
+        match max_hold.map(|limit| limit.saturating_sub(ago)) {
+            Some(Duration::ZERO) => None,
+            max_hold => Some(Self::Watched { lease, max_hold }),
+        }
+    }
+}
+
+/// One acquisition's wish to have the lease renewed. Each share of a hold has its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    pub(crate) lease: Duration,
+    /// Its `max_hold` is over here.
+    pub(crate) end: Option<Moment>,
+}
+
+impl Renewal {
+    /// Of an acquisition at this moment. `None`: its lease is not renewed.
+    pub(crate) fn of(lease: Lease, at: Moment) -> Option<Self> {
+        match lease {
+            Lease::Watched { lease, max_hold } => Some(Self { lease, end: max_hold.map(|limit| at.after(limit)) }),
+            Lease::Fixed(_) => None,
+        }
+    }
+}
+
+/// That of the acquisition that a lease begins with.
+pub(crate) const FIRST_SHARE: u64 = 0;
+
+/// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
+pub(crate) fn margin(lease: Duration) -> Duration {
+    (lease / 100).max(Duration::from_millis(2))
+}
+
+/// The lease is being set exactly: copies of that may run until `until`, and shorten what was confirmed meanwhile.
+#[derive(Debug)]
+struct Change {
+    lease: Duration,
+    until: Moment,
+}
+
+#[derive(Debug)]
+struct Validity {
+    until: Moment,
+    change: Option<Change>,
+    /// When the last change was over: what was sent before says nothing of what is left.
+    changed: Moment,
+    uncertain: bool,
+    lost: Option<LostBy>,
+    /// One for each share that is to be renewed, until it is given back.
+    renewals: Vec<(u64, Renewal)>,
+    /// How many shares there were.
+    shares: u64,
+    /// Whether nobody but its owner's memory keeps a share of it: no guard.
+    bare: bool,
+    lease: Duration,
+    /// The longest that was ever asked for: so long the server may have it after the last call.
+    longest: Duration,
+    /// Where the watchdog has it in its queue.
+    due: Option<Moment>,
+    renewing: bool,
+}
+
+/// What a lease is of: one owner's lock, or permits.
+pub(crate) trait Leasable: Send + Sync {
+    fn name(&self) -> &str;
+
+    /// Whose it is, for logs.
+    fn holder(&self) -> &str;
+
+    /// How many elements a renewal of it touches on the server, about.
+    fn weight(&self) -> usize {
+        1
+    }
+
+    /// Its part of a renewing script's KEYS.
+    fn keys(&self, keys: &[Key]) -> Vec<&str>;
+
+    /// The lease with this id is over.
+    fn ended(&self, id: u64);
+}
+
+/// What a renewal came to, for one hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Renewed {
+        sent: Moment,
+    },
+    /// The server does not have it.
+    Refused,
+    Unknown,
+}
+
+/// How holds of one lane are renewed.
+pub(crate) trait Renew: Send + Sync + 'static {
+    /// Holds with equal lanes share a batch.
+    fn lane(&self) -> usize;
+
+    /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
+    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
+}
+
+/// What a lease is a part of.
+pub(crate) trait Follower: Send + Sync {
+    /// The lease was renewed.
+    fn renewed(self: Arc<Self>);
+
+    /// The lease is over, however it ended.
+    fn ended(self: Arc<Self>);
+
+    /// Whether it stands without this lease, which was lost.
+    fn stands(&self) -> bool;
+}
+
+/// A lease: what the watchdog looks after, and how long it is valid.
+pub(crate) struct Leased {
+    /// Tells one of a process from every other.
+    pub(crate) id: u64,
+    pub(crate) of: Arc<dyn Leasable>,
+    /// What stands for it on the server.
+    pub(crate) mark: Arc<str>,
+    pub(crate) since: Moment,
+    /// How the watchdog renews it.
+    pub(crate) renewal: Arc<dyn Renew>,
+    validity: Mutex<Validity>,
+    /// Rung when the validity changes.
+    pub(crate) changed: Notify,
+    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    /// Whether the long bare hold was reported.
+    pub(crate) reported: AtomicBool,
+    /// Whether its loss was.
+    told: AtomicBool,
+}
+
+impl Leased {
+    /// Taken by a call that was sent at `sent`.
+    pub(crate) fn new(
+        of: Arc<dyn Leasable>,
+        mark: Arc<str>,
+        renewal: Arc<dyn Renew>,
+        sent: Moment,
+        lease: Lease,
+    ) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            of,
+            mark,
+            since: sent,
+            renewal,
+            validity: Mutex::new(Validity {
+                until: sent.after(lease.duration() - margin(lease.duration())),
+                change: None,
+                changed: sent,
+                uncertain: false,
+                lost: None,
+                renewals: Renewal::of(lease, sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
+                shares: FIRST_SHARE,
+                bare: false,
+                lease: lease.duration(),
+                longest: lease.duration(),
+                due: None,
+                renewing: false,
+            }),
+            changed: Notify::new(),
+            followers: Mutex::default(),
+            reported: AtomicBool::new(false),
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.
+    pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) -> u64 {
+        let mut validity = self.validity.lock();
+        validity.shares += 1;
+        let share = validity.shares;
+        validity.longest = validity.longest.max(lease.duration());
+        if let Some(renewal) = Renewal::of(lease, sent) {
+            validity.renewals.push((share, renewal));
+            validity.lease = renewal.lease;
+        }
+        if judge(&mut validity, now) != State::Lost {
+            validity.confirmed(sent, lease.duration());
+            validity.uncertain = false;
+        }
+        share
+    }
+
+    /// This share was given back, or is not to be renewed any more.
+    pub(crate) fn stop_renewing(&self, share: u64) {
+        let mut validity = self.validity.lock();
+        if let Some(at) = validity.renewals.iter().position(|(of, _)| *of == share) {
+            validity.renewals.swap_remove(at);
+        }
+    }
+
+    /// This share is renewed until then, if it is.
+    pub(crate) fn renew_until(&self, share: u64, end: Option<Moment>) {
+        if let Some((_, renewal)) = self.validity.lock().renewals.iter_mut().find(|(of, _)| *of == share) {
+            renewal.end = end;
+        }
+    }
+
+    /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
+    pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
+        let mut validity = self.validity.lock();
+        if judge(&mut validity, now) == State::Lost {
+            return;
+        }
+        validity.confirmed(sent, lease);
+        validity.uncertain = false;
+        drop(validity);
+        self.changed.notify_waiters();
+        for follower in self.followers() {
+            follower.renewed();
+        }
+    }
+
+    /// Tells this one what becomes of it.
+    pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
+        let mut followers = self.followers.lock();
+        followers.retain(|other| other.strong_count() > 0);
+        followers.push(follower);
+    }
+
+    fn followers(&self) -> Vec<Arc<dyn Follower>> {
+        let followers = self.followers.lock();
+        followers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether what it is a part of stands without it.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.followers().iter().any(|follower| follower.stands())
+    }
+
+    /// Its holder is about to set the lease exactly: from here on the shorter one counts.
+    pub(crate) fn begin_change(&self, now: Moment, lease: Duration) {
+        let mut validity = self.validity.lock();
+        validity.until = validity.until.min(now.after(lease - margin(lease)));
+        validity.longest = validity.longest.max(lease);
+        validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
+        drop(validity);
+        self.changed.notify_waiters();
+    }
+
+    /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
+    pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
+        let mut validity = self.validity.lock();
+        let Some(Change { lease, .. }) = validity.change.take() else { return };
+        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != State::Lost) {
+            validity.until = sent.after(lease - margin(lease));
+        }
+        validity.changed = now;
+        validity.change = doubt.map(|until| Change { lease, until });
+        drop(validity);
+        self.changed.notify_waiters();
+    }
+
+    /// A renewal failed. `true`: that is new.
+    pub(crate) fn doubted(&self) -> bool {
+        let mut validity = self.validity.lock();
+        let new = !validity.uncertain && validity.lost.is_none();
+        validity.uncertain = true;
+        drop(validity);
+        self.changed.notify_waiters();
+        new
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self, why: LostBy) {
+        self.validity.lock().lost.get_or_insert(why);
+        self.changed.notify_waiters();
+        for follower in self.followers() {
+            follower.ended();
+        }
+    }
+
+    /// Why it is lost, to be told: once, and not of one that was given back.
+    pub(crate) fn tell(&self) -> Option<LostBy> {
+        let why = self.validity.lock().lost.filter(|why| *why != LostBy::Released);
+        why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> State {
+        judge(&mut self.validity.lock(), now)
+    }
+
+    /// Why it is lost, if it is.
+    pub(crate) fn lost(&self, now: Moment) -> Option<LostBy> {
+        let mut validity = self.validity.lock();
+        judge(&mut validity, now);
+        validity.lost
+    }
+
+    /// The lease that an inner release refreshes to, in milliseconds.
+    pub(crate) fn lease_millis(&self) -> String {
+        millis(self.validity.lock().lease).to_string()
+    }
+
+    /// So long the server may have it after the last call for it.
+    pub(crate) fn longest(&self) -> Duration {
+        self.validity.lock().longest
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.validity.lock().until
+    }
+
+    /// The lease to renew it by, if any of its shares wants that.
+    pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
+        let validity = self.validity.lock();
+        let wanted = validity
+            .renewals
+            .iter()
+            .map(|(_, renewal)| renewal)
+            .filter(|renewal| renewal.end.is_none_or(|end| now < end));
+        wanted.map(|renewal| renewal.lease).max()
+    }
+
+    pub(crate) fn is_bare(&self) -> bool {
+        self.validity.lock().bare
+    }
+
+    pub(crate) fn set_bare(&self, bare: bool) {
+        self.validity.lock().bare = bare;
+    }
+
+    /// Puts it at `due` in the watchdog's queue (`None`: takes it out), and says where it was.
+    pub(crate) fn reschedule(&self, due: Option<Moment>) -> Option<Moment> {
+        std::mem::replace(&mut self.validity.lock().due, due)
+    }
+
+    pub(crate) fn due(&self) -> Option<Moment> {
+        self.validity.lock().due
+    }
+
+    /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.due().is_some()
+    }
+
+    /// `true` when no renewal of it was under way.
+    pub(crate) fn begin_renewal(&self) -> bool {
+        !std::mem::replace(&mut self.validity.lock().renewing, true)
+    }
+
+    pub(crate) fn end_renewal(&self) {
+        self.validity.lock().renewing = false;
+    }
+
+    /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer
+    /// is late: the watchdog, which looks again and again, judges the deadline in its place and rings.
+    pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(why) = self.lost(clock.now()) {
+                return Lost { why };
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(self.valid_until().since(clock.now())) => {}
+            }
+        }
+    }
+
+    /// Runs work that must not outlive it.
+    pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
+        while_held(|| self.lost(clock.now()), self.clone().until_lost(clock), work).await
+    }
+}
+
+/// Runs work that must not outlive what is held: it is dropped when that is `lost`. Every poll judges first, and once
+/// more when the work is done.
+pub(crate) async fn while_held<F: Future>(
+    why_lost: impl Fn() -> Option<LostBy>,
+    lost: impl Future<Output = Lost>,
+    work: F,
+) -> Result<F::Output, Lost> {
+    let (mut lost, mut work) = (pin!(lost), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost));
+        }
+        if let Some(why) = why_lost() {
+            return Poll::Ready(Err(Lost { why }));
+        }
+        let output = std::task::ready!(work.as_mut().poll(context));
+        Poll::Ready(why_lost().map_or(Ok(output), |why| Err(Lost { why })))
+    })
+    .await
+}
+
+impl Validity {
+    /// The server has given it this lease, or more, by a call that was sent at `sent`.
+    fn confirmed(&mut self, sent: Moment, lease: Duration) {
+        if sent < self.changed {
+            return;
+        }
+        if self.change.as_ref().is_some_and(|change| change.until < sent) {
+            self.change = None;
+        }
+        let lease = self.change.as_ref().map_or(lease, |change| lease.min(change.lease));
+        self.until = self.until.max(sent.after(lease - margin(lease)));
+    }
+}
+
+/// Judged on every read: once lost, lost for good.
+fn judge(validity: &mut Validity, now: Moment) -> State {
+    if validity.lost.is_none() && now >= validity.until {
+        validity.lost = Some(LostBy::Deadline);
+    }
+    match (validity.lost, validity.uncertain) {
+        (Some(_), _) => State::Lost,
+        (None, true) => State::Uncertain,
+        (None, false) => State::Held,
+    }
+}

@@ -1,0 +1,468 @@
+//! The only renewal loop: one timer a client, batches in parallel, the most urgent first. It knows neither Redis nor
+//! kinds: a hold says what renews it. Rule 11 of docs/PROTOCOL.md.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::base::clock::{Clock, Moment};
+use crate::base::janitor::{contain, say};
+use crate::error::LostBy;
+use crate::lease::validity::{Leased, State, Verdict};
+
+/// Holds in one batch, and what they may weigh (rule 12).
+const BATCH: usize = 100;
+const HEAVIEST: usize = 500;
+/// A bare hold of this age is reported once: its task may have ended (rule 8).
+const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
+/// When nothing is looked after.
+const NEVER: Moment = Moment::from_nanos(u64::MAX);
+/// The shortest pause before a failed renewal is tried again.
+const SHORTEST_RETRY: Duration = Duration::from_millis(20);
+
+/// What was given to a waiter: its future has to be polled before it has it.
+pub(crate) trait Claim: Send + Sync {
+    /// Whether it has not been.
+    fn is_open(&self) -> bool;
+
+    /// It was not in time: this goes to the next, and the waiter, when it is polled, to the end of its line.
+    fn lapse(&self);
+}
+
+/// The holds by the moment when each wants attention.
+struct Queue {
+    holds: BTreeMap<(Moment, u64), Arc<Leased>>,
+    /// By the moment when each lapses.
+    claims: VecDeque<(Moment, Weak<dyn Claim>)>,
+    /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
+    /// that come and go don't wake the loop.
+    alarm: Moment,
+}
+
+pub(crate) struct Watchdog {
+    clock: Clock,
+    queue: Mutex<Queue>,
+    bell: Notify,
+    closed: AtomicBool,
+    /// Whether the last batch failed.
+    failing: AtomicBool,
+}
+
+type Batch = Vec<(Arc<Leased>, Duration)>;
+
+impl Watchdog {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
+            bell: Notify::new(),
+            closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
+    pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
+        let due = match hold.renewable(sent) {
+            Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
+            None => hold.valid_until(),
+        };
+        self.put(hold, due);
+    }
+
+    fn put(&self, hold: &Arc<Leased>, due: Moment) {
+        let mut queue = self.queue.lock();
+        if let Some(old) = hold.reschedule(Some(due)) {
+            queue.holds.remove(&(old, hold.id));
+        }
+        queue.holds.insert((due, hold.id), hold.clone());
+        if due < queue.alarm {
+            queue.alarm = due;
+            self.bell.notify_one();
+        }
+    }
+
+    /// Stops looking after it: before its release is sent.
+    pub(crate) fn forget(&self, hold: &Leased) {
+        let mut queue = self.queue.lock();
+        if let Some(due) = hold.reschedule(None) {
+            queue.holds.remove(&(due, hold.id));
+        }
+    }
+
+    /// A claim lapses after `limit`, which is the same for all.
+    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>, limit: Duration) {
+        let due = self.clock.now().after(limit);
+        let mut queue = self.queue.lock();
+        // They come and go in their order, mostly: so there are few.
+        while queue.claims.front().is_some_and(|(_, claim)| claim.upgrade().is_none_or(|claim| !claim.is_open())) {
+            queue.claims.pop_front();
+        }
+        queue.claims.push_back((due, claim));
+        if due < queue.alarm {
+            queue.alarm = due;
+            self.bell.notify_one();
+        }
+    }
+
+    fn lapsed(&self) -> Vec<Weak<dyn Claim>> {
+        let (mut queue, now) = (self.queue.lock(), self.clock.now());
+        let count = queue.claims.iter().take_while(|(due, _)| *due <= now).count();
+        queue.claims.drain(..count).map(|(_, claim)| claim).collect()
+    }
+
+    /// Every hold that is looked after.
+    pub(crate) fn holds(&self) -> Vec<Arc<Leased>> {
+        self.queue.lock().holds.values().cloned().collect()
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.bell.notify_one();
+        let holds = std::mem::take(&mut self.queue.lock().holds);
+        drop(holds);
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut under_way: FuturesUnordered<BoxFuture<'static, (Batch, Vec<Verdict>)>> = FuturesUnordered::new();
+        while !self.closed.load(Ordering::Acquire) {
+            for claim in self.lapsed().iter().filter_map(Weak::upgrade) {
+                contain(|| claim.lapse());
+            }
+            for batch in self.due_batches() {
+                let holds: Batch = batch.clone();
+                if let Some((first, _)) = batch.first() {
+                    let renewal = first.renewal.clone();
+                    // A batch that panics is one that failed: the others and the loop go on.
+                    let verdicts = AssertUnwindSafe(async move { renewal.renew(holds).await }).catch_unwind();
+                    under_way.push(async move { (batch, verdicts.await.unwrap_or_default()) }.boxed());
+                }
+            }
+            let alarm = self.alarm();
+            tokio::select! {
+                () = self.clock.sleep_until(alarm), if alarm != NEVER => {}
+                () = self.bell.notified() => {}
+                Some((batch, verdicts)) = under_way.next() => self.judge(batch, verdicts),
+            }
+        }
+    }
+
+    /// When to look next.
+    fn alarm(&self) -> Moment {
+        let mut queue = self.queue.lock();
+        if queue.alarm <= self.clock.now() {
+            let first = queue.holds.keys().map(|key| key.0).take(1).chain(queue.claims.front().map(|claim| claim.0));
+            queue.alarm = first.min().unwrap_or(NEVER);
+        }
+        queue.alarm
+    }
+
+    /// Takes what is due, and what will be soon: one script renews many.
+    fn due_batches(&self) -> Vec<Batch> {
+        let now = self.clock.now();
+        let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
+        if self.queue.lock().holds.keys().next().is_none_or(|key| key.0 > now) {
+            return Vec::new();
+        }
+        for hold in self.due_holds(now) {
+            let attended = contain(|| self.attend(&hold, now));
+            if attended.is_none() {
+                self.again(&hold, now);
+            }
+            if let Some(lease) = attended.flatten() {
+                lanes.entry(hold.renewal.lane()).or_default().push((hold, lease));
+            }
+        }
+        lanes.into_values().flat_map(batches).collect()
+    }
+
+    /// What was to be done for it was cut short by a panic.
+    fn again(&self, hold: &Arc<Leased>, now: Moment) {
+        if hold.due().is_some() {
+            self.put(hold, now.after(SHORTEST_RETRY));
+        }
+    }
+
+    fn due_holds(&self, now: Moment) -> Vec<Arc<Leased>> {
+        let queue = self.queue.lock();
+        queue
+            .holds
+            .iter()
+            .take_while(|((due, _), hold)| {
+                let early = hold.renewable(now).map_or(Duration::ZERO, |lease| lease / 12);
+                *due <= now.after(early)
+            })
+            .map(|(_, hold)| hold.clone())
+            .collect()
+    }
+
+    /// What a due hold needs: the lease to renew it by, or nothing more.
+    fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
+        if let Some(why) = hold.lost(now) {
+            self.forget(hold);
+            hold.end(why);
+            hold.of.ended(hold.id);
+            report_lost(hold);
+            return None;
+        }
+        self.report_long_bare_hold(hold, now);
+        let lease = hold.renewable(now).filter(|_| hold.begin_renewal());
+        // While it is being renewed, and when it is not to be, its deadline is what is left to watch.
+        self.put(hold, hold.valid_until());
+        lease
+    }
+
+    fn report_long_bare_hold(&self, hold: &Leased, now: Moment) {
+        if hold.is_bare() && now.since(hold.since) >= LONG_BARE_HOLD && !hold.reported.swap(true, Ordering::Relaxed) {
+            say(|| {
+                tracing::warn!(
+                    target: "lockson",
+                    name = hold.of.name(),
+                    owner = hold.of.holder(),
+                    "held for ten minutes without a guard: has the task that locked it ended? (see max_hold)"
+                );
+            });
+        }
+    }
+
+    fn judge(&self, batch: Batch, verdicts: Vec<Verdict>) {
+        let now = self.clock.now();
+        let mut failed = 0_usize;
+        let missing = std::iter::repeat(Verdict::Unknown);
+        for ((hold, lease), verdict) in batch.iter().zip(verdicts.into_iter().chain(missing)) {
+            hold.end_renewal();
+            // Given back meanwhile: the verdict is about nothing.
+            if hold.due().is_none() {
+                continue;
+            }
+            failed += usize::from(verdict == Verdict::Unknown);
+            if contain(|| self.judge_one(hold, *lease, verdict, now)).is_none() {
+                self.again(hold, now);
+            }
+        }
+        let failed_before = self.failing.swap(failed > 0, Ordering::Relaxed);
+        say(|| match (failed_before, failed) {
+            (true, 0) => tracing::info!(target: "lockson", holds = batch.len(), "renewals succeed again"),
+            (false, 1..) => {
+                tracing::warn!(target: "lockson", holds = failed, "a renewal batch failed and is tried again");
+            }
+            _ => {}
+        });
+    }
+
+    fn judge_one(&self, hold: &Arc<Leased>, lease: Duration, verdict: Verdict, now: Moment) {
+        match verdict {
+            Verdict::Renewed { sent } => {
+                hold.renewed(sent, lease, now);
+                self.watch(hold, sent);
+            }
+            Verdict::Refused => {
+                self.forget(hold);
+                // If it was over by the clock before, that is why.
+                hold.end(hold.lost(now).unwrap_or(LostBy::Server));
+                hold.of.ended(hold.id);
+                report_lost(hold);
+            }
+            Verdict::Unknown => self.doubt(hold, lease, now),
+        }
+    }
+
+    fn doubt(&self, hold: &Arc<Leased>, lease: Duration, now: Moment) {
+        if hold.doubted() && hold.state(now) == State::Uncertain {
+            let left = hold.valid_until().since(now);
+            say(|| {
+                tracing::warn!(
+                    target: "lockson",
+                    name = hold.of.name(),
+                    owner = hold.of.holder(),
+                    ?left,
+                    "uncertain: a renewal failed, the hold is lost if none succeeds in time"
+                );
+            });
+        }
+        let retry = now.after((lease / 60).max(SHORTEST_RETRY));
+        self.put(hold, retry.min(hold.valid_until()));
+    }
+}
+
+/// Parts a lane, in its order.
+fn batches(lane: Batch) -> Vec<Batch> {
+    let (mut batches, mut batch, mut weight) = (Vec::new(), Batch::new(), 0);
+    for (hold, lease) in lane {
+        let own = hold.of.weight();
+        if !batch.is_empty() && (batch.len() == BATCH || weight + own > HEAVIEST) {
+            batches.push(std::mem::take(&mut batch));
+            weight = 0;
+        }
+        weight += own;
+        batch.push((hold, lease));
+    }
+    batches.push(batch);
+    batches
+}
+
+/// Says that it was lost, unless that was said before.
+pub(crate) fn report_lost(hold: &Leased) {
+    hold.changed.notify_waiters();
+    let Some(why) = hold.tell() else { return };
+    let (name, owner) = (hold.of.name(), hold.of.holder());
+    let is_spared = hold.is_spared();
+    say(|| match is_spared {
+        true => {
+            let text = "a vote was lost: most servers still vote for this owner";
+            tracing::warn!(target: "lockson", name, owner, %why, "{text}");
+        }
+        false => tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now"),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::task::{Context, Wake};
+
+    use super::*;
+    use crate::base::keys::Key;
+    use crate::lease::validity::{Leasable, Lease, Renew};
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    /// What is held, and how often it was renewed.
+    #[derive(Default)]
+    struct Thing {
+        renewals: AtomicU32,
+    }
+
+    impl Leasable for Thing {
+        fn name(&self) -> &'static str {
+            "thing"
+        }
+
+        fn holder(&self) -> &'static str {
+            "holder"
+        }
+
+        fn keys(&self, _: &[Key]) -> Vec<&str> {
+            Vec::new()
+        }
+
+        fn ended(&self, _: u64) {}
+    }
+
+    impl Renew for Thing {
+        fn lane(&self) -> usize {
+            0
+        }
+
+        fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
+            self.renewals.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
+        }
+    }
+
+    /// Permits of one guard.
+    struct Many(usize);
+
+    impl Leasable for Many {
+        fn name(&self) -> &'static str {
+            "many"
+        }
+
+        fn holder(&self) -> &'static str {
+            "holder"
+        }
+
+        fn weight(&self) -> usize {
+            self.0
+        }
+
+        fn keys(&self, _: &[Key]) -> Vec<&str> {
+            Vec::new()
+        }
+
+        fn ended(&self, _: u64) {}
+    }
+
+    #[test]
+    fn a_batch_is_of_so_many_holds_and_so_heavy() {
+        let parted = |weights: &[usize]| {
+            let hold = |weight: &usize| {
+                let lease = Lease::Watched { lease: LEASE, max_hold: None };
+                let (of, renewal) = (Arc::new(Many(*weight)), Arc::new(Thing::default()));
+                (Leased::new(of, "mark".into(), renewal, Moment::from_nanos(1), lease), LEASE)
+            };
+            batches(weights.iter().map(hold).collect()).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(parted(&[1; 250]), [100, 100, 50]);
+        assert_eq!(parted(&[500; 3]), [1, 1, 1]);
+        assert_eq!(parted(&[200, 200, 100, 1, 499, 1]), [3, 2, 1]);
+    }
+
+    fn hold(thing: &Arc<Thing>, sent: Moment) -> Arc<Leased> {
+        let lease = Lease::Watched { lease: LEASE, max_hold: None };
+        Leased::new(thing.clone(), "mark".into(), thing.clone(), sent, lease)
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Alarm {
+        rung: AtomicU32,
+    }
+
+    impl Wake for Alarm {
+        fn wake(self: Arc<Self>) {
+            self.rung.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_holds_that_come_and_go_wake_the_loop_once() {
+        let clock = Clock::System;
+        let watchdog = Arc::new(Watchdog::new(clock));
+        let (thing, alarm) = (Arc::new(Thing::default()), Arc::new(Alarm::default()));
+        let waker = alarm.clone().into();
+        let mut context = Context::from_waker(&waker);
+        let mut run = watchdog.clone().run().boxed();
+        assert!(run.as_mut().poll(&mut context).is_pending());
+        for _ in 0..100 {
+            let short = hold(&thing, clock.now());
+            watchdog.watch(&short, clock.now());
+            watchdog.forget(&short);
+            assert!(run.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(alarm.rung.load(Ordering::Relaxed), 1);
+    }
+
+    #[cfg(feature = "embedded")]
+    static ASLEEP: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_after_short_ones_is_renewed() {
+        let clock = Clock::Tokio(tokio::time::Instant::now(), &ASLEEP);
+        let watchdog = Arc::new(Watchdog::new(clock));
+        let (short, kept) = (Arc::new(Thing::default()), Arc::new(Thing::default()));
+        let running = tokio::spawn(watchdog.clone().run());
+        for _ in 0..20 {
+            let hold = hold(&short, clock.now());
+            watchdog.watch(&hold, clock.now());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            watchdog.forget(&hold);
+        }
+        watchdog.watch(&hold(&kept, clock.now()), clock.now());
+        tokio::time::sleep(LEASE / 3 - Duration::from_secs(1)).await;
+        assert_eq!(kept.renewals.load(Ordering::Relaxed), 0);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(kept.renewals.load(Ordering::Relaxed) > 0);
+        assert_eq!(short.renewals.load(Ordering::Relaxed), 0);
+        watchdog.close();
+        running.await.unwrap();
+    }
+}

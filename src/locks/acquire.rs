@@ -1,0 +1,158 @@
+//! How a lock is wanted, and the one path to it: attempt, wait, hold.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures::future::FutureExt;
+use tokio::time::Instant;
+use tracing::field::{debug, display, Empty};
+use tracing::Instrument;
+
+use crate::base::clock::Clock;
+use crate::base::config::LeaseRange;
+use crate::engine::Core;
+use crate::error::LockError;
+use crate::hold::attempt::Wish;
+use crate::hold::contend::Contender;
+use crate::hold::queue::Queuer;
+use crate::hold::ticket::Ticket;
+use crate::lease::validity::Lease;
+use crate::waiting::wait::{before, deadline, wait, Tried};
+
+/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with).
+///
+/// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    once: bool,
+    wait: Option<Duration>,
+    /// In place of `wait`, where several share one limit.
+    until: Option<Instant>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+}
+
+impl Request {
+    /// One attempt, no waiting: [`LockError::Unreachable`] if it is not answered within three command timeouts.
+    pub fn once() -> Self {
+        Self { once: true, ..Self::default() }
+    }
+
+    /// Waits for at most this long, for the server too. Zero is one attempt, as [`once`](Self::once) is.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.once = limit.is_zero();
+        self.wait = Some(limit);
+        self
+    }
+
+    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`. Of no use with a
+    /// lease of its own, which nobody renews. It is this acquisition's alone: while the same owner holds the lock
+    /// another time, that one's wish counts for the hold, and this one's guard is valid as long as the hold is.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+}
+
+/// What the span of an acquisition says of it.
+pub(crate) struct Told<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'a str,
+    pub(crate) owner: &'a str,
+    pub(crate) clock: Clock,
+    /// Counted by the acquisition.
+    pub(crate) attempts: &'a AtomicU32,
+}
+
+impl<'a> Told<'a> {
+    /// Runs an acquisition in a span of its own. (No `async fn`: that would have room for the acquisition twice.)
+    pub(crate) fn by<T>(
+        self,
+        acquisition: impl Future<Output = Result<Option<T>, LockError>> + 'a,
+    ) -> impl Future<Output = Result<Option<T>, LockError>> + 'a {
+        let span = tracing::debug_span!(
+            target: "lockson",
+            "acquire",
+            kind = self.kind,
+            name = self.name,
+            owner = self.owner,
+            attempts = Empty,
+            waited = Empty,
+            outcome = Empty,
+        );
+        if span.is_disabled() {
+            return acquisition.left_future();
+        }
+        let began = self.clock.now();
+        let told = acquisition.instrument(span.clone()).inspect(move |outcome| {
+            span.record("attempts", self.attempts.load(Ordering::Relaxed));
+            span.record("waited", debug(self.clock.now().since(began)));
+            match outcome {
+                Ok(Some(_)) => span.record("outcome", "held"),
+                Ok(None) => span.record("outcome", "busy"),
+                Err(error) => span.record("outcome", display(error)),
+            };
+        });
+        told.right_future()
+    }
+}
+
+/// The one path. Without a hold within the request's limit it is `None`.
+pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
+    let (core, line) = (wish.core.clone(), wish.slot.line.clone());
+    let deadline = request.deadline(core.look_limit()).map_err(LockError::Wait)?;
+    let (outcome, unheard) = if request.once {
+        attempts.store(1, Ordering::Relaxed);
+        (before(deadline, wish.attempt(None)).await.transpose()?, true)
+    } else {
+        let (outcome, asked, unheard) = if let Some(queue) = wish.kind.queue {
+            let mut queuer = Queuer::new(wish, queue);
+            (before(deadline, wait(&mut queuer)).await, queuer.ear.attempts(), queuer.ear.is_unheard())
+        } else {
+            let mut contender = Contender::new(wish);
+            (before(deadline, wait(&mut contender)).await, contender.ear.attempts(), contender.ear.is_unheard())
+        };
+        attempts.store(asked, Ordering::Relaxed);
+        (outcome.transpose()?.map(Tried::Won), unheard)
+    };
+    match outcome {
+        // It may have been handed over a while ago.
+        Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
+        Some(Tried::Busy(_)) => Ok(None),
+        // Busy and unreachable are told apart by whether the server answers.
+        None if unheard => Err(LockError::late(&line.keys.name)),
+        None => Ok(None),
+    }
+}
+
+impl Request {
+    /// What one of several is asked for: to be renewed for as long as the others take, until the same deadline.
+    pub(crate) fn of_member(&self, deadline: Option<Instant>) -> Self {
+        Self { once: self.once, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
+    }
+
+    /// When the wait ends, or one attempt, which is given `look`; the limit itself if that is beyond the clock.
+    pub(crate) fn deadline(&self, look: Duration) -> Result<Option<Instant>, Duration> {
+        if self.until.is_some() {
+            return Ok(self.until);
+        }
+        deadline(if self.once { Some(look) } else { self.wait })
+    }
+
+    pub(crate) fn is_once(&self) -> bool {
+        self.once
+    }
+
+    /// The lease asked for, or the watchdog's.
+    pub(crate) fn leases(&self, core: &Core) -> Result<Lease, LeaseRange> {
+        core.lease(self.lease, self.max_hold)
+    }
+}

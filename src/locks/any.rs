@@ -1,0 +1,164 @@
+//! The verbs that every lock has, for code that takes any.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
+use crate::base::owner::Owner;
+use crate::compose::held::Held;
+use crate::error::{LockError, QueryError, UnlockError};
+use crate::lease::validity::Lease;
+use crate::locks::acquire::Request;
+use crate::locks::guard::{Guard, Guards};
+
+/// The verbs that every lock has. Sealed: lockson's own locks implement it.
+///
+/// Plain use needs no import, as [`Lock`](crate::Lock) has the same verbs; this is for code that takes any lock, as
+/// `Arc<dyn RLock>`. Errors and cancel safety are those of [`Lock`](crate::Lock)'s verbs.
+#[async_trait]
+pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
+    /// The name, without the client's prefix.
+    fn name(&self) -> &str;
+
+    /// See [`Lock::lock`](crate::Lock::lock).
+    async fn lock(&self) -> Result<(), LockError> {
+        self.take_without_limit().await.map(Held::keep_bare)
+    }
+
+    /// See [`Lock::try_lock`](crate::Lock::try_lock).
+    async fn try_lock(&self) -> Result<bool, LockError> {
+        self.acquire_with(Request::once()).await
+    }
+
+    /// See [`Lock::acquire`](crate::Lock::acquire).
+    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
+        Ok(self.take(&request).await?.map(Held::keep_bare).is_some())
+    }
+
+    /// See [`Lock::guard`](crate::Lock::guard).
+    async fn guard(&self) -> Result<Guard, LockError> {
+        self.take_without_limit().await.map(Guard::of)
+    }
+
+    /// See [`Acquire::guard`].
+    async fn guard_with(&self, request: Request) -> Result<Option<Guard>, LockError> {
+        Ok(self.take(&request).await?.map(Guard::of))
+    }
+
+    /// See [`Lock::unlock`](crate::Lock::unlock).
+    async fn unlock(&self) -> Result<(), UnlockError>;
+
+    /// See [`Lock::unlock_within`](crate::Lock::unlock_within).
+    async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
+    }
+
+    /// See [`Lock::is_held`](crate::Lock::is_held).
+    async fn is_held(&self) -> Result<bool, QueryError>;
+
+    /// See [`Lock::owned_by`](crate::Lock::owned_by).
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock>;
+}
+
+/// A lock that is taken as one: on one server, or by the votes of several.
+pub trait Member: RLock {
+    /// The lease that a request has here. Nothing is sent.
+    fn lease(&self, request: &Request) -> Result<Lease, LockError>;
+}
+
+/// One of those that a lock is made of.
+pub type Leaf = crate::compose::members::Leaf<dyn Member>;
+
+pub(crate) mod sealed {
+    use async_trait::async_trait;
+
+    use super::{Held, Leaf, LockError, Request};
+    use crate::base::keys::NameError;
+
+    #[async_trait]
+    pub trait Sealed {
+        /// Takes it. `None`: it was busy until the request's limit.
+        async fn take(&self, request: &Request) -> Result<Option<Held>, LockError>;
+
+        /// Takes it, however long that takes.
+        async fn take_without_limit(&self) -> Result<Held, LockError>
+        where
+            Self: Sync,
+        {
+            loop {
+                if let Some(held) = self.take(&Request::default()).await? {
+                    return Ok(held);
+                }
+            }
+        }
+
+        /// Adds the locks that it is made of, for whoever is the owner now.
+        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError>;
+    }
+}
+
+/// A request under construction; awaiting it says whether the lock is held: of a multi-lock all its members, of a red
+/// lock most of its servers.
+///
+/// # Errors
+/// As the lock's `lock()`'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+///
+/// # Cancel safety
+/// As the lock's `lock()`'s.
+#[must_use = "a request does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Acquire<'a, G = Guard> {
+    lock: &'a dyn RLock,
+    request: Request,
+    guards: PhantomData<fn() -> G>,
+}
+
+impl<'a, G: Guards> Acquire<'a, G> {
+    pub(crate) fn new(lock: &'a dyn RLock) -> Self {
+        Self { lock, request: Request::default(), guards: PhantomData }
+    }
+
+    /// See [`Request::wait`]. One limit for all members of a multi-lock.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
+    /// See [`Request::lease`]. A multi-lock's begins when all are held; a red lock's is at most
+    /// [`RedLock::max_lease`](crate::RedLock::max_lease).
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.request = self.request.lease(lease);
+        self
+    }
+
+    /// See [`Request::max_hold`]. A multi-lock's begins when all are held.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.request = self.request.max_hold(limit);
+        self
+    }
+
+    /// Ends the request with a guard; `None` when another owner had the lock, or one of its members, until the limit.
+    ///
+    /// # Errors
+    /// As the lock's `lock()`'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+    ///
+    /// # Cancel safety
+    /// As the lock's `lock()`'s.
+    pub async fn guard(self) -> Result<Option<G>, LockError> {
+        Ok(self.lock.take(&self.request).await?.map(G::of))
+    }
+}
+
+impl<'a, G: Guards> IntoFuture for Acquire<'a, G> {
+    type Output = Result<bool, LockError>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.lock.acquire_with(self.request)
+    }
+}

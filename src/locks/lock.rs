@@ -1,0 +1,572 @@
+//! The handle of a lock, and its verbs.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::backend::Script;
+use crate::base::backoff::Backoff;
+use crate::base::clock::Clock;
+use crate::base::config::LeaseRange;
+use crate::base::janitor::say;
+use crate::base::keys::NameError;
+use crate::base::owner::{field, InvalidOwner, Owner};
+use crate::compose::held::Held;
+use crate::engine::{Core, Session};
+use crate::error::{LockError, LostBy, QueryError, UnlockError};
+use crate::hold::attempt::Wish;
+use crate::hold::entry::{Hold, Line, Share};
+use crate::hold::release::release;
+use crate::hold::ticket::Ticket;
+use crate::lease::validity::Lease;
+use crate::locks::acquire::{acquire, Request, Told};
+use crate::locks::any::sealed::Sealed;
+use crate::locks::any::{Acquire, Leaf, Member, RLock};
+use crate::locks::guard::Guards;
+use crate::locks::traits::{Kind, Owned};
+use crate::wire::script::{Answer, Status};
+use crate::wire::table::Role;
+
+/// Owners that a log line names.
+const MOST_TOLD: usize = 10;
+
+/// Holds of this client that it is about to end by force: what is heard of them meanwhile is that.
+struct Forcing(Vec<Arc<Hold>>);
+
+impl Forcing {
+    fn new(holds: Vec<Arc<Hold>>) -> Self {
+        holds.iter().for_each(|hold| hold.forced.store(true, Ordering::Release));
+        Self(holds)
+    }
+}
+
+impl Drop for Forcing {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|hold| hold.forced.store(false, Ordering::Release));
+    }
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The client that took it.
+    pub client: String,
+    /// The owner within that client.
+    pub owner: Owner,
+    /// How many times it is held.
+    pub count: u64,
+    /// What is left of the lease on the server; `None` when somebody took its lease away.
+    pub ttl: Option<Duration>,
+    field: String,
+}
+
+impl Holder {
+    /// The owner as the server has it, for [`Lock::force_unlock_if`].
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}
+
+/// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a
+/// bad name is the error of its first verb.
+pub struct Lock<K: Kind> {
+    pub(crate) session: Arc<Session>,
+    name: Arc<str>,
+    line: Result<Arc<Line>, NameError>,
+    owner: Option<Owner>,
+    transaction: Option<Owner>,
+    backoff: Option<Backoff>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Clone for Lock<K> {
+    fn clone(&self) -> Self {
+        self.as_kind()
+    }
+}
+
+impl<K: Kind> fmt::Debug for Lock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("kind", &K::TABLE.name)
+            .field("name", &self.name)
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Kind> Lock<K> {
+    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
+        Self { session, name: name.into(), line, owner: None, transaction: None, backoff: None, kind: PhantomData }
+    }
+
+    /// The same handle as one of another kind.
+    pub(crate) fn as_kind<L: Kind>(&self) -> Lock<L> {
+        Lock {
+            session: self.session.clone(),
+            name: self.name.clone(),
+            line: self.line.clone(),
+            owner: self.owner.clone(),
+            transaction: self.transaction.clone(),
+            backoff: self.backoff.clone(),
+            kind: PhantomData,
+        }
+    }
+
+    pub(crate) fn spinning(self, backoff: Backoff) -> Self {
+        Self { backoff: Some(backoff), ..self }
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same lock for another owner, in place of the scope, task or thread that calls.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { owner: Some(owner.clone()), ..self.clone() }
+    }
+
+    /// Waits until the lock is held. It is a bare hold: renewed until [`unlock`](Lock::unlock),
+    /// [`Locks::shutdown`](crate::Locks::shutdown) or `max_hold`, even if this task ends. A [`guard`](Lock::guard) ends
+    /// with its scope.
+    ///
+    /// # Errors
+    /// Never that it is busy. Before anything is sent: [`Name`](LockError::Name), [`Closed`](LockError::Closed), and of
+    /// this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
+    /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
+    /// [`Lost`](LockError::Lost). From the server: [`WrongType`](LockError::WrongType),
+    /// [`Tampered`](LockError::Tampered), [`Refused`](LockError::Refused), and [`Unreachable`](LockError::Unreachable)
+    /// when it was silent for the outage limit.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn lock(&self) -> Result<(), LockError> {
+        self.hold().await.map(Ticket::keep_bare)
+    }
+
+    pub(crate) async fn hold(&self) -> Result<Ticket, LockError> {
+        // Without a limit it is busy until it is held.
+        loop {
+            if let Some(ticket) = self.contend(&Request::default()).await? {
+                return Ok(ticket);
+            }
+        }
+    }
+
+    /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
+    ///
+    /// # Errors
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Lock::lock)'s.
+    pub async fn try_lock(&self) -> Result<bool, LockError> {
+        let ticket = self.contend(&Request::once()).await?;
+        Ok(ticket.map(Ticket::keep_bare).is_some())
+    }
+
+    /// Begins a request with a wait limit, a lease, or a guard at its end:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), lockson::LockError> {
+    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await? {
+    ///     // a bare hold of at most a minute
+    /// }
+    /// if let Some(guard) = lock.acquire().wait(Duration::from_secs(5)).guard().await? {
+    ///     // a guard, renewed
+    /// #   drop(guard);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self) -> Acquire<'_, K::Guard> {
+        Acquire::new(self)
+    }
+
+    /// Waits until the lock is held, by a guard that gives it back when it is dropped.
+    ///
+    /// # Errors
+    /// As [`lock`](Lock::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Lock::lock)'s.
+    pub async fn guard(&self) -> Result<K::Guard, LockError> {
+        Ok(K::Guard::of(Held::One(self.hold().await?, self.session.clone())))
+    }
+
+    /// Gives one bare hold of this owner back.
+    ///
+    /// # Errors
+    /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
+    /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone, by whom is not known, as the answer to an
+    /// earlier copy was lost. [`UnlockError::Unreachable`] when the server was silent for the outage limit.
+    ///
+    /// # Cancel safety
+    /// Once polled, the unlock is carried out even if the future is dropped.
+    pub async fn unlock(&self) -> Result<(), UnlockError> {
+        let line = self.line()?;
+        let core = self.core();
+        core.can_release()?;
+        let slot = line.slot(&self.field());
+        if slot.count() == 0 {
+            return Err(crate::hold::release::not_held(core, &slot));
+        }
+        let gate = slot.gate.clone().lock_owned();
+        let work = release(core.clone(), slot, Share::Bare, gate, core.patience());
+        core.janitor.carry(|_| work).await
+    }
+
+    /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Lock::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        RLock::unlock_within(self, limit).await
+    }
+
+    /// Whether the server has the lock in this owner's name. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn is_held(&self) -> Result<bool, QueryError> {
+        let line = self.line()?;
+        let slot = line.slot(&self.field());
+        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
+        let answer = self.inspect(&line, &mark).await?;
+        let held = fields(&answer).any(|(_, field)| *field == *mark);
+        Ok(held)
+    }
+
+    /// Whether anybody holds the lock.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn is_locked(&self) -> Result<bool, QueryError> {
+        let line = self.line()?;
+        Ok(self.inspect(&line, "").await?.status == Status::Done)
+    }
+
+    /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
+        let line = self.line()?;
+        Ok(ttl(&self.inspect(&line, "").await?))
+    }
+
+    /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
+    /// hold of this client is lost at once ([`LostBy::Forced`]). Another client's is when it hears the message, as it
+    /// does while somebody waits there, or at its next renewal; until then only a fencing token protects what it does.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not happen.
+    pub async fn force_unlock(&self) -> Result<bool, QueryError> {
+        self.force("").await
+    }
+
+    /// Who holds it, or only whether `field` does.
+    async fn inspect(&self, line: &Line, field: &str) -> Result<Answer, QueryError> {
+        self.inspect_from(line, field, "0").await
+    }
+
+    /// Of very many holders some, from a place on that an earlier answer told.
+    async fn inspect_from(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
+        let mut answer = self.ask(line, K::TABLE.inspect, &[field, place]).await?;
+        // All that it looked at were dead.
+        while let Some(next) = next_place(&answer).filter(|_| answer.items().len() == 2).map(str::to_owned) {
+            answer = self.ask(line, K::TABLE.inspect, &[field, &next]).await?;
+        }
+        Ok(answer)
+    }
+
+    async fn force(&self, field: &str) -> Result<bool, QueryError> {
+        let line = self.line()?;
+        // What is taken behind this call is not meant.
+        let mut holds = line.holds();
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
+        let forcing = Forcing::new(holds);
+        let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
+        let ended = answer.status == Status::Done;
+        if ended {
+            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
+                hold.lose(self.core(), LostBy::Forced);
+            }
+            // A plain lock's owner is known to its client alone.
+            let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
+            let owner = owners.get(..owners.len().min(MOST_TOLD)).filter(|owners| !owners.is_empty());
+            let (owner, holds) = (owner.map(|owners| owners.join(", ")), owners.len().max(1));
+            say(|| tracing::warn!(target: "lockson", name = &*self.name, owner, holds, "a hold was ended by force"));
+        }
+        Ok(ended)
+    }
+
+    /// A question of a kind's own.
+    pub(crate) async fn query(&self, script: &'static Script) -> Result<Answer, QueryError> {
+        let (line, field) = (self.line()?, self.field());
+        self.ask(&line, script, &[&field]).await
+    }
+
+    async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
+        let core = self.core();
+        core.ready()?;
+        let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
+        let of = core.clone();
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
+        });
+        let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
+        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, core.is_closing()))?;
+        match &answer.status {
+            Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
+            Status::WrongType(detail) => {
+                Err(QueryError::WrongType { name: self.name.to_string(), detail: detail.clone() })
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    pub(crate) fn line(&self) -> Result<Arc<Line>, NameError> {
+        self.line.clone()
+    }
+
+    /// The same lock, for whoever is the owner now.
+    pub(crate) fn settled(&self) -> Self {
+        self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.core().wire.clock
+    }
+
+    pub(crate) fn field(&self) -> Arc<str> {
+        self.field_as(K::TABLE.role)
+    }
+
+    fn field_as(&self, role: Role) -> Arc<str> {
+        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let owner = if role == Role::Write { owner.as_writer() } else { owner };
+        match &self.transaction {
+            Some(id) => field(&self.core().client_id, &owner.within(id)),
+            None => field(&self.core().client_id, &owner),
+        }
+    }
+
+    async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
+        let line = self.line()?;
+        let (core, field, attempts) = (self.core(), self.field(), AtomicU32::new(0));
+        let (kind, name, clock) = (K::TABLE.name, &self.name, core.wire.clock);
+        let told = Told { kind, name, owner: &field, clock, attempts: &attempts };
+        let acquisition = async {
+            core.ready()?;
+            acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
+        };
+        told.by(acquisition).await
+    }
+
+    /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.
+    pub(crate) fn wish(
+        &self,
+        line: &Arc<Line>,
+        field: &Arc<str>,
+        request: &Request,
+        vote: Option<&'static Script>,
+    ) -> Result<Wish, LeaseRange> {
+        let core = self.core();
+        Ok(Wish {
+            core: core.clone(),
+            kind: K::TABLE,
+            slot: line.slot(field),
+            sibling: K::TABLE.role.sibling().map(|role| line.slot(&self.field_as(role))),
+            lease: request.leases(core)?,
+            backoff: self.backoff.clone(),
+            vote,
+            patience: core.patience(),
+        })
+    }
+}
+
+impl<K: Owned> Lock<K> {
+    /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
+    /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes
+    /// with it.
+    ///
+    /// # Errors
+    /// [`InvalidOwner`] for an id that no owner may have.
+    pub fn in_transaction(&self, id: &str) -> Result<Self, InvalidOwner> {
+        let transaction = Some(if id.contains(':') { Err(InvalidOwner) } else { id.parse() }?);
+        Ok(Self { transaction, ..self.clone() })
+    }
+
+    /// How many times this owner holds the lock, on the server.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn hold_count(&self) -> Result<u64, QueryError> {
+        let field = self.field();
+        let holders = self.ask_holders(&field).await?;
+        Ok(holders.iter().find(|holder| holder.field == *field).map_or(0, |holder| holder.count))
+    }
+
+    /// Who holds the lock, if anybody does. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
+        Ok(self.ask_holders("").await?.into_iter().next())
+    }
+
+    /// Those who hold it, or only one field: of very many some.
+    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+        self.holders_of(&self.inspect(&*self.line()?, field).await?)
+    }
+
+    /// All who hold it.
+    pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
+        let line = self.line()?;
+        let mut answer = self.inspect(&line, "").await?;
+        let mut holders = self.holders_of(&answer)?;
+        while let Some(place) = next_place(&answer).map(str::to_owned) {
+            answer = self.inspect_from(&line, "", &place).await?;
+            holders.extend(self.holders_of(&answer)?);
+        }
+        // HSCAN may show one twice.
+        let mut seen = HashSet::new();
+        holders.retain(|holder| seen.insert(holder.field.clone()));
+        Ok(holders)
+    }
+
+    fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
+        fields(answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl(answer))).collect()
+    }
+
+    fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        let parts = field.split_once(':').and_then(|(client, owner)| Some((client, Owner::of_field(owner).ok()?)));
+        match (parts, count) {
+            (Some((client, owner)), Some(count)) => {
+                Ok(Holder { client: client.to_owned(), owner, count, ttl, field: field.to_owned() })
+            }
+            _ => Err(QueryError::WrongType {
+                name: self.name.to_string(),
+                detail: format!("its field {field:?} is not client:owner with a count"),
+            }),
+        }
+    }
+
+    /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
+    ///
+    /// # Errors
+    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, it may or may not happen.
+    pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
+        if field.is_empty() {
+            return Ok(false);
+        }
+        self.force(field).await
+    }
+}
+
+/// What is left of the lease, in the answer of an inspecting script.
+fn ttl(answer: &Answer) -> Option<Duration> {
+    answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
+}
+
+/// Who holds it, in the answer of an inspecting script, each with its place there.
+fn fields(answer: &Answer) -> impl Iterator<Item = (usize, &str)> {
+    (1..answer.items().len().saturating_sub(1)).step_by(2).map_while(|at| Some((at, answer.text(at)?)))
+}
+
+/// Where to go on, in the answer of an inspecting script that did not look at all: behind the pairs.
+fn next_place(answer: &Answer) -> Option<&str> {
+    answer.text(answer.items().len().checked_sub(1)?).filter(|_| answer.items().len().is_multiple_of(2))
+}
+
+impl<K: Kind> From<Lock<K>> for Arc<dyn RLock> {
+    fn from(lock: Lock<K>) -> Self {
+        Arc::new(lock)
+    }
+}
+
+#[async_trait]
+impl<K: Kind> Sealed for Lock<K> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let ticket = self.contend(request).await?;
+        Ok(ticket.map(|ticket| Held::One(ticket, self.session.clone())))
+    }
+
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        let lock = self.settled();
+        into.push(Leaf {
+            session: self.session.clone(),
+            line: self.line()?,
+            field: lock.field(),
+            role: K::TABLE.role,
+            votes: false,
+            server: None,
+            lock: Arc::new(lock),
+        });
+        Ok(())
+    }
+}
+
+impl<K: Kind> Member for Lock<K> {
+    fn lease(&self, request: &Request) -> Result<Lease, LockError> {
+        Ok(request.leases(self.core())?)
+    }
+}
+
+#[async_trait]
+impl<K: Kind> RLock for Lock<K> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Self::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Self::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Self::owned_by(self, owner))
+    }
+}

@@ -1,0 +1,390 @@
+//! Several locks as one: all of them, or none. Rule 20 of docs/PROTOCOL.md.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::{join_all, OptionFuture};
+
+use crate::base::keys::NameError;
+use crate::base::owner::Owner;
+use crate::compose::held::{first_lost, Held};
+use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
+use crate::lease::validity::Lease;
+use crate::locks::acquire::{Request, Told};
+use crate::locks::any::sealed::Sealed;
+use crate::locks::any::{Acquire, Leaf, RLock};
+use crate::locks::guard::{Guard, Guards};
+use crate::waiting::wait::before;
+use crate::wire::table::Role;
+
+/// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.
+///
+/// They may be of any kind, of any client, on any server, and other multi-locks. They are taken one after the other, in
+/// an order that is the same for every lockson client, whatever order they are given in: so no two multi-locks wait for
+/// each other without end. (Java's multi-locks take theirs in the caller's order: with those they may.) A lock that
+/// is given twice is taken once.
+///
+/// One wait limit counts for all. While one is waited for, those that are held are renewed; a lease is set on all when
+/// all are held. When it is busy, fails or is dropped half-way, what was taken is given back, the last one first.
+///
+/// A hold that is lost while others are waited for never comes out as a guard: all are given back, and it starts again,
+/// within the wait limit. Only where the owner held that lock before is it [`LockError::Lost`]: the caller relies on
+/// the outer hold.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use lockson::{MultiLock, RLock};
+/// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
+/// let both = MultiLock::new([locks.lock("account:1"), locks.lock("account:2")]);
+/// let guard = both.guard().await?;
+/// // move the money
+/// # drop(guard);
+/// let of_any_kind: Vec<Arc<dyn RLock>> = vec![locks.fair_lock("queue").into(), both.into()];
+/// let all = MultiLock::new(of_any_kind);
+/// # Ok(()) }
+/// ```
+pub struct MultiLock<G = Guard> {
+    name: Arc<str>,
+    locks: Vec<Arc<dyn RLock>>,
+    guards: PhantomData<fn() -> G>,
+}
+
+impl<G> Clone for MultiLock<G> {
+    fn clone(&self) -> Self {
+        Self::of(self.name.clone(), self.locks.clone())
+    }
+}
+
+impl<G> fmt::Debug for MultiLock<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLock").field("locks", &self.locks).finish()
+    }
+}
+
+/// What one round of taking all came to.
+enum Round {
+    Held(Held),
+    Busy,
+    /// One was lost while others were waited for.
+    Lost(LockError),
+}
+
+impl MultiLock {
+    /// Of these locks: of one kind, or of any as `Arc<dyn RLock>`. Without any, taking it is [`LockError::Members`].
+    pub fn new(locks: impl IntoIterator<Item = impl Into<Arc<dyn RLock>>>) -> Self {
+        Self::over(locks.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<G> MultiLock<G> {
+    fn of(name: Arc<str>, locks: Vec<Arc<dyn RLock>>) -> Self {
+        Self { name, locks, guards: PhantomData }
+    }
+
+    pub(crate) fn over(locks: Vec<Arc<dyn RLock>>) -> Self {
+        let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
+        Self::of(names.join(" + ").into(), locks)
+    }
+}
+
+impl<G: Guards> MultiLock<G> {
+    /// The names of its members.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same locks for another owner, in place of the scope, task or thread that calls and of those that the members
+    /// have.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self::of(self.name.clone(), self.locks.iter().map(|lock| lock.owned_by(owner)).collect())
+    }
+
+    /// Waits until all are held, each as a bare hold: see [`Lock::lock`](crate::Lock::lock).
+    ///
+    /// # Errors
+    /// That of the member that failed. [`LockError::Members`]: there is no member, or two of them keep each other out.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn lock(&self) -> Result<(), LockError> {
+        RLock::lock(self).await
+    }
+
+    /// One attempt at each: `false` when another owner has one of them.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock)'s, but [`LockError::Unreachable`] after three command timeouts, of all together.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn try_lock(&self) -> Result<bool, LockError> {
+        RLock::try_lock(self).await
+    }
+
+    /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`](crate::Lock::acquire).
+    pub fn acquire(&self) -> Acquire<'_, G> {
+        Acquire::new(self)
+    }
+
+    /// Waits until all are held, by one guard: it is valid as long as all of them are, and gives them back when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn guard(&self) -> Result<G, LockError> {
+        self.take_without_limit().await.map(G::of)
+    }
+
+    /// Gives one bare hold of each member back, the last one first, and tries every one.
+    ///
+    /// # Errors
+    /// [`UnlockError::NotHeld`] when none of them was held; of several errors each, [`UnlockError::Several`].
+    ///
+    /// # Cancel safety
+    /// Once polled, all are given back even if the future is dropped.
+    pub async fn unlock(&self) -> Result<(), UnlockError> {
+        let leaves = self.held_leaves()?;
+        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.core.janitor.clone()));
+        let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
+        // Carried as one: of many, not all are polled at once.
+        let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
+        let errors = results.into_iter().filter_map(Result::err).collect();
+        UnlockError::of(errors, members, Some((&self.name, &owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        RLock::unlock_within(self, limit).await
+    }
+
+    /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`], of any member; [`QueryError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn is_held(&self) -> Result<bool, QueryError> {
+        let leaves = self.held_leaves()?;
+        let held = join_all(leaves.iter().map(|leaf| leaf.lock.is_held())).await;
+        let held: Result<Vec<bool>, QueryError> = held.into_iter().collect();
+        Ok(!leaves.is_empty() && held?.into_iter().all(|held| held))
+    }
+
+    /// What it is made of, for whoever is the owner now, sorted.
+    fn leaves(&self) -> Result<Vec<Leaf>, NameError> {
+        let mut leaves = Vec::new();
+        Sealed::leaves(self, &mut leaves)?;
+        leaves.sort_by(|one, other| one.order().cmp(&other.order()));
+        Ok(leaves)
+    }
+
+    /// What there is to give back: of locks that may be the same one of the same server, those that are held.
+    fn held_leaves(&self) -> Result<Vec<Leaf>, NameError> {
+        let mut held: Vec<Leaf> = Vec::new();
+        for leaf in self.leaves()? {
+            let twin = held.iter_mut().find(|other| other.order() == leaf.order());
+            match twin {
+                Some(twin) if leaf.is(twin) || !leaf.has_bare_hold() => {}
+                Some(twin) if !twin.has_bare_hold() => *twin = leaf,
+                _ => held.push(leaf),
+            }
+        }
+        Ok(held)
+    }
+
+    /// What there is to take, in the order of all clients, each lock once.
+    async fn members(&self, mut leaves: Vec<Leaf>) -> Result<Vec<Leaf>, LockError> {
+        let twins = |leaf: &Leaf| leaves.iter().any(|other| leaf.key() == other.key() && !leaf.is_client_of(other));
+        let ids = join_all(leaves.iter().map(|leaf| async {
+            if twins(leaf) {
+                leaf.ask_server_id().await.map(Some)
+            } else {
+                Ok(None)
+            }
+        }));
+        let ids: Result<Vec<Option<String>>, LockError> = ids.await.into_iter().collect();
+        for (leaf, id) in leaves.iter_mut().zip(ids?) {
+            leaf.server = id;
+        }
+        leaves.sort_by(|one, other| one.order().cmp(&other.order()));
+        let mut members: Vec<Leaf> = Vec::new();
+        for leaf in leaves {
+            match members.last().map(|last| merges(last, &leaf)) {
+                Some(Ok(true)) => {}
+                Some(Err(error)) => return Err(error),
+                Some(Ok(false)) | None => members.push(leaf),
+            }
+        }
+        Ok(members)
+    }
+
+    async fn take_all(
+        &self,
+        leaves: Vec<Leaf>,
+        request: &Request,
+        rounds: &AtomicU32,
+    ) -> Result<Option<Held>, LockError> {
+        in_runtime()?;
+        let looks = leaves.iter().map(|leaf| leaf.session.core.look_limit());
+        let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
+        let late = || LockError::late(&self.name);
+        let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
+        leases?;
+        let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
+        loop {
+            rounds.fetch_add(1, Ordering::Relaxed);
+            let round = before(deadline, self.round(&members, request, deadline)).await;
+            match round.unwrap_or_else(|| Err(late()))? {
+                Round::Held(taken) => return Ok(Some(taken)),
+                Round::Busy => return Ok(None),
+                Round::Lost(error) if request.is_once() => return Err(error),
+                Round::Lost(_) => tracing::debug!(target: "lockson", name = &*self.name, "one was lost: again"),
+            }
+        }
+    }
+
+    /// One after the other, and the lease that is wanted when all are held.
+    async fn round(
+        &self,
+        members: &[Leaf],
+        request: &Request,
+        deadline: Option<tokio::time::Instant>,
+    ) -> Result<Round, LockError> {
+        let open = request.of_member(deadline);
+        // The last one is the first here, as it is the first to be given back.
+        let mut taken = VecDeque::new();
+        for member in members {
+            let next = tokio::select! {
+                biased;
+                next = member.lock.take(&open) => next?,
+                _ = first_lost(taken.iter()) => return self.lost(&taken),
+            };
+            match next {
+                Some(held) => taken.push_front(held),
+                None => return Ok(Round::Busy),
+            }
+        }
+        let begun = taken.iter().rev().zip(members).map(|(held, member)| {
+            let lease = member.lock.lease(request);
+            async move { held.begin(lease?).await.map_err(refused_lease) }
+        });
+        let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
+        match taken.iter().rev().find_map(Held::lost) {
+            // The lease that is wanted is too short for the way to the server: another round would find the same.
+            Some(LostBy::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
+                name: self.name.to_string(),
+                detail: "the answers took longer than the lease".to_owned(),
+            })),
+            Some(_) => self.lost(&taken),
+            None => {
+                begun?;
+                Held::all(taken, self.name.clone()).map(Round::Held).ok_or_else(no_members)
+            }
+        }
+    }
+
+    /// An outer hold that is lost is said; anything else is only a round lost.
+    fn lost(&self, taken: &VecDeque<Held>) -> Result<Round, LockError> {
+        let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
+        let error = |held: &Held| {
+            let ticket = held.ticket();
+            LockError::Lost { name: ticket.slot.line.keys.name.to_string(), owner: ticket.owner() }
+        };
+        match (lost().find(|held| held.is_inner()), lost().next()) {
+            (Some(outer), _) => Err(error(outer)),
+            (None, Some(held)) => Ok(Round::Lost(error(held))),
+            (None, None) => Err(LockError::Closed),
+        }
+    }
+}
+
+fn no_members() -> LockError {
+    LockError::Members("a multi-lock needs at least one member".to_owned())
+}
+
+/// A lease that could not be set when all were held.
+fn refused_lease(error: HoldError) -> LockError {
+    match error {
+        HoldError::Lease { lease, min, max } => LockError::Lease { lease, min, max },
+        HoldError::Query(error) => LockError::from_query(error),
+        // The caller looks for what is lost, and for whose.
+        HoldError::Lost(_) => LockError::Closed,
+    }
+}
+
+/// Whether the second is the same lock as the first, next to it in the order.
+fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
+    let same_key = (first.key(), &first.server) == (second.key(), &second.server);
+    if !same_key || first.votes != second.votes {
+        return Ok(false);
+    }
+    let same_role = first.role == second.role;
+    let same_owner = first.owner() == second.owner();
+    if same_role && same_owner {
+        return Ok(true);
+    }
+    let downgrade = first.role == Role::Write && second.role == Role::Read;
+    if downgrade && same_owner && first.is_client_of(second) {
+        return Ok(false);
+    }
+    Err(LockError::Members(format!(
+        "two members are lock {:?} in ways that keep each other out: of two owners, or once as a read/write lock",
+        first.line.keys.name
+    )))
+}
+
+impl<G: Guards> From<MultiLock<G>> for Arc<dyn RLock> {
+    fn from(lock: MultiLock<G>) -> Self {
+        Arc::new(lock)
+    }
+}
+
+#[async_trait]
+impl<G: Guards> Sealed for MultiLock<G> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let leaves = self.leaves()?;
+        let Some(first) = leaves.first() else { return Err(no_members()) };
+        let (rounds, clock, owner) = (AtomicU32::new(0), first.session.core.wire.clock, first.field.clone());
+        let told = Told { kind: "multi", name: &self.name, owner: &owner, clock, attempts: &rounds };
+        told.by(self.take_all(leaves, request, &rounds)).await
+    }
+
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        self.locks.iter().try_for_each(|lock| lock.leaves(into))
+    }
+}
+
+#[async_trait]
+impl<G: Guards> RLock for MultiLock<G> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Self::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Self::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Self::owned_by(self, owner))
+    }
+}

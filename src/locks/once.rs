@@ -1,0 +1,46 @@
+//! A caller's script under a hold: it is sent once, as nobody knows whether it may run twice.
+
+use crate::backend::Script;
+use crate::error::{Lost, LostBy, QueryError, RunError};
+use crate::hold::ticket::Ticket;
+use crate::wire::script::{Answer, Fault, Status};
+
+impl Ticket {
+    /// Runs a script that looks for this owner's field first: its answer, if it ran.
+    pub(crate) async fn run_once(
+        &self,
+        script: &'static Script,
+        mut keys: Vec<String>,
+        mut args: Vec<String>,
+    ) -> Result<Answer, RunError> {
+        let Self { core, slot, hold, .. } = self;
+        if let Some(why) = hold.leased.lost(core.now()) {
+            return Err(Lost { why }.into());
+        }
+        core.ready().map_err(QueryError::from)?;
+        let name = slot.line.keys.name.to_string();
+        keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
+        args.insert(0, slot.field.to_string());
+        let (to, patience) = (core.clone(), core.patience().until(core.now().after(core.look_limit())).once());
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = core.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            to.wire.settle(script, &keys, &args, &patience.unless(abandoned)).await
+        });
+        let settled = work.await;
+        let answer = match (settled.result, settled.doubt) {
+            (Ok(answer), _) => answer,
+            (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
+            (Err(fault), _) => return Err(QueryError::of_fault(&name, fault, core.is_closing()).into()),
+        };
+        match &answer.status {
+            Status::Done => Ok(answer),
+            Status::Refused(why) => Err(QueryError::Refused { name, why: why.clone() }.into()),
+            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail: detail.clone() }.into()),
+            _ => {
+                self.refused();
+                Err(Lost { why: LostBy::Server }.into())
+            }
+        }
+    }
+}

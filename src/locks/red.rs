@@ -1,0 +1,383 @@
+//! One lock on several independent servers, held by whoever most of them vote for. Rule 21 of docs/PROTOCOL.md.
+
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+
+use crate::base::keys::NameError;
+use crate::base::owner::Owner;
+use crate::compose::ballot::Candidate;
+use crate::compose::held::Held;
+use crate::compose::quorum::{Majority, Rules, Voter};
+use crate::error::{in_runtime, LockError, QueryError, UnlockError};
+use crate::lease::validity::Lease;
+use crate::locks::acquire::{Request, Told};
+use crate::locks::any::sealed::Sealed;
+use crate::locks::any::{Acquire, Leaf, Member, RLock};
+use crate::locks::guard::Guard;
+use crate::locks::lock::Lock;
+use crate::locks::traits::Votes;
+use crate::waiting::wait::{before, wait, Tried};
+use crate::wire::life::Trust;
+use crate::wire::table::Role;
+
+/// A server is given at least this long for its vote.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// One lock on several independent servers (Redisson's `getRedLock`, the algorithm Redlock): it is held while most of
+/// them say so, and goes on being held and renewed while any minority of them is down, hangs or has lost its data.
+///
+/// All servers are asked at once. A hold is valid for its lease, less the time that asking took, 1 % of it and
+/// [`drift`](Self::drift), counted for each server from the instant that it was asked: it is lost when the majority's
+/// validity ends, whatever the minority says. What the others gave is given back everywhere, also where there was no
+/// answer. Between two rounds a waiter pauses at random, up to 200 ms; nothing is subscribed to. Waiters of a process
+/// are served in order.
+///
+/// # What it takes
+/// Independent servers (no replicas of each other), three or five; the same name and the same settings in every client;
+/// clocks that run at about the same speed. docs/GUARANTEES.md says what it gives then, and what it does not.
+///
+/// # Servers that restart
+/// A server that restarts, or is flushed, has forgotten what it granted, so its votes don't count for
+/// [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
+/// asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken on
+/// therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes its
+/// vote again after that, as long as it has its majority: so it is held through a restart of all servers, one after the
+/// other, if each is given `max_lease` and a lease before the next.
+///
+/// # Losing it
+/// Without its majority it is lost, and the rest of the votes are given back at once, though the guard may live. A bare
+/// hold is kept by the clients of its servers until [`unlock`](Self::unlock): nobody is told when it is lost.
+///
+/// ```
+/// # async fn f(servers: [lockson::Locks; 3]) -> Result<(), lockson::LockError> {
+/// use lockson::RedLock;
+/// let red = RedLock::new(servers.iter().map(|locks| locks.lock("orders:42")));
+/// let guard = red.guard().await?;
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
+pub struct RedLock<K: Votes> {
+    name: Arc<str>,
+    locks: Vec<Lock<K>>,
+    trust: Trust,
+    server_timeout: Option<Duration>,
+    drift: Duration,
+    min_validity: Duration,
+}
+
+impl<K: Votes> Clone for RedLock<K> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), locks: self.locks.clone(), ..*self }
+    }
+}
+
+impl<K: Votes> fmt::Debug for RedLock<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedLock").field("locks", &self.locks).field("trust", &self.trust).finish_non_exhaustive()
+    }
+}
+
+impl<K: Votes> RedLock<K> {
+    /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, with
+    /// several names, and where two of them are found to be on one server.
+    pub fn new(locks: impl IntoIterator<Item = Lock<K>>) -> Self {
+        let locks: Vec<Lock<K>> = locks.into_iter().collect();
+        let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
+        names.dedup();
+        let trust = Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false };
+        let drift = Duration::from_millis(2);
+        Self { name: names.join(" + ").into(), locks, trust, server_timeout: None, drift, min_validity: Duration::ZERO }
+    }
+
+    /// No lease is longer than this, and for so long a server that lost its data does not vote. Default: 60 s. It must
+    /// be the same in all clients. Longer: such a server is out for longer. Shorter: longer leases are refused.
+    pub fn max_lease(mut self, limit: Duration) -> Self {
+        self.trust.max_lease = limit;
+        self
+    }
+
+    /// How long each server is given for its vote. Default: a hundredth of the lease, at least 50 ms (300 ms for the
+    /// watchdog's 30 s). Longer than the slowest server's round trip, or it never votes. Longer: a server that is down
+    /// costs each acquisition more, until it is known to be silent. For a question, which has no lease, it is reckoned
+    /// from [`max_lease`](Self::max_lease).
+    pub fn server_timeout(mut self, timeout: Duration) -> Self {
+        self.server_timeout = Some(timeout);
+        self
+    }
+
+    /// How much the clocks may part during a lease, beside 1 % of it. Default: 2 ms.
+    pub fn drift(mut self, drift: Duration) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// A hold with less validity left than this is not worth having: it counts as not taken. Default: any is.
+    pub fn min_validity(mut self, validity: Duration) -> Self {
+        self.min_validity = validity;
+        self
+    }
+
+    /// The servers were started for the first time: none of them has granted anything that it could have lost. Young
+    /// servers then vote at once. Those that this client sees lose their data do not.
+    pub fn fresh(mut self) -> Self {
+        self.trust.fresh = true;
+        self
+    }
+
+    /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
+    /// votes always count.
+    pub fn durable(mut self) -> Self {
+        self.trust.durable = true;
+        self
+    }
+
+    /// The name of the locks, without the clients' prefixes.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same lock for another owner, in place of the scope, task or thread that calls.
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
+    }
+
+    /// Waits until most of the servers vote for this owner. A bare hold, renewed: see [`Lock::lock`].
+    ///
+    /// # Errors
+    /// [`LockError::NoMajority`] when too few of them answered for the outage limit of the first client; never that it
+    /// is busy. [`LockError::Lease`] for a lease above [`max_lease`](Self::max_lease), before anything is sent.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn lock(&self) -> Result<(), LockError> {
+        RLock::lock(self).await
+    }
+
+    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
+    /// can vote, and did not vote for this owner.
+    ///
+    /// # Errors
+    /// [`LockError::NoMajority`] when too few can vote; else as [`lock`](Self::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn try_lock(&self) -> Result<bool, LockError> {
+        RLock::try_lock(self).await
+    }
+
+    /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`].
+    pub fn acquire(&self) -> Acquire<'_> {
+        Acquire::new(self)
+    }
+
+    /// Waits until most of the servers vote for this owner, with a guard that is valid as long as most of them are
+    /// bound by that, and gives all votes back when it is dropped.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`lock`](Self::lock)'s.
+    pub async fn guard(&self) -> Result<Guard, LockError> {
+        RLock::guard(self).await
+    }
+
+    /// Gives one bare hold back on every server, the newest one: done when most of them said so.
+    ///
+    /// # Errors
+    /// [`UnlockError::NotHeld`] when there is none, or it was lost; of several errors each, [`UnlockError::Several`].
+    ///
+    /// # Cancel safety
+    /// Once polled, all votes are given back even if the future is dropped.
+    pub async fn unlock(&self) -> Result<(), UnlockError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let mut leaves = Vec::new();
+        self.leaves(&mut leaves)?;
+        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        in_runtime()?;
+        let Some(majority) = locks.iter().filter_map(elected).max_by_key(|majority| majority.id) else {
+            return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
+        };
+        let votes = majority.tickets().len();
+        UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
+    }
+
+    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
+    ///
+    /// # Cancel safety
+    /// As [`unlock`](Self::unlock)'s.
+    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
+        RLock::unlock_within(self, limit).await
+    }
+
+    /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
+    ///
+    /// # Errors
+    /// [`QueryError`] when too few of them answered to know.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn is_held(&self) -> Result<bool, QueryError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        in_runtime()?;
+        let held = join_all(locks.iter().map(|lock| async {
+            let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;
+            let detail = "its server gave no answer in time".to_owned();
+            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.name.to_string(), detail }))
+        }));
+        let held = held.await;
+        let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
+        if self.locks.is_empty() || count(true) >= self.needed() || count(false) + self.needed() > self.locks.len() {
+            return Ok(!self.locks.is_empty() && count(true) >= self.needed());
+        }
+        held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
+    }
+
+    fn needed(&self) -> usize {
+        self.locks.len() / 2 + 1
+    }
+
+    fn timeout(&self, lease: Duration) -> Duration {
+        self.server_timeout.unwrap_or_else(|| (lease / 100).max(SHORTEST_TIMEOUT))
+    }
+
+    /// Those that are asked, and the lease that they are asked for. Nothing is sent.
+    fn voters(&self, request: &Request) -> Result<(Vec<Voter>, Rules), LockError> {
+        let Some(first) = self.locks.first() else { return Err(no_members()) };
+        let lease = Member::lease(self, request)?.duration();
+        let voters = self.locks.iter().map(|lock| voter(lock, request)).collect::<Result<Vec<_>, _>>()?;
+        let lines = || voters.iter().enumerate();
+        let twice = lines().any(|(at, voter)| {
+            let same = |other: &Voter| Arc::ptr_eq(&other.session, &voter.session);
+            voters.iter().skip(at + 1).any(same)
+        });
+        if twice {
+            return Err(no_members());
+        }
+        if self.locks.iter().any(|lock| lock.name() != first.name()) {
+            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.name);
+            return Err(LockError::Members(why));
+        }
+        let rules = Rules {
+            name: self.name.clone(),
+            needed: self.needed(),
+            trust: self.trust,
+            server_timeout: self.timeout(lease),
+            drift: self.drift,
+            min_validity: self.min_validity,
+        };
+        Ok((voters, rules))
+    }
+
+    async fn elect(&self, request: &Request, rounds: &AtomicU32) -> Result<Option<Held>, LockError> {
+        in_runtime()?;
+        let (voters, rules) = self.voters(request)?;
+        let deadline = request.deadline(rules.server_timeout).map_err(LockError::Wait)?;
+        let mut candidate = Candidate::new(voters, rules, rounds);
+        let won = if request.is_once() {
+            match candidate.round().await? {
+                Tried::Won(held) => Some(held),
+                Tried::Busy(_) => None,
+            }
+        } else {
+            before(deadline, wait(&mut candidate)).await.transpose()?
+        };
+        match (won, candidate.failure.take()) {
+            (Some(held), _) => Ok(Some(held)),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// This lock's server, as one of several that are asked for a vote.
+fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError> {
+    let wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    Ok(Voter { wish, session: lock.session.clone() })
+}
+
+/// The bare hold that its vote belongs to, the newest one.
+fn elected<K: Votes>(lock: &Lock<K>) -> Option<Arc<Majority>> {
+    Majority::elected(&lock.line().ok()?.slot(&lock.field()))
+}
+
+fn no_members() -> LockError {
+    LockError::Members("a red lock needs at least one member, and each of another client and server".to_owned())
+}
+
+impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
+    fn from(lock: RedLock<K>) -> Self {
+        Arc::new(lock)
+    }
+}
+
+#[async_trait]
+impl<K: Votes> Sealed for RedLock<K> {
+    async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
+        let Some(first) = self.locks.first() else { return Err(no_members()) };
+        let (rounds, owner) = (AtomicU32::new(0), first.field());
+        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
+        told.by(self.elect(request, &rounds)).await
+    }
+
+    /// One, in the place of its first server's lock.
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let mut first = Vec::new();
+        if let Some(lock) = locks.first() {
+            lock.leaves(&mut first)?;
+        }
+        let settled: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
+        into.extend(first.into_iter().map(|leaf| Leaf {
+            votes: true,
+            role: Role::Exclusive,
+            lock: settled.clone(),
+            ..leaf
+        }));
+        Ok(())
+    }
+}
+
+impl<K: Votes> Member for RedLock<K> {
+    fn lease(&self, request: &Request) -> Result<Lease, LockError> {
+        let mut longest = None;
+        for lock in &self.locks {
+            let lease = Member::lease(lock, request)?;
+            if lease.duration() > self.trust.max_lease {
+                let (min, max) = (crate::base::config::SHORTEST_LEASE, self.trust.max_lease);
+                return Err(LockError::Lease { lease: lease.duration(), min, max });
+            }
+            longest = Some(longest.unwrap_or(lease))
+                .filter(|longest: &Lease| longest.duration() >= lease.duration())
+                .or(Some(lease));
+        }
+        longest.ok_or_else(no_members)
+    }
+}
+
+#[async_trait]
+impl<K: Votes> RLock for RedLock<K> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    async fn unlock(&self) -> Result<(), UnlockError> {
+        Self::unlock(self).await
+    }
+
+    async fn is_held(&self) -> Result<bool, QueryError> {
+        Self::is_held(self).await
+    }
+
+    fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
+        Arc::new(Self::owned_by(self, owner))
+    }
+}

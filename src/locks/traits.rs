@@ -1,0 +1,40 @@
+//! What a kind of lock is to its users: which verbs its locks have, and what guards them. The kinds are lockson's own.
+
+use crate::backend::Script;
+use crate::locks::guard::Guards;
+use crate::wire::table::Table;
+
+/// Nobody else makes kinds.
+pub trait Sealed: Send + Sync + 'static {
+    /// The data.
+    const TABLE: &'static Table;
+}
+
+/// A kind of lock, as in [`Lock<K>`](crate::Lock).
+pub trait Kind: Sealed {
+    /// [`Guard`](crate::Guard), or where holds have a token [`FencedGuard`](crate::FencedGuard).
+    type Guard: Guards;
+}
+
+/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
+pub trait Owned: Kind {}
+
+/// The kinds that several servers can vote on, as in [`RedLock<K>`](crate::RedLock): their holds need nothing that one
+/// server alone can give.
+pub trait Votes: Kind + Ballot {}
+
+/// What a vote is asked for with.
+pub trait Ballot {
+    /// The kind's acquire script, which tells the server's run too.
+    const VOTE: &'static Script;
+}
+
+/// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::Fenced): the exclusive ones that are on one
+/// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
+pub trait Fenceable: Owned + Fences {}
+
+/// The kind with tokens.
+pub trait Fences {
+    /// The data.
+    const FENCED: &'static Table;
+}

@@ -1,0 +1,289 @@
+//! The latch (Redisson's `getCountDownLatch`): waits until a count is zero.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::Script;
+use crate::base::keys::Key::{Channel, Ended, Lock as Count};
+use crate::base::keys::{Keys, NameError};
+use crate::base::registry::{Listed, Registry};
+use crate::engine::{Core, Session};
+use crate::error::SyncError;
+use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
+use crate::waiting::listener::Ear;
+use crate::waiting::row::Row;
+use crate::waiting::wait::{contend, deadline, Contest, Tried, Turn};
+use crate::waiting::waiters::Waiter;
+use crate::wire::script::Patience;
+use crate::wire::table::script;
+
+static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
+static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
+static DELETE: &Script = script!("latch/delete" after "once", [Count, Channel, Ended]);
+/// Undoes a count, as long as its latch is there.
+static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Ended]);
+static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
+
+/// How a wait for a latch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitOutcome {
+    /// The count is zero, or there was no latch to wait for.
+    Opened,
+    /// The latch was deleted before its count was zero.
+    Deleted,
+    /// The limit came first.
+    TimedOut,
+}
+
+/// One latch in this process: those who wait for it, with what they know of earlier latches of its name.
+pub(crate) struct LocalLatch {
+    ledger: Arc<Ledger>,
+    row: Row<Arc<Known>, WaitOutcome>,
+    _listed: Listed<LocalLatch>,
+}
+
+/// What a waiter knew when it began to wait.
+struct Known {
+    /// How the last latch of the name had ended.
+    ended: String,
+    /// How many messages `0` had been heard: one more is the end of the latch that it waits for, though another may
+    /// have been set since (Redisson leaves no other trace). `u64::MAX` until that is known.
+    zeros: AtomicU64,
+}
+
+impl Known {
+    fn new(ended: String) -> Self {
+        Self { ended, zeros: AtomicU64::new(u64::MAX) }
+    }
+}
+
+impl LocalLatch {
+    /// The one for these keys.
+    pub(crate) fn of(registry: &Arc<Registry<Self>>, core: &Arc<Core>, keys: Keys) -> Arc<Self> {
+        let channel = keys.channel.clone();
+        registry.of(&channel, || Self {
+            ledger: Ledger::new(core, keys),
+            row: Row::default(),
+            _listed: Listed::new(registry, &channel),
+        })
+    }
+
+    /// Ends every wait.
+    pub(crate) fn close(&self) {
+        self.row.close();
+    }
+
+    /// The count, and how the last latch of the name ended.
+    async fn look(&self, patience: &Patience) -> Result<(i64, String), SyncError> {
+        let answer = self.ledger.ask(INSPECT, &[], patience).await?;
+        Ok((answer.int(0).unwrap_or_default(), answer.text(1).unwrap_or_default().to_owned()))
+    }
+}
+
+/// A latch, of [`Locks::latch`](crate::Locks::latch): tasks of any process wait until others have counted it down to
+/// zero. It is then gone, and may be set again.
+///
+/// One that nobody has set is open, as in Redisson: [`try_set_count`](Latch::try_set_count) comes before who waits.
+#[derive(Clone)]
+pub struct Latch {
+    session: Arc<Session>,
+    name: Arc<str>,
+    local: Result<Arc<LocalLatch>, NameError>,
+}
+
+impl fmt::Debug for Latch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latch").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Latch {
+    pub(crate) fn new(session: Arc<Session>, name: &str, local: Result<Arc<LocalLatch>, NameError>) -> Self {
+        Self { session, name: name.into(), local }
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets the count, if there is no such latch. `false`: there is one.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Count`] for 0, or more than `i32::MAX`.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn try_set_count(&self, to: u32) -> Result<bool, SyncError> {
+        Ok(self.change(SET, vec![number(to, MOST)?.to_string()]).await?.is_some())
+    }
+
+    /// One less to wait for: the count that is left. `None`: there is no such latch.
+    ///
+    /// # Errors
+    /// [`SyncError`].
+    ///
+    /// # Cancel safety
+    /// As [`try_set_count`](Latch::try_set_count)'s.
+    pub async fn count_down(&self) -> Result<Option<u32>, SyncError> {
+        self.change(COUNT_DOWN, Vec::new()).await
+    }
+
+    /// Ends the latch, and every wait for it by [`WaitOutcome::Deleted`]. `false`: there is none.
+    ///
+    /// Java's waiters go on as if it had been opened. (Redisson's own `delete()` leaves them asleep.)
+    ///
+    /// # Errors
+    /// [`SyncError`].
+    ///
+    /// # Cancel safety
+    /// As [`try_set_count`](Latch::try_set_count)'s.
+    pub async fn delete(&self) -> Result<bool, SyncError> {
+        Ok(self.change(DELETE, Vec::new()).await?.is_some())
+    }
+
+    async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
+        let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        let answer = self.local.clone()?.ledger.change(call).await?;
+        let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
+        Ok(is_done(&answer).then_some(left))
+    }
+
+    /// The count; 0 when there is no such latch. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn count(&self) -> Result<u64, SyncError> {
+        let answer = self.local.clone()?.ledger.look(INSPECT, Vec::new()).await?;
+        Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
+    }
+
+    /// Waits until the latch is opened or deleted.
+    ///
+    /// # Errors
+    /// [`SyncError::Unreachable`] when the server was silent for the outage limit.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn wait(&self) -> Result<WaitOutcome, SyncError> {
+        self.wait_within(None).await
+    }
+
+    /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
+    ///
+    /// # Errors
+    /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
+    /// command timeouts for one look.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn wait_for(&self, limit: Duration) -> Result<WaitOutcome, SyncError> {
+        self.wait_within(Some(limit)).await
+    }
+
+    async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
+        let (core, latch) = (&self.session.core, self.local.clone()?);
+        core.ready()?;
+        let once = limit.is_some_and(|limit| limit.is_zero());
+        let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+        let ear = Ear::new(core, latch.ledger.keys.channel.clone());
+        let mut contest = LatchWait { latch, waiter: None, ear, patience: core.patience() };
+        match contend(&mut contest, once, ends).await? {
+            Some(Tried::Won(waited)) => Ok(waited),
+            Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
+            // A latch that is not open and no server are told apart by whether the server answers.
+            None if once || contest.ear.is_unheard() => Err(SyncError::late(&self.name)),
+            None => Ok(WaitOutcome::TimedOut),
+        }
+    }
+}
+
+/// Who waits for a latch. Each looks once; then the first of the process looks for all.
+struct LatchWait {
+    latch: Arc<LocalLatch>,
+    /// Once it has found a latch to wait for.
+    waiter: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
+    ear: Ear,
+    patience: Patience,
+}
+
+/// What a look, and what was heard, says to who knew of `before`.
+fn verdict(before: &Known, count: i64, ended: &str, zeros: u64) -> Option<WaitOutcome> {
+    // It may have ended and been set again between two looks.
+    if !ended.is_empty() && ended != before.ended {
+        return Some(if ended.ends_with("deleted") { WaitOutcome::Deleted } else { WaitOutcome::Opened });
+    }
+    (count <= 0 || zeros > before.zeros.load(Ordering::Acquire)).then_some(WaitOutcome::Opened)
+}
+
+impl Contest for LatchWait {
+    type Prize = WaitOutcome;
+    type Error = SyncError;
+
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
+        let Some(waiter) = &mut self.waiter else { return Ok(Turn::Try) };
+        let (known, ear) = (waiter.wish.clone(), &self.ear);
+        // Beside the wait: a subscription that does not come keeps nobody from looking.
+        let learn = async {
+            if known.zeros.load(Ordering::Acquire) == u64::MAX {
+                if let Some(zeros) = ear.zeros().await {
+                    known.zeros.store(zeros, Ordering::Release);
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            turn = self.latch.row.turn(waiter, ear, pause) => turn,
+            never = learn => never,
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Tried<WaitOutcome>, SyncError> {
+        self.ear.asks();
+        // Who comes later may wait for a later latch.
+        let all = if self.waiter.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
+        let looked = self.latch.look(&self.patience).await;
+        self.ear.answered();
+        let (count, ended) = looked?;
+        let Some(waiter) = &self.waiter else {
+            if count <= 0 {
+                return Ok(Tried::Won(WaitOutcome::Opened));
+            }
+            self.waiter = Some(self.latch.row.join(Arc::new(Known::new(ended))));
+            return Ok(Tried::Busy(None));
+        };
+        let zeros = self.ear.heard_zeros();
+        let told = all.into_iter().filter_map(|waiter| {
+            let waited = verdict(&waiter.wish, count, &ended, zeros)?;
+            Some((waiter, waited))
+        });
+        self.latch.row.serve(told.collect());
+        Ok(waiter.take_prize().map_or(Tried::Busy(None), Tried::Won))
+    }
+
+    fn listen(&mut self) -> bool {
+        let Some(waiter) = &self.waiter else { return false };
+        // Who is not the first listens too: for how often the latch was opened.
+        let missed = self.ear.listen();
+        missed && self.latch.row.is_first(waiter)
+    }
+
+    fn pause(&mut self, _: Option<Duration>) -> Duration {
+        let core = &self.latch.ledger.core;
+        core.wire.jittered(core.settings.wait_cap)
+    }
+}
+
+impl Drop for LatchWait {
+    fn drop(&mut self) {
+        if let Some(waiter) = &self.waiter {
+            self.latch.row.leave(waiter);
+        }
+    }
+}

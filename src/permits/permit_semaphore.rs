@@ -1,0 +1,488 @@
+//! The expirable semaphore (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases. Rule 22 of
+//! docs/PROTOCOL.md.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use crate::backend::Script;
+use crate::base::clock::{millis, ServerTime};
+use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
+use crate::base::keys::NameError;
+use crate::engine::{Core, Session};
+use crate::error::{Lost, LostBy, SyncError};
+use crate::lease::validity::{Leased, State};
+use crate::lease::watchdog::report_lost;
+use crate::permits::pool::{Grant, Pool, Scripts, Wanted, DIGITS, MOST_IDS};
+use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
+use crate::permits::take::{take, take_within, Take};
+use crate::wire::script::Answer;
+use crate::wire::table::script;
+
+static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
+static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
+static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
+static INSPECT: &Script = script!("permit_semaphore/inspect" after "once", [Free, Expiries]);
+
+pub(crate) static LEASED: Scripts = Scripts {
+    acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
+    cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
+    give_back: RELEASE,
+    renew: Some(script!("permit_semaphore/renew" after "ids", [Expiries])),
+};
+
+/// The id of one permit: 16 bytes, shown as 32 hexadecimal digits, as Redisson's API has them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(String);
+
+/// A text that is no permit's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a permit's id is 32 hexadecimal digits")]
+pub struct InvalidPermitId;
+
+impl FromStr for PermitId {
+    type Err = InvalidPermitId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPermitId> {
+        let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_id {
+            Ok(Self(text.to_ascii_lowercase()))
+        } else {
+            Err(InvalidPermitId)
+        }
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PermitId({})", self.0)
+    }
+}
+
+/// An expirable semaphore, of [`Locks::permit_semaphore`](crate::Locks::permit_semaphore): every permit has an id and a
+/// lease, and is free again when that ends. So the permits of a process that is killed come back.
+///
+/// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
+/// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
+/// so a large request is not starved by small ones; one for more permits than there are keeps all behind it waiting.
+#[derive(Clone)]
+pub struct PermitSemaphore {
+    session: Arc<Session>,
+    name: Arc<str>,
+    pool: Result<Arc<Pool>, NameError>,
+}
+
+impl fmt::Debug for PermitSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermitSemaphore").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl PermitSemaphore {
+    pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
+        Self { session, name: name.into(), pool }
+    }
+
+    /// The name, without the client's prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives it this many permits, if nobody has set it yet. `false`: somebody has.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Count`] for none, or more than `i32::MAX`.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
+        self.change(number(permits, MOST)?.into(), "absent").await
+    }
+
+    /// Makes it have this many permits in all, whether anybody has set it or not. If more are taken than that, what is
+    /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
+        let args = vec![number(permits, MOST)?.to_string()];
+        let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        self.pool.clone()?.ledger.change(call).await.map(drop)
+    }
+
+    /// Adds permits, whether anybody has set it or not.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
+        self.change(number(permits, MOST)?.into(), "always").await.map(drop)
+    }
+
+    /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
+    /// given back, or expire, before anybody gets one.
+    ///
+    /// # Errors
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    ///
+    /// # Cancel safety
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
+        self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
+    }
+
+    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
+        self.pool.clone()?.change(by, when).await
+    }
+
+    /// How many permits are free, those that have expired among them; below zero after
+    /// [`reduce_permits`](PermitSemaphore::reduce_permits), 0 when nobody has set it. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn available_permits(&self) -> Result<i64, SyncError> {
+        Ok(self.inspect().await?.int(0).unwrap_or_default())
+    }
+
+    /// How many permits are taken and have not expired. One script, which writes nothing.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
+        Ok(self.inspect().await?.int(1).and_then(|held| u64::try_from(held).ok()).unwrap_or_default())
+    }
+
+    async fn inspect(&self) -> Result<Answer, SyncError> {
+        self.pool.clone()?.ledger.look(INSPECT, Vec::new()).await
+    }
+
+    /// Begins a request with a wait limit and a lease, for a guard, or for the bare ids of permits.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), lockson::SyncError> {
+    /// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
+    ///     // two permits, renewed, given back when the guard is dropped
+    /// #   drop(guard);
+    /// }
+    /// if let Some(ids) = semaphore.acquire(2).ids(Duration::from_secs(60)).await? {
+    ///     semaphore.release(&ids).await?; // any process may; else they end with their lease
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
+        Take::new(self, permits)
+    }
+
+    /// Waits for this many permits, all at once: a guard that renews them, and gives them back when it is dropped.
+    ///
+    /// # Errors
+    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
+    /// [`SyncError::Count`] for none, or more than 500.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn guard(&self, permits: u32) -> Result<PermitGuard, SyncError> {
+        let (pool, wanted) = self.acquire(permits).wanted()?;
+        PermitGuard::of(take(&pool, wanted).await?, &self.session)
+    }
+
+    /// Gives permits back, whoever took them: all of them, or none.
+    ///
+    /// # Errors
+    /// [`SyncError::NotHeld`] if not all of them are held: nothing was changed. [`SyncError::Count`] for none, or more
+    /// than 500.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
+        let (pool, ids) = (self.pool.clone()?, joined(permits)?);
+        let call = OnceCall { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
+        self.held(&pool.ledger.change(call).await?)
+    }
+
+    /// Sets the leases of permits anew, exactly: of all of them, or none.
+    ///
+    /// # Errors
+    /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
+    /// [`SyncError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
+    pub async fn set_lease(&self, permits: &[PermitId], lease: Duration) -> Result<(), SyncError> {
+        let (core, pool) = (&self.session.core, self.pool.clone()?);
+        let (ids, lease) = (joined(permits)?, millis(core.check_lease(lease)?).to_string());
+        let set = async {
+            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &core.patience()).await?;
+            let answer = pool.ledger.read(settled.result)?;
+            if let Some(doubt) = settled.doubt {
+                // A late copy would undo what is set next.
+                core.wire.pass(doubt).await;
+            }
+            self.held(&answer)
+        };
+        core.ready()?;
+        pool.ledger.in_time(set).await
+    }
+
+    /// What is left of a permit's lease on the server; `None` when it is not held.
+    ///
+    /// # Errors
+    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
+        let args = vec![permit.0.clone(), "0".to_owned()];
+        let answer = self.pool.clone()?.ledger.look(EXTEND, args).await?;
+        let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
+        Ok(left.map(Duration::from_millis))
+    }
+
+    fn held(&self, answer: &Answer) -> Result<(), SyncError> {
+        if is_done(answer) {
+            return Ok(());
+        }
+        Err(SyncError::NotHeld { name: self.name.to_string() })
+    }
+}
+
+/// The ids as the scripts get them.
+fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
+    let permits: BTreeSet<&PermitId> = permits.iter().collect();
+    number(u32::try_from(permits.len()).unwrap_or(u32::MAX), MOST_IDS)?;
+    Ok(permits.into_iter().map(|permit| permit.0.as_str()).collect())
+}
+
+impl Take<'_, PermitSemaphore> {
+    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    pub fn max_hold(mut self, limit: Duration) -> Self {
+        self.max_hold = Some(limit);
+        self
+    }
+
+    /// Ends the request with a guard; `None` when there were too few permits until the limit.
+    ///
+    /// # Errors
+    /// As [`PermitSemaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
+    ///
+    /// # Cancel safety
+    /// As [`PermitSemaphore::guard`]'s.
+    pub async fn guard(self) -> Result<Option<PermitGuard>, SyncError> {
+        let (pool, wanted) = self.wanted()?;
+        let grant = take_within(&pool, wanted, self.limit).await?;
+        grant.map(|grant| PermitGuard::of(grant, &self.semaphore.session)).transpose()
+    }
+
+    /// Ends the request with the ids of permits that have this lease, whatever was asked for before, and that nobody
+    /// renews or gives back by itself.
+    ///
+    /// # Errors
+    /// As [`PermitSemaphore::guard`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`PermitSemaphore::guard`]'s.
+    pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
+        Ok(self.lease(lease).guard().await?.map(|guard| {
+            let ids = guard.ids();
+            guard.grant.keep();
+            ids
+        }))
+    }
+
+    fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
+        let pool = self.semaphore.pool.clone()?;
+        let count = number(self.permits, MOST_IDS)?;
+        let lease = Some(self.semaphore.session.core.lease(self.lease, self.max_hold)?);
+        Ok((pool, Wanted { count, lease }))
+    }
+}
+
+/// The ids in a mark.
+fn parted(mark: &str) -> Vec<PermitId> {
+    let (mut ids, mut rest) = (Vec::new(), mark);
+    while let Some((id, others)) = rest.split_at_checked(DIGITS) {
+        ids.push(PermitId(id.to_owned()));
+        rest = others;
+    }
+    ids
+}
+
+/// Permits that were taken for a lease, until this is dropped. Without a lease of its own it is renewed.
+///
+/// Drop never blocks: the client's janitor gives them back, within a round trip of a usable connection; at the latest
+/// they end with their lease. They are lost, as a lock's hold is, when the lease runs out by this machine's clock, or
+/// the server says that they are gone: [`lost`](PermitGuard::lost) and [`run`](PermitGuard::run) tell at once.
+#[must_use = "the permits are given back when the guard is dropped"]
+#[clippy::has_significant_drop]
+pub struct PermitGuard {
+    grant: Grant,
+    leased: Arc<Leased>,
+    /// One change of the lease at a time; until when copies of the last one may run.
+    changes: Arc<Mutex<Option<ServerTime>>>,
+    /// Keeps the client open.
+    session: Arc<Session>,
+}
+
+impl PermitGuard {
+    fn of(grant: Grant, session: &Arc<Session>) -> Result<Self, SyncError> {
+        // What is taken for a lease has one.
+        let leased = grant.leased().cloned().ok_or_else(|| SyncError::NotHeld { name: grant.ledger().name() })?;
+        Ok(Self { grant, leased, changes: Arc::default(), session: session.clone() })
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.session.core
+    }
+
+    /// How many permits.
+    pub fn count(&self) -> u32 {
+        self.grant.count()
+    }
+
+    /// Their ids.
+    pub fn ids(&self) -> Vec<PermitId> {
+        parted(&self.leased.mark)
+    }
+
+    /// What is known of them at this instant.
+    pub fn state(&self) -> State {
+        self.leased.state(self.core().now())
+    }
+
+    /// Whether nobody else can have them at this instant.
+    pub fn is_valid(&self) -> bool {
+        self.state() != State::Lost
+    }
+
+    /// How long they are valid from now on if they are not renewed; zero when they are lost.
+    pub fn remaining(&self) -> Duration {
+        let now = self.core().now();
+        match self.leased.lost(now) {
+            None => self.leased.valid_until().since(now),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// Resolves when they are lost, and before the server would give them to others.
+    ///
+    /// # Cancel safety
+    /// Safe. The future is `'static`: it may be spawned, and does not keep the permits.
+    pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
+        self.leased.clone().until_lost(self.core().wire.clock)
+    }
+
+    /// Runs work that must not outlive the permits: it is dropped before their deadline, which renewals move.
+    ///
+    /// # Errors
+    /// [`Lost`]: the work was stopped, or ended too late to be sure that it was within its permits.
+    ///
+    /// # Cancel safety
+    /// As the work's. The permits stay taken.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
+        self.leased.run(self.core().wire.clock, work).await
+    }
+
+    /// Sets the lease anew, exactly: it now ends `lease` (sent as milliseconds) from the send instant of this call.
+    /// Permits that are renewed go on being so, and renewals only lengthen.
+    ///
+    /// # Errors
+    /// [`SyncError::Lease`] before anything is sent; [`SyncError::NotHeld`] when they are lost; or the server did not
+    /// answer for three command timeouts, and then the shorter of the two leases is the one to count on.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the lease may or may not have been set.
+    pub async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
+        let lease = self.core().check_lease(lease)?;
+        self.core().ready()?;
+        self.grant.ledger().in_time(self.change_lease(lease)).await
+    }
+
+    async fn change_lease(&self, lease: Duration) -> Result<(), SyncError> {
+        let (core, ledger) = (self.core(), self.grant.ledger());
+        let mut doubt = self.changes.clone().lock_owned().await;
+        let not_held = || SyncError::NotHeld { name: ledger.name() };
+        if self.leased.lost(core.now()).is_some() {
+            return Err(not_held());
+        }
+        let (to, of, leased) = (core.clone(), ledger.clone(), self.leased.clone());
+        let work = core.janitor.carry(|abandoned| async move {
+            if let Some(doubt) = doubt.take() {
+                // A late copy of an earlier change would undo this one.
+                to.wire.pass(doubt).await;
+            }
+            let patience = to.patience().unless(abandoned);
+            let settled = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
+            *doubt = settled.doubt;
+            of.read(settled.result)
+        });
+        if !is_done(&work.await?) {
+            core.watchdog.forget(&self.leased);
+            self.leased.end(LostBy::Server);
+            report_lost(&self.leased);
+        }
+        self.leased.lost(core.now()).map_or(Ok(()), |_| Err(not_held()))
+    }
+
+    /// Gives them back and says whether that happened.
+    ///
+    /// # Errors
+    /// [`SyncError::NotHeld`] when not all of them were held any more; those that were are given back. Otherwise they
+    /// may not have been given back, and end with their lease.
+    ///
+    /// # Cancel safety
+    /// Once polled, it is carried out even if the future is dropped.
+    pub async fn release(self) -> Result<(), SyncError> {
+        let name = self.grant.ledger().name();
+        match self.grant.give_back().await? {
+            true => Ok(()),
+            false => Err(SyncError::NotHeld { name }),
+        }
+    }
+
+    /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
+    ///
+    /// # Errors
+    /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
+    /// [`release`](Self::release)'s.
+    ///
+    /// # Cancel safety
+    /// As [`release`](Self::release)'s.
+    pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
+        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
+    }
+}
+
+impl fmt::Debug for PermitGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermitGuard").field("ids", &self.ids()).field("state", &self.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,436 @@
+//! The permits of one semaphore, of either kind: who in this process waits for some, and what was taken until it is
+//! given back. Rules 16 and 22 of docs/PROTOCOL.md.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::backend::Script;
+use crate::base::clock::{millis, Moment};
+use crate::base::janitor::say;
+use crate::base::keys::Key::{self, Channel, Life, Lock as Free};
+use crate::base::keys::Keys;
+use crate::base::registry::{shrink, Listed, Registry};
+use crate::engine::Core;
+use crate::error::{LostBy, SyncError};
+use crate::lease::validity::{Leasable, Lease, Leased};
+use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
+use crate::waiting::row::Row;
+use crate::waiting::wait::Tried;
+use crate::waiting::waiters::Waiter;
+use crate::wire::script::{Answer, Patience};
+use crate::wire::table::script;
+
+/// Takers that one script is asked for.
+const BATCH: usize = 100;
+/// The most permits with ids in one call (rule 12).
+pub(crate) const MOST_IDS: u32 = 500;
+/// Digits of one id.
+pub(crate) const DIGITS: usize = 32;
+
+/// Adds permits, or takes some away, whether they are free or not.
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
+
+/// What sets one kind of semaphore apart.
+pub(crate) struct Scripts {
+    pub(crate) acquire: &'static Script,
+    /// Undoes an acquire.
+    pub(crate) cancel: &'static Script,
+    pub(crate) give_back: &'static Script,
+    /// Lengthens leases, where permits have them.
+    pub(crate) renew: Option<&'static Script>,
+}
+
+/// What one taker wants.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) count: u32,
+    /// For how long, where permits have leases.
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Wanted {
+    /// One behind the other, where permits have ids. No other call has these: what undoes a call in doubt must not undo
+    /// a later one of the same taker.
+    fn new_ids(self) -> Arc<str> {
+        let ids = 0..self.lease.map_or(0, |_| self.count);
+        ids.map(|_| uuid::Uuid::new_v4().simple().to_string()).collect::<String>().into()
+    }
+
+    /// As an acquiring script is told.
+    fn arg(self, ids: &str) -> String {
+        match self.lease {
+            Some(lease) => format!("{} {ids}", millis(lease.duration())),
+            None => self.count.to_string(),
+        }
+    }
+}
+
+/// Permits that were taken together.
+#[derive(Clone)]
+enum Taken {
+    /// So many, of the semaphore with this life: they are not given to another one that is set in its place.
+    Counted { count: u32, life: Arc<str> },
+    /// Those with the ids that are the mark of this lease.
+    Leased(Arc<Leased>),
+}
+
+impl Taken {
+    fn count(&self) -> u32 {
+        match self {
+            Self::Counted { count, .. } => *count,
+            Self::Leased(leased) => u32::try_from(leased.mark.len() / DIGITS).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn leased(&self) -> Option<&Arc<Leased>> {
+        match self {
+            Self::Counted { .. } => None,
+            Self::Leased(leased) => Some(leased),
+        }
+    }
+}
+
+/// Permits with a lease, as the watchdog knows them.
+struct Ids {
+    keys: Arc<Keys>,
+    ids: Arc<str>,
+}
+
+impl Leasable for Ids {
+    fn name(&self) -> &str {
+        &self.keys.name
+    }
+
+    fn holder(&self) -> &str {
+        &self.ids
+    }
+
+    fn weight(&self) -> usize {
+        self.ids.len() / DIGITS
+    }
+
+    fn keys(&self, keys: &[Key]) -> Vec<&str> {
+        self.keys.of(keys)
+    }
+
+    fn ended(&self, _: u64) {}
+}
+
+/// A taker in the row.
+pub(crate) type PermitWaiter = Arc<Waiter<Wanted, Grant>>;
+
+/// One semaphore in this process: who waits for its permits, and who has some.
+pub(crate) struct Pool {
+    pub(crate) ledger: Arc<Ledger>,
+    scripts: &'static Scripts,
+    pub(crate) row: Row<Wanted, Grant>,
+    /// One acquire at a time, for all that wait.
+    asking: Arc<tokio::sync::Mutex<()>>,
+    /// What guards have, or are about to, by the numbers of the grants.
+    taken: Mutex<HashMap<u64, Taken>>,
+    _listed: Listed<Pool>,
+}
+
+/// Permits that this process has to give back. Whoever drops it, a guard or a waiter that went away, has them given
+/// back.
+pub(crate) struct Grant {
+    pool: Arc<Pool>,
+    number: u64,
+    taken: Taken,
+}
+
+impl Grant {
+    /// Of what was taken by a call that was sent at `sent`.
+    fn new(pool: &Arc<Pool>, wanted: Wanted, ids: Arc<str>, life: &Arc<str>, sent: Moment) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let taken = match wanted.lease.zip(pool.scripts.renew) {
+            Some((lease, renew)) => {
+                let (core, keys) = (pool.core(), pool.ledger.keys.clone());
+                let of = Arc::new(Ids { keys, ids: ids.clone() });
+                let leased = Leased::new(of, ids, core.renewal(renew), sent, lease);
+                core.watchdog.watch(&leased, sent);
+                Taken::Leased(leased)
+            }
+            None => Taken::Counted { count: wanted.count, life: life.clone() },
+        };
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        pool.taken.lock().insert(number, taken.clone());
+        Self { pool: pool.clone(), number, taken }
+    }
+
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.pool.ledger
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.taken.count()
+    }
+
+    pub(crate) fn leased(&self) -> Option<&Arc<Leased>> {
+        self.taken.leased()
+    }
+
+    /// Refuses permits whose lease ran out before their taker heard of them.
+    pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
+        if self.leased().is_some_and(|leased| leased.lost(self.pool.core().now()).is_some()) {
+            let detail = "the answer took longer than the lease".to_owned();
+            return Err(SyncError::Unreachable { name: self.ledger().name(), detail });
+        }
+        Ok(self)
+    }
+
+    /// They stay taken, and are the caller's to give back.
+    pub(crate) fn keep(self) {
+        self.pool.forget(self.number);
+    }
+
+    /// Gives them back, once polled whatever becomes of the caller. `false`: not all were there any more.
+    pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
+        let core = self.pool.core();
+        core.can_release()?;
+        let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
+        let pool = self.pool.clone();
+        let work = core.janitor.carry(|_| async move {
+            let (given, in_doubt) = pool.give_back(&taken, pool.core().patience()).await;
+            if matches!(given, Err(SyncError::Unreachable { .. })) {
+                pool.core().janitor.finish(pool.insist(taken, in_doubt));
+            }
+            given
+        });
+        work.await
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Some(taken) = self.pool.forget(self.number) else { return };
+        let pool = self.pool.clone();
+        self.pool.core().janitor.finish(async move {
+            // What has ids may be tried again by another call: it does not hold on for so long.
+            let patience = if taken.leased().is_some() { pool.core().brief() } else { pool.core().patience() };
+            let (given, in_doubt) = pool.give_back(&taken, patience).await;
+            match given {
+                Err(SyncError::Unreachable { .. }) => pool.insist(taken, in_doubt).await,
+                Err(error) => {
+                    say(
+                        || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
+                    );
+                }
+                Ok(_) => {}
+            }
+        });
+    }
+}
+
+impl Pool {
+    /// The one for these keys.
+    pub(crate) fn of(
+        registry: &Arc<Registry<Self>>,
+        core: &Arc<Core>,
+        keys: Keys,
+        scripts: &'static Scripts,
+    ) -> Arc<Self> {
+        let channel = keys.channel.clone();
+        registry.of(&channel, || Self {
+            ledger: Ledger::new(core, keys),
+            scripts,
+            row: Row::default(),
+            asking: Arc::default(),
+            taken: Mutex::default(),
+            _listed: Listed::new(registry, &channel),
+        })
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.ledger.core
+    }
+
+    /// A grant is nobody's to give back any more. `None`: it was not.
+    fn forget(&self, number: u64) -> Option<Taken> {
+        let mut all = self.taken.lock();
+        let taken = all.remove(&number)?;
+        shrink(&mut all);
+        drop(all);
+        if let Some(leased) = taken.leased() {
+            self.core().watchdog.forget(leased);
+            leased.end(LostBy::Released);
+        }
+        Some(taken)
+    }
+
+    /// Changes how many are free. Whether it was done: `when` says when it is.
+    pub(crate) async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
+        let args = vec![by.to_string(), when.to_owned()];
+        let call = OnceCall { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
+        Ok(is_done(&self.ledger.change(call).await?))
+    }
+
+    /// `false`: not all were there any more. And whether copies without an answer may have given them back.
+    async fn give_back(&self, taken: &Taken, patience: Patience) -> (Result<bool, SyncError>, bool) {
+        let count = taken.count();
+        let args = match taken {
+            Taken::Leased(leased) => vec![leased.mark.to_string(), "0".to_owned()],
+            Taken::Counted { life, .. } => vec![count.to_string(), "alive".to_owned(), life.to_string()],
+        };
+        // Not undone if it is in doubt: nobody would do it again.
+        let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
+        let (answer, in_doubt) = self.ledger.once_or_in_doubt(call, patience).await;
+        let all_given =
+            |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
+        (answer.map(all_given), in_doubt)
+    }
+
+    /// Gives back what was not answered: until it is, or the lease is over. What has no ids is given back only once,
+    /// so that ends where it may have been. From this call on the client owes it.
+    fn insist(self: &Arc<Self>, taken: Taken, in_doubt: bool) -> impl Future<Output = ()> + Send + 'static {
+        let (pool, core) = (self.clone(), self.core().clone());
+        let owing = core.owed.note(&self.ledger.keys.name);
+        let over = taken.leased().map(|leased| core.now().after(leased.longest() + core.settings.command_timeout));
+        async move {
+            let gives_up = AtomicBool::new(over.is_none() && in_doubt);
+            let again = || async {
+                let patience = if over.is_some() { core.brief() } else { core.patience() };
+                let (given, in_doubt) = pool.give_back(&taken, patience).await;
+                gives_up.store(over.is_none() && in_doubt && given.is_err(), Ordering::Relaxed);
+                !matches!(given, Err(SyncError::Unreachable { .. })) || gives_up.load(Ordering::Relaxed)
+            };
+            let answered = gives_up.load(Ordering::Relaxed) || core.insist(over, again).await;
+            if !answered || gives_up.into_inner() {
+                let name = &*pool.ledger.keys.name;
+                say(|| tracing::warn!(target: "lockson", name, "permits may not have been given back: no answer"));
+            }
+            drop(owing);
+        }
+    }
+
+    /// The call that acquires for these, with the ids that they would get.
+    fn acquire(&self, takers: &[(PermitWaiter, Arc<str>)]) -> OnceCall {
+        let args = takers.iter().map(|(waiter, ids)| waiter.wish.arg(ids)).collect();
+        let all: String = takers.iter().map(|(_, ids)| &**ids).collect();
+        let named = if all.is_empty() { Vec::new() } else { vec![all] };
+        OnceCall { script: self.scripts.acquire, args, cancel: Some((self.scripts.cancel, named)), waits: false }
+    }
+
+    /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
+    /// they get although this caller goes away.
+    pub(crate) async fn attempt(
+        self: &Arc<Self>,
+        waiter: &PermitWaiter,
+        patience: &Patience,
+    ) -> Result<Tried<Grant>, SyncError> {
+        let core = self.core();
+        core.ready()?;
+        let turn = tokio::time::timeout(core.settings.outage_limit, self.asking.clone().lock_owned());
+        let turn = turn.await.map_err(|_| {
+            let detail = "an earlier call is not settled yet".to_owned();
+            SyncError::Unreachable { name: self.ledger.name(), detail }
+        })?;
+        core.ready()?;
+        if let Some(grant) = waiter.take_prize() {
+            return Ok(Tried::Won(grant));
+        }
+        let (pool, patience) = (self.clone(), patience.clone());
+        let asked = core.janitor.carry(move |abandoned| {
+            let patience = patience.unless(abandoned);
+            async move { pool.ask(turn, patience).await }
+        });
+        let left = asked.await;
+        match waiter.take_prize() {
+            Some(grant) => Ok(Tried::Won(grant)),
+            None => left.map(Tried::Busy),
+        }
+    }
+
+    /// Acquires for the first of the row. How long until more may be free, if that is known.
+    async fn ask(
+        self: &Arc<Self>,
+        _turn: OwnedMutexGuard<()>,
+        patience: Patience,
+    ) -> Result<Option<Duration>, SyncError> {
+        let mut named = 0;
+        // Not more than one alone may name.
+        let fits = |waiter: &PermitWaiter| {
+            named += waiter.wish.lease.map_or(0, |_| waiter.wish.count);
+            named <= MOST_IDS
+        };
+        let waiters = self.row.first(BATCH).into_iter().take_while(fits);
+        let takers: Vec<(PermitWaiter, Arc<str>)> =
+            waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids())).collect();
+        if takers.is_empty() {
+            return Ok(None);
+        }
+        // A receipt may answer for an earlier copy: leases count from before the first.
+        let (core, sent) = (self.core(), self.core().now());
+        let mut answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
+        // It had more to tidy up than one call may (rule 12).
+        while answer.goes_on() && !core.is_closing() {
+            answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
+        }
+        if !is_done(&answer) {
+            return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
+        }
+        let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let life: Arc<str> = answer.text(2).unwrap_or_default().into();
+        let served: Vec<_> = takers.into_iter().take(served).collect();
+        let grant = |(waiter, ids): (PermitWaiter, _)| {
+            let grant = Grant::new(self, waiter.wish, ids, &life, sent);
+            (waiter, grant)
+        };
+        let claims: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
+        self.row.serve(served.into_iter().map(grant).collect());
+        claims.into_iter().for_each(|claim| core.hand_out(claim));
+        Ok(None)
+    }
+
+    /// Takes all that are free, and keeps them.
+    pub(crate) async fn drain(self: &Arc<Self>) -> Result<u32, SyncError> {
+        self.core().ready()?;
+        let pool = self.clone();
+        let drained = self.core().janitor.carry(move |abandoned| {
+            let patience = pool.core().patience().unless(abandoned);
+            async move {
+                let cancel = Some((pool.scripts.cancel, Vec::new()));
+                let call =
+                    OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
+                let answer = pool.ledger.once(call, patience).await?;
+                let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+                let life: Arc<str> = answer.text(2).unwrap_or_default().into();
+                let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &life, answer.sent);
+                Ok::<_, SyncError>((count > 0).then(grant))
+            }
+        });
+        let Some(grant) = self.ledger.in_time(drained).await? else { return Ok(0) };
+        let count = grant.count();
+        grant.keep();
+        Ok(count)
+    }
+
+    pub(crate) fn has_taken(&self) -> bool {
+        !self.taken.lock().is_empty()
+    }
+
+    /// Ends every wait; what guards have is theirs no more.
+    pub(crate) fn close(&self, why: LostBy) {
+        self.row.close();
+        let all = std::mem::take(&mut *self.taken.lock());
+        for leased in all.values().filter_map(Taken::leased) {
+            leased.end(why);
+        }
+    }
+
+    /// Ends every wait and gives the guards' permits back. Whether that was confirmed.
+    pub(crate) async fn shutdown(&self) -> bool {
+        self.row.close();
+        let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
+        let all = numbers.into_iter().filter_map(|number| self.forget(number));
+        let given = all.map(|taken| async move { self.give_back(&taken, self.core().patience()).await.0 });
+        join_all(given).await.iter().all(Result::is_ok)
+    }
+}

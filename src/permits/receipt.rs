@@ -1,0 +1,201 @@
+//! Calls that are done once. Permits and latches have no owner on the server by which the copies of a call could be
+//! told from another call, so a receipt there says what a call did. Rule 22 of docs/PROTOCOL.md.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::backend::Script;
+use crate::base::clock::millis;
+use crate::base::janitor::say;
+use crate::base::keys::Key::{Channel, Life, Lock};
+use crate::base::keys::Keys;
+use crate::engine::Core;
+use crate::error::SyncError;
+use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
+use crate::wire::table::script;
+
+/// Undoes a call that changed a number.
+pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Life]);
+
+/// The most permits in one call, and the largest count of a latch, as Java's are.
+pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
+
+/// A number that a call can be about.
+pub(crate) fn number(asked: u32, most: u32) -> Result<u32, SyncError> {
+    if asked == 0 || asked > most {
+        return Err(SyncError::Count { asked: asked.into(), max: most });
+    }
+    Ok(asked)
+}
+
+/// Whether an answer says that the change was made.
+pub(crate) fn is_done(answer: &Answer) -> bool {
+    answer.status == Status::Done
+}
+
+/// A receipt, for one call at a time.
+struct Receipt {
+    key: String,
+    /// The number of its last call.
+    call: String,
+}
+
+/// One semaphore or latch, as this client calls it.
+pub(crate) struct Ledger {
+    pub(crate) core: Arc<Core>,
+    pub(crate) keys: Arc<Keys>,
+    /// Receipts whose last call can have no copy on its way.
+    free: Mutex<Vec<Receipt>>,
+}
+
+/// A call that is done at most once.
+pub(crate) struct OnceCall {
+    pub(crate) script: &'static Script,
+    pub(crate) args: Vec<String>,
+    /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
+    pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
+    /// Whether its caller hears that it was not done only when no copy can do it any more.
+    pub(crate) waits: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(core: &Arc<Core>, keys: Keys) -> Arc<Self> {
+        Arc::new(Self { core: core.clone(), keys: Arc::new(keys), free: Mutex::default() })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.keys.name.to_string()
+    }
+
+    /// A receipt for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
+    /// this name says nothing to a later one.
+    fn receipt(&self) -> Receipt {
+        let call = self.core.next_number().to_string();
+        let free = self.free.lock().pop();
+        let key = free.map_or_else(|| self.keys.receipt(&self.core.client_id, &call), |last| last.key);
+        Receipt { key, call }
+    }
+
+    /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
+    /// been or may yet be, is undone in the background.
+    pub(crate) async fn once(self: &Arc<Self>, call: OnceCall, patience: Patience) -> Result<Answer, SyncError> {
+        self.once_or_in_doubt(call, patience).await.0
+    }
+
+    /// And whether copies of it may have run that gave no answer.
+    pub(crate) async fn once_or_in_doubt(
+        self: &Arc<Self>,
+        call: OnceCall,
+        patience: Patience,
+    ) -> (Result<Answer, SyncError>, bool) {
+        let (core, receipt) = (&self.core, self.receipt());
+        // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
+        // receipt has to live.
+        let limit = core.settings.outage_limit;
+        let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
+        let patience = patience.until(core.now().after(limit));
+        let settled = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
+        let was_done = settled.result.as_ref().is_ok_and(is_done);
+        match (settled.doubt, call.cancel) {
+            (None, _) => self.free.lock().push(receipt),
+            (Some(_), Some((script, args))) if !was_done => {
+                let (ledger, owing) = (self.clone(), core.owed.note(&self.keys.name));
+                let patience = core.patience().until(core.now().after(limit));
+                let undone = async move {
+                    let undone = ledger.send_once(script, &receipt, &life, &args, &patience).await;
+                    drop(owing);
+                    if let Err(fault) = undone.result {
+                        let name = &*ledger.keys.name;
+                        say(|| tracing::warn!(target: "lockson", name, ?fault, "a call in doubt was not taken back"));
+                    }
+                };
+                if settled.result.is_ok() && call.waits {
+                    undone.await;
+                } else {
+                    core.janitor.finish(undone);
+                }
+            }
+            _ => {}
+        }
+        (self.read(settled.result), settled.doubt.is_some())
+    }
+
+    async fn send_once(
+        &self,
+        script: &'static Script,
+        receipt: &Receipt,
+        life: &str,
+        args: &[String],
+        patience: &Patience,
+    ) -> Settled {
+        let mut keys = self.keys.of(script.keys);
+        keys.push(&receipt.key);
+        let args: Vec<&str> =
+            [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+        self.core.wire.settle(script, &keys, &args, patience).await
+    }
+
+    /// Asks for something that may be asked for twice.
+    pub(crate) async fn ask(
+        &self,
+        script: &'static Script,
+        args: &[&str],
+        patience: &Patience,
+    ) -> Result<Answer, SyncError> {
+        self.read(self.send(script, args, patience).await?.result)
+    }
+
+    /// Asks a question of a caller's, which has a limit of its own.
+    pub(crate) async fn look(
+        self: &Arc<Self>,
+        script: &'static Script,
+        args: Vec<String>,
+    ) -> Result<Answer, SyncError> {
+        self.core.ready()?;
+        let ledger = self.clone();
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = self.core.janitor.carry(|abandoned| async move {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            ledger.ask(script, &args, &ledger.core.patience().unless(abandoned)).await
+        });
+        self.in_time(work).await
+    }
+
+    /// Waits no longer than one question is waited for.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, SyncError>>) -> Result<T, SyncError> {
+        let answer = tokio::time::timeout(self.core.look_limit(), work).await;
+        answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
+    }
+
+    /// Sends what has no receipt.
+    pub(crate) async fn send(
+        &self,
+        script: &'static Script,
+        args: &[&str],
+        patience: &Patience,
+    ) -> Result<Settled, SyncError> {
+        self.core.ready()?;
+        Ok(self.core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
+    }
+
+    /// Changes something, once; goes on if the caller goes away.
+    pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
+        self.core.ready()?;
+        let ledger = self.clone();
+        let work = self.core.janitor.carry(|_| async move { ledger.once(call, ledger.core.patience()).await });
+        work.await
+    }
+
+    /// Done, busy or not held; anything else is an error.
+    pub(crate) fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
+        let name = self.name();
+        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.core.is_closing()))?;
+        match answer.status {
+            Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
+            Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),
+            Status::Refused(why) => Err(SyncError::Refused { name, why }),
+        }
+    }
+}

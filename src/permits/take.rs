@@ -1,0 +1,118 @@
+//! Taking permits: the request for some, and the wait until there are enough.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::SyncError;
+use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
+use crate::waiting::listener::Ear;
+use crate::waiting::wait::{contend, deadline, wait, Contest, Tried, Turn};
+use crate::wire::script::Patience;
+
+/// A request for permits under construction, of a [`Semaphore`](crate::Semaphore) or a
+/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
+/// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
+///
+/// # Errors
+/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`SyncError::Unreachable`] at the wait limit when the server was
+/// silent.
+///
+/// # Cancel safety
+/// As [`Semaphore::guard`](crate::Semaphore::guard)'s.
+#[must_use = "a request does nothing until it, or its `guard` or `ids`, is awaited"]
+#[derive(Debug)]
+pub struct Take<'a, S> {
+    pub(crate) semaphore: &'a S,
+    pub(crate) permits: u32,
+    pub(crate) limit: Option<Duration>,
+    /// Where permits have leases.
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+impl<'a, S> Take<'a, S> {
+    pub(crate) fn new(semaphore: &'a S, permits: u32) -> Self {
+        Self { semaphore, permits, limit: None, lease: None, max_hold: None }
+    }
+
+    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+/// Waits for what is wanted, as long as it takes.
+pub(crate) async fn take(pool: &Arc<Pool>, wanted: Wanted) -> Result<Grant, SyncError> {
+    pool.core().ready()?;
+    let grant = wait(&mut Taker::new(pool, wanted)).await?;
+    grant.if_worth()
+}
+
+/// Waits at most so long: `None` when there was not enough until then. Zero is one attempt.
+pub(crate) async fn take_within(
+    pool: &Arc<Pool>,
+    wanted: Wanted,
+    limit: Option<Duration>,
+) -> Result<Option<Grant>, SyncError> {
+    let core = pool.core();
+    core.ready()?;
+    let once = limit.is_some_and(|limit| limit.is_zero());
+    let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+    let mut taker = Taker::new(pool, wanted);
+    match contend(&mut taker, once, ends).await? {
+        Some(Tried::Won(grant)) => grant.if_worth().map(Some),
+        Some(Tried::Busy(_)) => Ok(None),
+        // Few permits and no server are told apart by whether the server answers.
+        None if once || taker.ear.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
+        None => Ok(None),
+    }
+}
+
+/// Who waits for permits.
+struct Taker {
+    pool: Arc<Pool>,
+    waiter: PermitWaiter,
+    ear: Ear,
+    patience: Patience,
+}
+
+impl Taker {
+    fn new(pool: &Arc<Pool>, wanted: Wanted) -> Self {
+        let ear = Ear::new(pool.core(), pool.ledger.keys.channel.clone());
+        Self { pool: pool.clone(), waiter: pool.row.join(wanted), ear, patience: pool.core().patience() }
+    }
+}
+
+impl Contest for Taker {
+    type Prize = Grant;
+    type Error = SyncError;
+
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
+        self.pool.row.turn(&mut self.waiter, &self.ear, pause).await
+    }
+
+    async fn attempt(&mut self) -> Result<Tried<Grant>, SyncError> {
+        self.ear.asks();
+        let tried = self.pool.attempt(&self.waiter, &self.patience).await;
+        self.ear.answered();
+        tried
+    }
+
+    fn listen(&mut self) -> bool {
+        self.pool.row.is_first(&self.waiter) && self.ear.listen()
+    }
+
+    fn pause(&mut self, left: Option<Duration>) -> Duration {
+        let core = self.pool.core();
+        let cap = core.wire.jittered(core.settings.wait_cap);
+        // A millisecond on top, as the server rounds down.
+        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.pool.row.leave(&self.waiter);
+    }
+}

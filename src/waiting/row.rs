@@ -1,0 +1,140 @@
+//! Those of this process who wait for one thing, in the order of their arrival: the first asks the server, in the name
+//! of all.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::error::SyncError;
+use crate::waiting::listener::Ear;
+use crate::waiting::wait::{sleep_until, Turn};
+use crate::waiting::waiters::{Mail, Waiter, Waiters};
+
+/// Those who wait, and whether anybody may yet.
+pub(crate) struct Row<W, P> {
+    waiters: Mutex<Waiters<W, P>>,
+    closed: AtomicBool,
+}
+
+impl<W, P> Default for Row<W, P> {
+    fn default() -> Self {
+        Self { waiters: Mutex::default(), closed: AtomicBool::new(false) }
+    }
+}
+
+impl<W: Clone, P> Row<W, P> {
+    /// Changes who waits, and tells whoever is the first by that.
+    fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
+        let mut waiters = self.waiters.lock();
+        let before = waiters.first().cloned();
+        let changed = change(&mut waiters);
+        let is_new = |first: &&Arc<Waiter<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
+        if let Some(first) = waiters.first().filter(is_new) {
+            first.post(Mail::Try);
+        }
+        changed
+    }
+
+    /// Behind all others.
+    pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
+        let waiter = self.change(|waiters| waiters.join(wish));
+        if self.closed.load(Ordering::Acquire) {
+            self.close();
+        }
+        waiter
+    }
+
+    pub(crate) fn is_first(&self, waiter: &Waiter<W, P>) -> bool {
+        self.waiters.lock().is_first(waiter)
+    }
+
+    /// The first of them, in their order.
+    pub(crate) fn first(&self, most: usize) -> Vec<Arc<Waiter<W, P>>> {
+        self.waiters.lock().iter().take(most).cloned().collect()
+    }
+
+    /// Gives these waiters what they waited for.
+    pub(crate) fn serve(&self, served: Vec<(Arc<Waiter<W, P>>, P)>) {
+        self.change(|waiters| {
+            for (waiter, _) in &served {
+                waiters.remove(waiter);
+            }
+        });
+        for (waiter, prize) in served {
+            waiter.post(Mail::Won(prize));
+        }
+    }
+
+    /// Goes away, with or without a prize. One that was not taken is dropped.
+    pub(crate) fn leave(&self, waiter: &Waiter<W, P>) {
+        let left = waiter.go();
+        self.change(|waiters| waiters.remove(waiter));
+        drop(left);
+    }
+
+    /// Waits for a prize, or until it is worth asking: the first listens, and asks after `pause`. Who was not there to
+    /// take its prize goes behind all others.
+    pub(crate) async fn turn(
+        &self,
+        waiter: &mut Arc<Waiter<W, P>>,
+        ear: &Ear,
+        pause: Option<Duration>,
+    ) -> Result<Turn<P>, SyncError> {
+        let deadline = pause.map(|pause| Instant::now() + pause);
+        loop {
+            match waiter.take_mail() {
+                Mail::Won(prize) => return Ok(Turn::Won(prize)),
+                Mail::Lapsed => {
+                    *waiter = self.join(waiter.wish.clone());
+                    continue;
+                }
+                Mail::Closed => return Err(SyncError::Closed),
+                Mail::Try => return Ok(Turn::Try),
+                Mail::Nothing | Mail::Gone => {}
+            }
+            let is_first = self.is_first(waiter);
+            tokio::select! {
+                () = waiter.bell.notified() => {}
+                () = ear.wakes(), if is_first => return Ok(Turn::Try),
+                () = sleep_until(deadline), if is_first => return Ok(Turn::Try),
+            }
+        }
+    }
+
+    /// Ends every wait, those too that begin later.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let mut waiters = self.waiters.lock();
+        waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
+        waiters.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(row: &Row<u32, ()>) -> Vec<u32> {
+        row.first(usize::MAX).iter().map(|waiter| waiter.wish).collect()
+    }
+
+    #[test]
+    fn each_leaves_from_wherever_it_sits_and_the_first_is_told() {
+        let row: Row<u32, ()> = Row::default();
+        let [first, second, third, _, last] = [0, 1, 2, 3, 4].map(|wish| row.join(wish));
+        row.leave(&last);
+        row.serve(vec![(third.clone(), ())]);
+        assert_eq!(waiting(&row), [0, 1, 3]);
+        assert!(third.take_prize().is_some() && !matches!(second.take_mail(), Mail::Try));
+        row.leave(&first);
+        assert!(row.is_first(&second) && matches!(second.take_mail(), Mail::Try));
+        row.close();
+        let late = row.join(5);
+        // Who left is not taken for who came.
+        row.leave(&first);
+        assert!(matches!(late.take_mail(), Mail::Closed) && waiting(&row).is_empty());
+    }
+}

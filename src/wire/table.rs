@@ -1,0 +1,101 @@
+//! What a kind of lock is: data that the one path runs on.
+
+use std::time::Duration;
+
+use crate::backend::Script;
+
+/// The text of a file of `lua/`.
+macro_rules! lua {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
+    };
+}
+pub(crate) use lua;
+
+/// A script of `lua/`, with its KEYS. What several share stands before it. `script!("outer" over "inner", ..)` has the
+/// inner one as its function `acquire`, so that what takes a lock has no second text.
+macro_rules! script {
+    ($file:literal $(after $shared:literal)*, $keys:tt) => {
+        $crate::wire::table::script!(@ $file, ($($crate::wire::table::lua!($shared),)* $crate::wire::table::lua!($file)), $keys)
+    };
+    ($outer:literal over $inner:literal $(after $shared:literal)*, $keys:tt) => {
+        $crate::wire::table::script!(@ concat!($outer, " by ", $inner), (
+            $($crate::wire::table::lua!($shared),)*
+            "local function acquire()\n",
+            $crate::wire::table::lua!($inner),
+            "end\n",
+            $crate::wire::table::lua!($outer)
+        ), $keys)
+    };
+    (@ $name:expr, ($($text:tt)*), [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script =
+            $crate::backend::Script::new($name, concat!($crate::wire::table::lua!("begin"), $($text)*), &[$($key),*]);
+        &SCRIPT
+    }};
+}
+pub(crate) use script;
+
+/// Whom a hold keeps out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Everybody.
+    Exclusive,
+    /// Writers.
+    Read,
+    /// Everybody, but for read holds of its own owner.
+    Write,
+}
+
+impl Role {
+    /// The other role that the same owner may have in the same lock.
+    pub(crate) fn sibling(self) -> Option<Self> {
+        match self {
+            Self::Exclusive => None,
+            Self::Read => Some(Self::Write),
+            Self::Write => Some(Self::Read),
+        }
+    }
+}
+
+/// How waiters stand in a queue that the server keeps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    /// Says that they are still there.
+    pub(crate) refresh: &'static Script,
+    /// Takes one out.
+    pub(crate) leave: &'static Script,
+}
+
+/// The scripts, and what sets the kind apart. `kinds/` has one table a kind.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+    /// Whether the same owner may enter again.
+    pub(crate) reentrant: bool,
+    /// Whether a release is announced on the channel, to all who wait.
+    pub(crate) announces: bool,
+    /// Whether each hold has a fencing token.
+    pub(crate) fenced: bool,
+    /// Whether the server has a random token of each hold, in place of its owner.
+    pub(crate) anonymous: bool,
+    /// How long others let a waiter go first after each of its attempts, if they do.
+    pub(crate) goes_first: Option<Duration>,
+    /// Where waiters queue on the server; `None` where they queue in the process.
+    pub(crate) queue: Option<Queue>,
+    pub(crate) acquire: &'static Script,
+    /// What that is told behind the owner, the lease and the count: by the same owner's field in the other role, and
+    /// whether the owner goes on waiting if it is busy.
+    pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
+    pub(crate) release: &'static Script,
+    /// From one owner of this process to another, in one script.
+    pub(crate) hand_over: Option<&'static Script>,
+    /// For many owners of this process who wait together.
+    pub(crate) admit: Option<&'static Script>,
+    pub(crate) renew: &'static Script,
+    /// Makes the count on the server what the registry says.
+    pub(crate) settle: &'static Script,
+    pub(crate) extend: &'static Script,
+    pub(crate) inspect: &'static Script,
+    pub(crate) force: &'static Script,
+}
