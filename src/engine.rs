@@ -31,7 +31,7 @@ const CLAIMED_WITHIN: u32 = 3;
 
 /// The engine: the way to the server, the wake-ups, the renewals and the clean-up of one client. It knows no lock.
 /// Background tasks and work under way hold it, not the [`Session`], so that they don't keep the client open.
-pub(crate) struct Core {
+pub(crate) struct Engine {
     pub(crate) settings: Settings,
     /// A fresh uuid, behind the label if there is one.
     pub(crate) client_id: String,
@@ -53,17 +53,17 @@ pub(crate) struct Core {
 
 /// One client, open. Handles and guards hold it: the last of them that goes closes the client.
 pub struct Session {
-    pub(crate) core: Arc<Core>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.core.refuse();
-        self.core.janitor.close();
+        self.engine.refuse();
+        self.engine.janitor.close();
     }
 }
 
-impl Core {
+impl Engine {
     /// And the work of two of its tasks; that of the third is the watchdog's.
     pub(crate) fn new(
         settings: Settings,
@@ -78,7 +78,7 @@ impl Core {
         };
         let (channels, pump) = Channels::new(backend.clone(), signals);
         let (janitor, chores) = Janitor::new();
-        let core = Self {
+        let engine = Self {
             wire: Arc::new(Wire::new(backend, clock, settings.command_timeout)),
             settings,
             client_id,
@@ -93,7 +93,7 @@ impl Core {
             over: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
         };
-        (Arc::new(core), pump, chores)
+        (Arc::new(engine), pump, chores)
     }
 
     pub(crate) fn now(&self) -> Moment {

@@ -8,7 +8,7 @@ use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::wire::script::{Answer, Patience, Status};
 
@@ -41,7 +41,7 @@ impl Locks {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let (backend, signals) = target.connect(settings.command_timeout).await?;
         let locks = Self::start(settings, backend, signals, Clock::System);
-        preflight(locks.core()).await?;
+        preflight(locks.engine()).await?;
         Ok(locks)
     }
 }
@@ -83,11 +83,11 @@ impl Builder {
     }
 }
 
-async fn preflight(core: &Core) -> Result<(), ConnectError> {
-    let scratch = format!("{}lockson:preflight", core.settings.key_prefix);
+async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
+    let scratch = format!("{}lockson:preflight", engine.settings.key_prefix);
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
-    let patience = Patience::new(core.now(), core.wire.command_timeout * 2);
-    let settled = core.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
+    let settled = engine.wire.settle(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
     let answer = settled.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
@@ -100,10 +100,10 @@ async fn preflight(core: &Core) -> Result<(), ConnectError> {
     if answer.status != Status::Done {
         return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
     }
-    inspect(core, &answer)
+    inspect(engine, &answer)
 }
 
-fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let entry = |at: usize, key: &str| {
         section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
@@ -112,7 +112,7 @@ fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
     if !missing.is_empty() {
         let needed = format!(
             "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
-            core.settings.key_prefix
+            engine.settings.key_prefix
         );
         return Err(Refused::NoPermission(needed).into());
     }
@@ -123,7 +123,7 @@ fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
         None => unknown.push("its version"),
     }
     if let Some(run) = entry(1, "run_id") {
-        core.life.met(run);
+        engine.life.met(run);
     }
     match entry(2, "role") {
         Some("slave") => return Err(Refused::ReadOnly.into()),
@@ -132,7 +132,7 @@ fn inspect(core: &Core, answer: &Answer) -> Result<(), ConnectError> {
     }
     match entry(3, "maxmemory_policy") {
         Some("noeviction") => {}
-        Some(policy) if core.settings.allow_eviction => {
+        Some(policy) if engine.settings.allow_eviction => {
             tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
         }
         Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),

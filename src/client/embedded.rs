@@ -161,7 +161,7 @@ impl EmbeddedServer {
         let (backend, signals) = connect(&self.server, settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
         let locks = Locks::start(settings, backend, signals, clock);
-        locks.core().wire.server.learn(self.server.now_ms(), clock.now());
+        locks.engine().wire.server.learn(self.server.now_ms(), clock.now());
         locks
     }
 }

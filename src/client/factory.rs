@@ -13,7 +13,7 @@ use crate::base::config::Settings;
 use crate::base::keys::{Keys, NameError};
 use crate::client::lifecycle::{shutdown, start};
 use crate::client::names::Names;
-use crate::engine::{Core, Session};
+use crate::engine::{Engine, Session};
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -150,20 +150,20 @@ impl Locks {
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| self.names.semaphore(self.core(), keys));
+        let pool = self.keys(name).map(|keys| self.names.semaphore(self.engine(), keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.core(), keys));
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.engine(), keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
     pub fn latch(&self, name: &str) -> Latch {
-        let latch = self.keys(name).map(|keys| self.names.latch(self.core(), keys));
+        let latch = self.keys(name).map(|keys| self.names.latch(self.engine(), keys));
         Latch::new(self.session.clone(), name, latch)
     }
 
@@ -173,31 +173,31 @@ impl Locks {
     }
 
     fn keys(&self, name: &str) -> Result<Keys, NameError> {
-        let settings = &self.core().settings;
+        let settings = &self.engine().settings;
         Keys::new(&settings.key_prefix, name, settings.max_name_len)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
     pub fn client_id(&self) -> &str {
-        &self.core().client_id
+        &self.engine().client_id
     }
 
     /// How the client is doing. Asks nobody.
     pub fn health(&self) -> Health {
-        let core = self.core();
-        let now = core.now();
-        let holds = core.watchdog.holds();
+        let engine = self.engine();
+        let now = engine.now();
+        let holds = engine.watchdog.holds();
         let left = |hold: &Arc<Leased>| hold.valid_until().since(now);
         let renewed_ago =
             |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
         Health {
-            reachable: !core.is_dead() && !core.wire.is_silent(),
+            reachable: !engine.is_dead() && !engine.wire.is_silent(),
             holds: holds.len(),
             uncertain: holds.iter().filter(|hold| hold.state(now) == State::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),
             oldest_renewal: holds.iter().filter_map(renewed_ago).max(),
-            subscriptions: core.channels.len(),
-            gaps: core.channels.gaps(),
+            subscriptions: engine.channels.len(),
+            gaps: engine.channels.gaps(),
         }
     }
 
@@ -212,7 +212,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = shutdown(self.core(), &self.names, limit).await;
+        let names = shutdown(self.engine(), &self.names, limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -220,8 +220,8 @@ impl Locks {
         }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.session.core
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.session.engine
     }
 
     /// Over a backend that is connected.

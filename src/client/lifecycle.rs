@@ -10,7 +10,7 @@ use crate::backend::{Backend, Signal};
 use crate::base::clock::Clock;
 use crate::base::config::Settings;
 use crate::client::names::Names;
-use crate::engine::{Core, Session};
+use crate::engine::{Engine, Session};
 use crate::error::{in_runtime, LostBy};
 use crate::hold::queue::leave_queue;
 use crate::hold::release::give_all_back;
@@ -22,36 +22,36 @@ pub(crate) fn start(
     signals: UnboundedReceiver<Signal>,
     clock: Clock,
 ) -> (Arc<Session>, Arc<Names>) {
-    let (core, pump, chores) = Core::new(settings, backend, signals, clock);
+    let (engine, pump, chores) = Engine::new(settings, backend, signals, clock);
     let names: Arc<Names> = Arc::default();
-    spawn(&core, &names, pump.run());
-    spawn(&core, &names, core.watchdog.clone().run());
-    let (parts, known) = (core.clone(), names.clone());
-    spawn(&core, &names, async move {
+    spawn(&engine, &names, pump.run());
+    spawn(&engine, &names, engine.watchdog.clone().run());
+    let (parts, known) = (engine.clone(), names.clone());
+    spawn(&engine, &names, async move {
         chores.run(parts.settings.command_timeout).await;
         end(&parts, &known).await;
     });
-    (Arc::new(Session { core }), names)
+    (Arc::new(Session { engine }), names)
 }
 
 /// One of a client's tasks, as long as it runs.
 struct Task {
-    core: Weak<Core>,
+    engine: Weak<Engine>,
     names: Arc<Names>,
 }
 
 impl Drop for Task {
     /// Unless the client is being closed, the runtime is gone: whoever waits is told, here and on other runtimes.
     fn drop(&mut self) {
-        if self.core.upgrade().is_some_and(|core| core.task_ended()) {
+        if self.engine.upgrade().is_some_and(|engine| engine.task_ended()) {
             self.names.let_go(LostBy::Ended);
         }
     }
 }
 
 /// Starts a task without which the client can't be.
-fn spawn(core: &Arc<Core>, names: &Arc<Names>, work: impl Future<Output = ()> + Send + 'static) {
-    let task = Task { core: Arc::downgrade(core), names: names.clone() };
+fn spawn(engine: &Arc<Engine>, names: &Arc<Names>, work: impl Future<Output = ()> + Send + 'static) {
+    let task = Task { engine: Arc::downgrade(engine), names: names.clone() };
     tokio::spawn(async move {
         let _task = task;
         work.await;
@@ -59,67 +59,67 @@ fn spawn(core: &Arc<Core>, names: &Arc<Names>, work: impl Future<Output = ()> + 
 }
 
 /// Closes every task and socket.
-async fn end(core: &Core, names: &Names) {
-    core.stop();
+async fn end(engine: &Engine, names: &Names) {
+    engine.stop();
     names.let_go(LostBy::Released);
-    core.channels.close().await;
-    for slot in names.slots() {
+    engine.channels.close().await;
+    for entry in names.entries() {
         // What this drops may take others' locks.
-        let elected = std::mem::take(&mut *slot.elected());
+        let elected = std::mem::take(&mut *entry.elected());
         drop(elected);
     }
-    core.wire.close().await;
+    engine.wire.close().await;
 }
 
 /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
-pub(crate) async fn shutdown(core: &Arc<Core>, names: &Arc<Names>, limit: Duration) -> Vec<String> {
-    core.refuse();
+pub(crate) async fn shutdown(engine: &Arc<Engine>, names: &Arc<Names>, limit: Duration) -> Vec<String> {
+    engine.refuse();
     if in_runtime().is_err() {
-        return shutdown_unseen(core, names, limit);
+        return shutdown_unseen(engine, names, limit);
     }
-    give_back(core, names, limit).await
+    give_back(engine, names, limit).await
 }
 
 /// Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
-fn shutdown_unseen(core: &Arc<Core>, names: &Arc<Names>, limit: Duration) -> Vec<String> {
-    let held = names.slots().filter(|slot| slot.count() > 0).map(|slot| slot.line.keys.name.to_string());
+fn shutdown_unseen(engine: &Arc<Engine>, names: &Arc<Names>, limit: Duration) -> Vec<String> {
+    let held = names.entries().filter(|entry| entry.count() > 0).map(|entry| entry.line.keys.name.to_string());
     let taken = names.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
     let left = held.chain(taken).collect();
-    let (parts, known) = (core.clone(), names.clone());
-    core.janitor.finish(async move { drop(give_back(&parts, &known, limit).await) });
+    let (parts, known) = (engine.clone(), names.clone());
+    engine.janitor.finish(async move { drop(give_back(&parts, &known, limit).await) });
     left
 }
 
-async fn give_back(core: &Arc<Core>, names: &Names, limit: Duration) -> Vec<String> {
-    let began = core.now();
-    let mut slots = Vec::new();
+async fn give_back(engine: &Arc<Engine>, names: &Names, limit: Duration) -> Vec<String> {
+    let began = engine.now();
+    let mut entries = Vec::new();
     let mut waiters = Vec::new();
     for line in names.lines.all() {
         waiters.extend(line.crowd.close());
         line.close();
-        slots.extend(line.slots());
+        entries.extend(line.entries());
     }
     for latch in names.latches.all() {
         latch.close();
     }
     // Each is the name of what was not confirmed.
-    let holds = slots.into_iter().map(|slot| async {
-        let name = slot.line.keys.name.to_string();
-        let given_back = tokio::time::timeout(limit, give_all_back(core.clone(), slot)).await;
+    let holds = entries.into_iter().map(|entry| async {
+        let name = entry.line.keys.name.to_string();
+        let given_back = tokio::time::timeout(limit, give_all_back(engine.clone(), entry)).await;
         (!given_back.unwrap_or(false)).then_some(name)
     });
     let permits = names.pools().map(|pool| async move {
         let given_back = tokio::time::timeout(limit, pool.shutdown()).await;
         (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
     });
-    let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(core.clone(), &waiter.wish)));
+    let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(engine.clone(), &waiter.wish)));
     let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
     // Copies in doubt of calls that were given up, which may take something yet.
-    let rest = limit.saturating_sub(core.now().since(began));
-    let _ = tokio::time::timeout(rest, core.owed.settled()).await;
-    core.janitor.close();
+    let rest = limit.saturating_sub(engine.now().since(began));
+    let _ = tokio::time::timeout(rest, engine.owed.settled()).await;
+    engine.janitor.close();
     let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
-    let owed: Vec<String> = core.owed.names().into_iter().filter(|name| !left.contains(name)).collect();
+    let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();
     left.extend(owed);
     left
 }

@@ -7,8 +7,8 @@ use crate::error::LostBy;
 use crate::base::janitor::contain;
 use crate::base::keys::Keys;
 use crate::base::registry::Registry;
-use crate::engine::Core;
-use crate::hold::entry::{Forgotten, Line, Slot};
+use crate::engine::Engine;
+use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::permits::latch::LocalLatch;
 use crate::permits::permit_semaphore::LEASED;
 use crate::permits::pool::Pool;
@@ -32,21 +32,21 @@ impl Names {
         self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
-    pub(crate) fn semaphore(&self, core: &Arc<Core>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.semaphores, core, keys.of_semaphore(), &COUNTED)
+    pub(crate) fn semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.semaphores, engine, keys.of_semaphore(), &COUNTED)
     }
 
-    pub(crate) fn permit_semaphore(&self, core: &Arc<Core>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.permit_semaphores, core, keys.of_semaphore(), &LEASED)
+    pub(crate) fn permit_semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.permit_semaphores, engine, keys.of_semaphore(), &LEASED)
     }
 
-    pub(crate) fn latch(&self, core: &Arc<Core>, keys: Keys) -> Arc<LocalLatch> {
-        LocalLatch::of(&self.latches, core, keys.of_latch())
+    pub(crate) fn latch(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<LocalLatch> {
+        LocalLatch::of(&self.latches, engine, keys.of_latch())
     }
 
     /// Every owner's entry of every lock.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Arc<Slot>> {
-        self.lines.all().into_iter().flat_map(|line| line.slots())
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Arc<Entry>> {
+        self.lines.all().into_iter().flat_map(|line| line.entries())
     }
 
     pub(crate) fn pools(&self) -> impl Iterator<Item = Arc<Pool>> {
@@ -57,9 +57,9 @@ impl Names {
     pub(crate) fn let_go(&self, why: LostBy) {
         for line in self.lines.all() {
             line.close();
-            for slot in line.slots() {
-                if let Some(hold) = slot.hold() {
-                    contain(|| slot.drop_hold(hold.leased.id, why));
+            for entry in line.entries() {
+                if let Some(hold) = entry.hold() {
+                    contain(|| entry.drop_hold(hold.leased.id, why));
                 }
             }
         }

@@ -45,7 +45,7 @@ pub(crate) struct Candidate<'a> {
     /// The first of this process's that wait.
     permit: Option<OwnedSemaphorePermit>,
     rounds: &'a AtomicU32,
-    /// Since when no majority answers.
+    /// Since when no quorum answers.
     dark: Option<Moment>,
     /// Why the last round was no vote at all; busy is no reason.
     pub(crate) failure: Option<LockError>,
@@ -56,7 +56,7 @@ impl<'a> Candidate<'a> {
         Self { voters, rules, permit: None, rounds, dark: None, failure: None }
     }
 
-    /// One round: all are asked at once, and whatever is no majority is given back.
+    /// One round: all are asked at once, and whatever is no quorum is given back.
     pub(crate) async fn round(&mut self) -> Result<Tried<Held>, LockError> {
         if self.rounds.fetch_add(1, Ordering::Relaxed) == 0 {
             self.failure = Some(self.rules.no_majority(0, "the wait limit came before an answer".to_owned()));
@@ -91,14 +91,14 @@ impl<'a> Candidate<'a> {
         self.fails(failure, can_vote < self.rules.needed)
     }
 
-    /// No majority, for the reason given: it is asked again until the outage limit, if they are silent.
+    /// No quorum, for the reason given: it is asked again until the outage limit, if they are silent.
     fn fails(&mut self, failure: LockError, silent: bool) -> Result<Tried<Held>, LockError> {
         self.failure = Some(failure.clone());
-        let Some(core) = self.voters.first().map(|voter| &voter.session.core) else { return Err(failure) };
-        let now = core.now();
+        let Some(engine) = self.voters.first().map(|voter| &voter.session.engine) else { return Err(failure) };
+        let now = engine.now();
         self.dark = self.dark.filter(|_| silent).or(silent.then_some(now));
         match self.dark {
-            Some(since) if now.since(since) >= core.settings.outage_limit => Err(failure),
+            Some(since) if now.since(since) >= engine.settings.outage_limit => Err(failure),
             _ => Ok(Tried::Busy(None)),
         }
     }
@@ -118,7 +118,7 @@ impl<'a> Candidate<'a> {
             let no_hope = count.votes.len() + open_count < self.rules.needed;
             let is_busy = count.votes.len() + count.busy.len() >= self.rules.needed;
             let silent =
-                count.votes.len() >= self.rules.needed && open.all(|(_, voter)| voter.session.core.wire.is_silent());
+                count.votes.len() >= self.rules.needed && open.all(|(_, voter)| voter.session.engine.wire.is_silent());
             // Whoever is not waited for is settled by its janitor, which gives back what comes of it.
             if (no_hope && is_busy) || (silent && open_count > 0) {
                 break;
@@ -146,21 +146,21 @@ impl<'a> Candidate<'a> {
 
     /// Two votes of one server would be one.
     fn has_twins(&self) -> bool {
-        let runs: Vec<String> = self.voters.iter().filter_map(|voter| voter.session.core.life.id()).collect();
+        let runs: Vec<String> = self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).collect();
         runs.iter().enumerate().any(|(at, run)| runs.iter().skip(at + 1).any(|other| other == run))
     }
 
     /// The same owner holds it already, as far as is known here.
     fn is_inner(&self) -> bool {
-        self.voters.iter().filter(|voter| voter.wish.slot.is_enterable()).count() >= self.rules.needed
+        self.voters.iter().filter(|voter| voter.wish.entry.is_enterable()).count() >= self.rules.needed
     }
 
     /// The first in this process's line of those who wait, or one who need not stand in it.
     async fn stand_in_line(&mut self) {
         let Some(first) = self.voters.first() else { return };
-        let mut permit = pin!(first.wish.slot.line.candidates.clone().acquire_owned());
+        let mut permit = pin!(first.wish.entry.line.candidates.clone().acquire_owned());
         loop {
-            let held: Vec<_> = self.voters.iter().map(|voter| Box::pin(voter.wish.slot.held.notified())).collect();
+            let held: Vec<_> = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified())).collect();
             let mut held = held;
             held.iter_mut().for_each(|held| {
                 held.as_mut().enable();
@@ -203,7 +203,7 @@ impl Contest for Candidate<'_> {
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
         let Some(first) = self.voters.first() else { return LONGEST_PAUSE };
-        let wire = &first.session.core.wire;
+        let wire = &first.session.engine.wire;
         let rounds = self.rounds.load(Ordering::Relaxed);
         let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(rounds, |pause| wire.jittered(pause));
         // A millisecond on top, as the server rounds down.
@@ -219,9 +219,9 @@ impl Rules {
 
 impl Count {
     fn add(&mut self, voter: &Voter, tried: Option<Result<Tried<Ticket>, LockError>>, trust: Trust) {
-        let core = &voter.session.core;
+        let engine = &voter.session.engine;
         match tried {
-            Some(Ok(Tried::Won(ticket))) => match core.life.rests(trust, core.now()) {
+            Some(Ok(Tried::Won(ticket))) => match engine.life.rests(trust, engine.now()) {
                 None => self.votes.push((ticket, voter.session.clone())),
                 // The vote is given back as the ticket goes.
                 Some(left) => self.resting.push(left),

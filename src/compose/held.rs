@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use crate::compose::quorum::{enough, Majority, Rules, Standing, Voter};
+use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
 use crate::error::{HoldError, Lost, LostBy, UnlockError};
 use crate::hold::ticket::Ticket;
@@ -33,13 +33,13 @@ pub enum Held {
 
 /// Votes that are given back with this.
 pub struct Elected {
-    majority: Arc<Majority>,
+    quorum: Arc<Quorum>,
     _sessions: Vec<Arc<Session>>,
 }
 
 impl Drop for Elected {
     fn drop(&mut self) {
-        self.majority.let_go();
+        self.quorum.let_go();
     }
 }
 
@@ -53,8 +53,8 @@ impl Held {
     /// Of the votes that these gave. `None`: of none.
     pub(crate) fn quorum(votes: Vec<(Ticket, Arc<Session>)>, voters: Vec<Voter>, rules: Rules) -> Option<Self> {
         let (votes, sessions) = votes.into_iter().map(|(vote, session)| (Arc::new(vote), session)).unzip();
-        let majority = Majority::new(rules, voters, votes)?;
-        Some(Self::Quorum(Elected { majority, _sessions: sessions }))
+        let quorum = Quorum::new(rules, voters, votes)?;
+        Some(Self::Quorum(Elected { quorum, _sessions: sessions }))
     }
 
     /// What it is made of, in the order in which it was taken.
@@ -71,7 +71,7 @@ impl Held {
         match self {
             Self::One(ticket, _) => ticket,
             Self::All { first, .. } => first.ticket(),
-            Self::Quorum(Elected { majority, .. }) => &majority.first,
+            Self::Quorum(Elected { quorum, .. }) => &quorum.first,
         }
     }
 
@@ -80,7 +80,7 @@ impl Held {
         match self {
             Self::One(..) => None,
             Self::All { name, .. } => Some(name),
-            Self::Quorum(Elected { majority, .. }) => Some(&majority.rules.name),
+            Self::Quorum(Elected { quorum, .. }) => Some(&quorum.rules.name),
         }
     }
 
@@ -91,7 +91,7 @@ impl Held {
             Self::All { first, rest, .. } => {
                 rest.iter().rev().map(Self::standing).fold(first.standing(), Standing::and)
             }
-            Self::Quorum(Elected { majority, .. }) => majority.standing(),
+            Self::Quorum(Elected { quorum, .. }) => quorum.standing(),
         }
     }
 
@@ -103,9 +103,9 @@ impl Held {
     /// Resolves when it is lost, and before the server would give it to another. It does not keep it.
     pub(crate) fn until_lost(&self) -> BoxFuture<'static, Lost> {
         match self {
-            Self::One(ticket, _) => ticket.hold.leased.clone().until_lost(ticket.core.wire.clock).boxed(),
+            Self::One(ticket, _) => ticket.hold.leased.clone().until_lost(ticket.engine.wire.clock).boxed(),
             Self::All { .. } => first_lost(self.parts()).boxed(),
-            Self::Quorum(Elected { majority, .. }) => majority.clone().until_lost().boxed(),
+            Self::Quorum(Elected { quorum, .. }) => quorum.clone().until_lost().boxed(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Held {
         match self {
             Self::One(..) => {}
             Self::All { .. } => self.parts().for_each(Self::complete),
-            Self::Quorum(Elected { majority, .. }) => majority.open(),
+            Self::Quorum(Elected { quorum, .. }) => quorum.open(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Held {
         match self {
             Self::One(..) => 1,
             Self::All { .. } => self.parts().map(Self::size).sum(),
-            Self::Quorum(Elected { majority, .. }) => majority.tickets().len(),
+            Self::Quorum(Elected { quorum, .. }) => quorum.tickets().len(),
         }
     }
 
@@ -132,15 +132,15 @@ impl Held {
         match self {
             Self::One(ticket, _) => ticket.inner,
             Self::All { .. } => self.parts().any(Self::is_inner),
-            Self::Quorum(Elected { majority, .. }) => majority.tickets().iter().any(|ticket| ticket.inner),
+            Self::Quorum(Elected { quorum, .. }) => quorum.tickets().iter().any(|ticket| ticket.inner),
         }
     }
 
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<(), HoldError> {
         let max = match self {
-            Self::One(ticket, _) => ticket.core.settings.max_lease,
+            Self::One(ticket, _) => ticket.engine.settings.max_lease,
             Self::All { .. } => return self.parts().try_for_each(|part| part.check_lease(lease)),
-            Self::Quorum(Elected { majority, .. }) => majority.max_lease(),
+            Self::Quorum(Elected { quorum, .. }) => quorum.max_lease(),
         };
         let min = crate::base::config::SHORTEST_LEASE;
         if lease < min || lease > max {
@@ -155,10 +155,10 @@ impl Held {
             let errors = match self {
                 Self::One(ticket, _) => ticket.extend(lease).await.err().into_iter().collect(),
                 Self::All { .. } => errors_of(self.parts().map(|part| part.extend(lease))).await,
-                Self::Quorum(Elected { majority, .. }) => {
-                    let tickets = majority.tickets();
+                Self::Quorum(Elected { quorum, .. }) => {
+                    let tickets = quorum.tickets();
                     let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
-                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                    enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
             self.settled(errors)
@@ -172,11 +172,11 @@ impl Held {
             let errors = match self {
                 Self::One(ticket, _) => ticket.begin(lease).await.err().into_iter().collect(),
                 Self::All { .. } => errors_of(self.parts().map(|part| part.begin(lease))).await,
-                Self::Quorum(Elected { majority, .. }) => {
-                    majority.begin(lease);
-                    let tickets = majority.tickets();
+                Self::Quorum(Elected { quorum, .. }) => {
+                    quorum.begin(lease);
+                    let tickets = quorum.tickets();
                     let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
-                    enough(calls, majority.rules.needed, Duration::ZERO).await
+                    enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
             self.settled(errors)
@@ -197,7 +197,7 @@ impl Held {
         match self {
             Self::One(ticket, _) => ticket.keep_bare(),
             Self::All { rest, first, .. } => rest.into_iter().chain(once(*first)).for_each(Self::keep_bare),
-            Self::Quorum(elected) => elected.majority.keep_bare(),
+            Self::Quorum(elected) => elected.quorum.keep_bare(),
         }
     }
 
@@ -206,7 +206,7 @@ impl Held {
         match self {
             Self::One(ticket, session) => {
                 let work = ticket.release();
-                let work = ticket.core.janitor.carry(|_| work).begun();
+                let work = ticket.engine.janitor.carry(|_| work).begun();
                 async move {
                     let errors = work.await.err().into_iter().collect();
                     drop((ticket, session));
@@ -219,7 +219,7 @@ impl Held {
                 join_all(releases).map(|errors| errors.into_iter().flatten().collect()).boxed()
             }
             Self::Quorum(elected) => {
-                let work = elected.majority.clone().release();
+                let work = elected.quorum.clone().release();
                 async move {
                     let errors = work.await;
                     drop(elected);

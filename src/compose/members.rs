@@ -33,7 +33,7 @@ impl<L: ?Sized> Leaf<L> {
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        self.session.core.owner_of(&self.field)
+        self.session.engine.owner_of(&self.field)
     }
 
     pub(crate) fn is_client_of(&self, other: &Self) -> bool {
@@ -58,24 +58,24 @@ impl<L: ?Sized> Leaf<L> {
 
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
-        let slot = self.line.slot(&self.field);
-        slot.has(Share::Bare).is_some() || !slot.elected().is_empty()
+        let entry = self.line.entry(&self.field);
+        entry.has(Share::Bare).is_some() || !entry.elected().is_empty()
     }
 
     /// Asks the server for its id. Two clients of one server get the same.
     pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
-        let (core, keys) = (&self.session.core, &self.line.keys);
+        let (engine, keys) = (&self.session.engine, &self.line.keys);
         let name = keys.name.to_string();
         let (key, fresh, life) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_LIFE).to_string());
-        core.ready()?;
-        let of = core.clone();
+        engine.ready()?;
+        let of = engine.clone();
         // Carried, so that its answer is read even if nobody waits for it any more.
-        let work = core.janitor.carry(|abandoned| async move {
+        let work = engine.janitor.carry(|abandoned| async move {
             let script = script!("multi/server_id", []);
             of.wire.settle(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
         let settled = work.await;
-        let answer = settled.result.map_err(|fault| LockError::of_fault(&name, fault, core.is_closing()))?;
+        let answer = settled.result.map_err(|fault| LockError::of_fault(&name, fault, engine.is_closing()))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

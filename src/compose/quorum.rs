@@ -16,14 +16,14 @@ use crate::base::clock::Moment;
 use crate::engine::Session;
 use crate::error::{LockError, Lost, LostBy, UnlockError};
 use crate::hold::attempt::Wish;
-use crate::hold::entry::{Hold, Slot};
+use crate::hold::entry::{Entry, Hold};
 use crate::hold::release::not_held;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::{Follower, Lease, State};
 use crate::waiting::wait::Tried;
 use crate::wire::life::Trust;
 
-/// What a majority has to be of.
+/// What a quorum has to be of.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) name: Arc<str>,
@@ -54,8 +54,8 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    pub(crate) fn of(Ticket { hold, core, .. }: &Ticket) -> Self {
-        let now = core.now();
+    pub(crate) fn of(Ticket { hold, engine, .. }: &Ticket) -> Self {
+        let now = engine.now();
         match hold.leased.lost(now) {
             Some(why) => Self::over(why),
             None => {
@@ -85,7 +85,7 @@ impl Standing {
 }
 
 /// Votes for one owner, of which most have to stand.
-pub(crate) struct Majority {
+pub(crate) struct Quorum {
     /// Of an older one than another's: lower.
     pub(crate) id: u64,
     pub(crate) rules: Rules,
@@ -116,13 +116,13 @@ struct Seat {
     since: Moment,
 }
 
-impl Majority {
+impl Quorum {
     /// `None`: of no votes.
     pub(crate) fn new(rules: Rules, voters: Vec<Voter>, won: Vec<Arc<Ticket>>) -> Option<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let first = won.first()?.clone();
         let seats = voters.into_iter().map(Seat::new).collect();
-        let majority = Arc::new(Self {
+        let quorum = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             rules,
             first,
@@ -130,10 +130,10 @@ impl Majority {
             votes: Mutex::new(Votes { won, seats, open: false, bare: false }),
             closed: Notify::new(),
         });
-        for ticket in majority.tickets() {
-            ticket.hold.leased.follow(majority.as_follower());
+        for ticket in quorum.tickets() {
+            ticket.hold.leased.follow(quorum.as_follower());
         }
-        Some(majority)
+        Some(quorum)
     }
 
     fn as_follower(self: &Arc<Self>) -> Weak<dyn Follower> {
@@ -177,14 +177,14 @@ impl Majority {
 
     /// The longest lease that it may have.
     pub(crate) fn max_lease(&self) -> Duration {
-        let leases = self.tickets().into_iter().map(|ticket| ticket.core.settings.max_lease);
+        let leases = self.tickets().into_iter().map(|ticket| ticket.engine.settings.max_lease);
         leases.fold(self.rules.trust.max_lease, Duration::min)
     }
 
     /// All of what it is a part of is held: from here on it has this lease.
     pub(crate) fn begin(&self, lease: Lease) {
         for seat in &mut self.votes.lock().seats {
-            seat.since = seat.wish.core.now();
+            seat.since = seat.wish.engine.now();
             seat.wish.lease = seat.wish.lease.changed(lease);
         }
     }
@@ -200,15 +200,15 @@ impl Majority {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            wish.slot.elected().push(self.clone());
+            wish.entry.elected().push(self.clone());
         }
         drop(votes);
         self.standing();
     }
 
     /// The newest bare hold that the vote of this entry belongs to.
-    pub(crate) fn elected(slot: &Slot) -> Option<Arc<Self>> {
-        slot.elected().last()?.clone().downcast().ok()
+    pub(crate) fn elected(entry: &Entry) -> Option<Arc<Self>> {
+        entry.elected().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -227,7 +227,7 @@ impl Majority {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            wish.slot.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
+            wish.entry.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -236,7 +236,7 @@ impl Majority {
     fn give_up(&self, is_lost: bool) {
         for ticket in self.close().iter().rev() {
             if ticket.give_up() || !is_lost {
-                ticket.slot.outer_lost.store(is_lost, Ordering::Release);
+                ticket.entry.outer_lost.store(is_lost, Ordering::Release);
             }
         }
     }
@@ -245,9 +245,9 @@ impl Majority {
     pub(crate) fn release(self: Arc<Self>) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
         let is_lost = self.standing().lost.is_some();
         let releases = self.close().into_iter().rev().map(|ticket| {
-            ticket.slot.outer_lost.store(false, Ordering::Release);
+            ticket.entry.outer_lost.store(false, Ordering::Release);
             let work = ticket.release();
-            ticket.core.janitor.carry(|_| work).begun()
+            ticket.engine.janitor.carry(|_| work).begun()
         });
         let releases = releases.collect::<Vec<_>>();
         async move {
@@ -255,7 +255,7 @@ impl Majority {
             if is_lost {
                 // On their way back already, each as long as that takes.
                 let _ = tokio::time::timeout(server_timeout, join_all(releases)).await;
-                return vec![not_held(&self.first.core, &self.first.slot)];
+                return vec![not_held(&self.first.engine, &self.first.entry)];
             }
             enough(releases, needed, server_timeout).await
         }
@@ -330,8 +330,8 @@ impl Majority {
     /// A vote that comes now counts if its server may vote, and if most of the others stood until this instant: so
     /// nobody had the lock in between. Else it is given back, as the ticket goes.
     fn add(self: &Arc<Self>, ticket: Ticket) {
-        let now = ticket.core.now();
-        let may_vote = ticket.core.life.rests(self.trust(), now).is_none();
+        let now = ticket.engine.now();
+        let may_vote = ticket.engine.life.rests(self.trust(), now).is_none();
         let mut votes = self.votes.lock();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
         if !may_vote || !stands || is_among(&votes.won, &ticket.hold, now) {
@@ -344,11 +344,11 @@ impl Majority {
     }
 }
 
-impl Follower for Majority {
+impl Follower for Quorum {
     fn renewed(self: Arc<Self>) {
         for wish in self.missing() {
-            let core = wish.core.clone();
-            core.janitor.finish(self.clone().ask(Wish { patience: core.patience(), ..wish }));
+            let engine = wish.engine.clone();
+            engine.janitor.finish(self.clone().ask(Wish { patience: engine.patience(), ..wish }));
         }
     }
 
@@ -363,14 +363,14 @@ impl Follower for Majority {
 
 impl Seat {
     fn new(voter: Voter) -> Self {
-        let since = voter.wish.core.now();
+        let since = voter.wish.engine.now();
         Self { wish: voter.wish, asked: None, since }
     }
 
     fn missing(&mut self, won: &[Arc<Ticket>], trust: Trust) -> Option<Wish> {
         let wish = &self.wish;
-        let (life, now) = (&wish.core.life, wish.core.now());
-        let has_vote = wish.slot.hold().is_some_and(|hold| is_among(won, &hold, now));
+        let (life, now) = (&wish.engine.life, wish.engine.now());
+        let has_vote = wish.entry.hold().is_some_and(|hold| is_among(won, &hold, now));
         let rests = life.is_known_to_rest(trust, now);
         // Each of the votes that stand is renewed at about this time.
         let was_asked = self.asked.is_some_and(|asked| now.since(asked) < wish.lease.duration() / 4);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, ServerTime};
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::hold::doubt::Rest;
 use crate::hold::entry::{Gate, Line, Place};
 use crate::hold::ticket::Ticket;
@@ -18,34 +18,34 @@ const BATCH: usize = 100;
 type Reader = (Arc<Place>, Gate);
 
 /// A reader got in: those who stand first in its line come along, whatever becomes of it.
-pub(crate) fn admit_readers(core: &Arc<Core>, line: &Arc<Line>, script: &'static Script) {
+pub(crate) fn admit_readers(engine: &Arc<Engine>, line: &Arc<Line>, script: &'static Script) {
     let mut readers = line.turns.first_readers(free_entry).into_iter().peekable();
     while readers.peek().is_some() {
         let batch = readers.by_ref().take(BATCH).collect();
-        core.janitor.finish(admit(core.clone(), line.clone(), script, batch));
+        engine.janitor.finish(admit(engine.clone(), line.clone(), script, batch));
     }
 }
 
 /// Its entry, if an acquire may be sent for it: nothing else is under way, held or owed.
 fn free_entry(place: &Place) -> Option<Gate> {
-    let slot = &place.wish.slot;
-    let gate = slot.gate.clone().try_lock_owned().ok()?;
-    (gate.release.is_none() && !gate.unanswered && slot.count() == 0 && !place.is_gone()).then_some(gate)
+    let entry = &place.wish.entry;
+    let gate = entry.gate.clone().try_lock_owned().ok()?;
+    (gate.release.is_none() && !gate.unanswered && entry.count() == 0 && !place.is_gone()).then_some(gate)
 }
 
 /// Sends one copy. Whoever is not let in by its answer is where it was: the head of the line asks for itself, and finds
 /// what this may have done.
-async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch: Vec<Reader>) {
+async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, batch: Vec<Reader>) {
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
-    let fields = batch.iter().map(|(place, _)| &*place.wish.slot.field);
+    let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let Copy { answer, not_after } = core.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    let Copy { answer, not_after } = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
             for (at, reader) in batch.into_iter().enumerate() {
                 if answer.int(at) == Some(1) {
-                    let_in(&core, reader, &answer);
+                    let_in(&engine, reader, &answer);
                 }
             }
             line.turns.served(&places);
@@ -54,7 +54,7 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
             for (place, mut gate) in batch {
                 gate.acquire = gate.acquire.max(Some(not_after));
                 let gate = place.is_gone().then_some(gate);
-                take_back(&core, &place, gate, Some(not_after));
+                take_back(&engine, &place, gate, Some(not_after));
             }
         }
         _ => {}
@@ -62,17 +62,17 @@ async fn admit(core: Arc<Core>, line: Arc<Line>, script: &'static Script, batch:
 }
 
 /// Has what one reader may have got, and did not get to hold, given back.
-fn take_back(core: &Arc<Core>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
-    let mark = place.wish.slot.field.clone();
-    Rest::of_attempt(&place.wish, mark).take_back(core, gate, doubt);
+fn take_back(engine: &Arc<Engine>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
+    let mark = place.wish.entry.field.clone();
+    Rest::of_attempt(&place.wish, mark).take_back(engine, gate, doubt);
 }
 
-fn let_in(core: &Arc<Core>, (place, gate): Reader, answer: &Answer) {
+fn let_in(engine: &Arc<Engine>, (place, gate): Reader, answer: &Answer) {
     let lease = place.wish.lease.duration();
-    if core.is_closing() || core.now() >= answer.sent.after(lease - margin(lease)) {
-        return take_back(core, &place, Some(gate), None);
+    if engine.is_closing() || engine.now() >= answer.sent.after(lease - margin(lease)) {
+        return take_back(engine, &place, Some(gate), None);
     }
-    let ticket = Ticket::enter(&place.wish, &place.wish.slot.field, answer);
+    let ticket = Ticket::enter(&place.wish, &place.wish.entry.field, answer);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.
     ticket.hand_to(&place);
 }

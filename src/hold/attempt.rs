@@ -32,8 +32,8 @@ pub(crate) trait Waits: Send + Sync + 'static {
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
     pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
-        self.core.ready()?;
-        let Ok(begun) = tokio::time::timeout(self.core.settings.outage_limit, self.begin(waiter.as_deref())).await
+        self.engine.ready()?;
+        let Ok(begun) = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await
         else {
             // What an earlier call left in doubt is still being settled, in vain.
             let name = self.name();
@@ -46,7 +46,7 @@ impl Wish {
         };
         let gate = self.check(gate, is_upgrade)?;
         let wish = self.clone();
-        let work = self.core.janitor.carry(move |abandoned| {
+        let work = self.engine.janitor.carry(move |abandoned| {
             let patience = wish.patience.clone().unless(abandoned);
             async move { wish.ask(gate, waiter, patience).await }
         });
@@ -62,7 +62,7 @@ impl Wish {
         if let Some(ticket) = waiter.and_then(Waits::take) {
             return Ok(ticket);
         }
-        wait_out(&self.core, &mut gate).await;
+        wait_out(&self.engine, &mut gate).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Err((gate, is_upgrade))
@@ -74,20 +74,20 @@ impl Wish {
             drop(sibling.gate.lock().await);
         }
         loop {
-            let gate = self.slot.gate.clone().lock_owned().await;
+            let gate = self.entry.gate.clone().lock_owned().await;
             // What can't be entered again is taken anew, behind its release.
-            if self.kind.reentrant || !self.slot.is_leaving() {
+            if self.kind.reentrant || !self.entry.is_leaving() {
                 return gate;
             }
         }
     }
 
     fn name(&self) -> String {
-        self.slot.line.keys.name.to_string()
+        self.entry.line.keys.name.to_string()
     }
 
     fn owner(&self) -> Owner {
-        self.core.owner_of(&self.slot.field)
+        self.engine.owner_of(&self.entry.field)
     }
 
     /// Whether this would be an upgrade: told behind what is under way in the other role, as what comes of that may be
@@ -103,11 +103,11 @@ impl Wish {
 
     /// What can be refused without asking the server.
     fn check(&self, gate: Gate, is_upgrade: bool) -> Result<Gate, LockError> {
-        if self.core.is_closing() {
+        if self.engine.is_closing() {
             return Err(LockError::Closed);
         }
-        let outer_lost = self.slot.outer_lost.swap(false, Ordering::AcqRel);
-        let Some(hold) = self.slot.hold() else {
+        let outer_lost = self.entry.outer_lost.swap(false, Ordering::AcqRel);
+        let Some(hold) = self.entry.hold() else {
             if outer_lost {
                 return Err(LockError::Lost { name: self.name(), owner: self.owner() });
             }
@@ -116,14 +116,14 @@ impl Wish {
             }
             return Ok(gate);
         };
-        if let Some(why) = hold.leased.lost(self.core.now()) {
+        if let Some(why) = hold.leased.lost(self.engine.now()) {
             return Err(self.end(&hold, why, gate, None));
         }
         if !self.kind.reentrant {
             return Err(LockError::AlreadyHeld { name: self.name(), owner: self.owner() });
         }
-        let limit = self.core.settings.max_holds;
-        if self.slot.count() >= limit {
+        let limit = self.engine.settings.max_holds;
+        if self.entry.count() >= limit {
             return Err(LockError::HoldLimit { name: self.name(), owner: self.owner(), limit });
         }
         Ok(gate)
@@ -131,8 +131,8 @@ impl Wish {
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
     fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
-        self.core.watchdog.forget(&hold.leased);
-        self.slot.drop_hold(hold.leased.id, why);
+        self.engine.watchdog.forget(&hold.leased);
+        self.entry.drop_hold(hold.leased.id, why);
         report_lost(&hold.leased);
         let doubt = gate.acquire.max(doubt);
         self.take_back(&hold.leased.mark, Some(gate), doubt);
@@ -142,45 +142,45 @@ impl Wish {
     /// Whether the same owner holds the lock in the other role, as far as is known here.
     pub(crate) fn holds_as_sibling(&self) -> bool {
         let hold = self.sibling.as_ref().filter(|sibling| !sibling.is_leaving()).and_then(|sibling| sibling.hold());
-        hold.is_some_and(|hold| hold.leased.lost(self.core.now()).is_none())
+        hold.is_some_and(|hold| hold.leased.lost(self.engine.now()).is_none())
     }
 
     /// The server may have more than this owner holds, as an earlier give-back was not answered: that goes first, as
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
-            let n = self.slot.count().to_string();
-            let settled = settle(&self.core, self.kind, &self.slot, gate, [&self.slot.field, &n], patience).await;
+            let n = self.entry.count().to_string();
+            let settled = settle(&self.engine, self.kind, &self.entry, gate, [&self.entry.field, &n], patience).await;
             settled.map_err(|fault| self.failed(fault))?;
-            wait_out(&self.core, gate).await;
+            wait_out(&self.engine, gate).await;
         }
         Ok(())
     }
 
     fn failed(&self, fault: Fault) -> LockError {
-        LockError::of_fault(&self.slot.line.keys.name, fault, self.core.is_closing())
+        LockError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing())
     }
 
     async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
-        let (keys, mark) = (&self.slot.line.keys, self.slot.mark(self.kind));
-        let (lease, count) = (millis(self.lease.duration()).to_string(), self.slot.count().to_string());
+        let (keys, mark) = (&self.entry.line.keys, self.entry.mark(self.kind));
+        let (lease, count) = (millis(self.lease.duration()).to_string(), self.entry.count().to_string());
         let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
         args.extend(asks.as_deref());
         let fence;
         if self.kind.fenced {
-            fence = self.slot.fence(&gate);
-            args.extend([&*self.slot.field, &fence[0], &fence[1]]);
+            fence = self.entry.fence(&gate);
+            args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
-        let mut settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        let mut settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
         // It had more to tidy up than one call may (rule 12).
-        while settled.goes_on() && !patience.is_abandoned() && !self.core.is_closing() {
+        while settled.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
             let doubt = settled.doubt;
-            settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+            settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
             settled.doubt = settled.doubt.max(doubt);
         }
         if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
@@ -193,14 +193,14 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
         let doubt = settled.doubt;
-        let outer = self.slot.hold().and_then(|hold| hold.leased.lost(self.core.now()).map(|why| (hold, why)));
+        let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
             gate.untold = gate.untold.max(doubt);
         }
         match settled.result {
             Ok(answer) => {
                 if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
-                    self.core.life.saw(run, since, age, self.core.now());
+                    self.engine.life.saw(run, since, age, self.engine.now());
                 }
                 match outer.filter(|_| answer.status == Status::Done) {
                     // The answer came too late for the hold that was to be entered.
@@ -232,19 +232,19 @@ impl Wish {
                 let ticket = Ticket::enter(self, mark, &answer);
                 let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
-                    admit_readers(&self.core, &self.slot.line, script);
+                    admit_readers(&self.engine, &self.entry.line, script);
                 }
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                self.slot.line.turns.busy_elsewhere();
+                self.entry.line.turns.busy_elsewhere();
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }
             Status::NotHeld => {
-                if let Some(hold) = self.slot.hold() {
-                    self.core.watchdog.forget(&hold.leased);
-                    self.slot.drop_hold(hold.leased.id, LostBy::Server);
+                if let Some(hold) = self.entry.hold() {
+                    self.engine.watchdog.forget(&hold.leased);
+                    self.entry.drop_hold(hold.leased.id, LostBy::Server);
                     report_lost(&hold.leased);
                 }
                 if let Some(doubt) = gate.acquire.take() {
@@ -262,30 +262,30 @@ impl Wish {
     /// on its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
     /// next renewal tells.
     fn outlive(&self, sent: Moment) {
-        if self.slot.count() > 0 {
+        if self.entry.count() > 0 {
             return;
         }
-        for hold in self.slot.line.holds() {
+        for hold in self.entry.line.holds() {
             let beside = match hold.kind.role {
                 Role::Exclusive => false,
                 Role::Read => self.kind.role == Role::Read,
-                Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.slot)),
+                Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.entry)),
             };
             if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
-                hold.lose(&self.core, LostBy::Server);
+                hold.lose(&self.engine, LostBy::Server);
             }
         }
     }
 
     /// A message came, or may have been missed: nobody else releases what this process holds.
     pub(crate) fn doubt_holders(&self) {
-        for hold in self.slot.line.holds() {
-            self.core.janitor.finish(look(self.core.clone(), hold));
+        for hold in self.entry.line.holds() {
+            self.engine.janitor.finish(look(self.engine.clone(), hold));
         }
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.
     fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
-        Rest::of_attempt(self, mark.clone()).take_back(&self.core, gate, doubt);
+        Rest::of_attempt(self, mark.clone()).take_back(&self.engine, gate, doubt);
     }
 }

@@ -12,7 +12,7 @@ use crate::hold::attempt::{Waits, Wish};
 use crate::hold::doubt::{sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
-use crate::waiting::listener::Ear;
+use crate::waiting::listener::Listener;
 use crate::waiting::wait::{Contest, Tried, Turn};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::Answer;
@@ -28,7 +28,7 @@ impl Waits for Place {
 /// A waiter: in the process's line, and at its head on the server.
 pub(crate) struct Contender {
     place: Arc<Place>,
-    pub(crate) ear: Ear,
+    pub(crate) listener: Listener,
     /// Whether readers may be letting it go first.
     goes_first: bool,
     /// Whether the last look found that the owner holds the lock in the other role.
@@ -37,9 +37,9 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
-        let line = wish.slot.line.clone();
-        let ear = Ear::new(&wish.core, line.keys.channel.clone());
-        Self { place: line.turns.join(wish), ear, goes_first: false, saw_sibling: false }
+        let line = wish.entry.line.clone();
+        let listener = Listener::new(&wish.engine, line.keys.channel.clone());
+        Self { place: line.turns.join(wish), listener, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -51,25 +51,25 @@ impl Contender {
 
     /// The longest pause between two attempts.
     fn cap(&self) -> Duration {
-        let Wish { core, kind, .. } = &self.place.wish;
-        let cap = core.settings.wait_cap;
+        let Wish { engine, kind, .. } = &self.place.wish;
+        let cap = engine.settings.wait_cap;
         // Who goes first says so in time.
-        core.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
+        engine.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
     }
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
-        let line = self.place.wish.slot.line.clone();
+        let line = self.place.wish.entry.line.clone();
         let Some(aside) = line.turns.aside() else { return };
-        let core = self.place.wish.core.clone();
-        let limit = aside.until.since(core.now());
-        if self.place.wish.backoff.is_none() && self.ear.subscribe(limit).await {
-            self.ear.drain();
+        let engine = self.place.wish.engine.clone();
+        let limit = aside.until.since(engine.now());
+        if self.place.wish.backoff.is_none() && self.listener.subscribe(limit).await {
+            self.listener.drain();
         }
         while let Some(aside) = line.turns.aside() {
-            let left = aside.until.since(core.now());
+            let left = aside.until.since(engine.now());
             tokio::select! {
-                () = self.ear.wakes() => line.turns.heard_aside(core.now()),
+                () = self.listener.wakes() => line.turns.heard_aside(engine.now()),
                 () = tokio::time::sleep(left) => line.turns.end_aside(),
             }
         }
@@ -83,12 +83,12 @@ impl Contest for Contender {
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
         // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
         let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
-        let slot = self.place.wish.slot.clone();
+        let entry = self.place.wish.entry.clone();
         loop {
             match self.place.take_mail() {
                 Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
                 Mail::Lapsed => {
-                    self.place = slot.line.turns.join(self.place.wish.clone());
+                    self.place = entry.line.turns.join(self.place.wish.clone());
                     continue;
                 }
                 Mail::Closed => return Err(LockError::Closed),
@@ -98,17 +98,17 @@ impl Contest for Contender {
                 }
                 Mail::Nothing | Mail::Gone => {}
             }
-            let mut held = pin!(slot.held.notified());
+            let mut held = pin!(entry.held.notified());
             held.as_mut().enable();
             let sibling = self.place.wish.sibling.clone();
             let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
             // Nothing to be told yet: the first poll registers it.
             let _ = futures::poll!(sibling_held.as_mut());
-            if slot.is_enterable() || self.finds_sibling() {
+            if entry.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(Turn::Try);
             }
-            let is_head = slot.line.turns.is_head(&self.place);
+            let is_head = entry.line.turns.is_head(&self.place);
             let listens = is_head && pause != Some(Duration::ZERO);
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
@@ -116,12 +116,12 @@ impl Contest for Contender {
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
                 Some(()) = sibling_held => {}
-                () = self.ear.wakes(), if listens => {
+                () = self.listener.wakes(), if listens => {
                     self.place.wish.doubt_holders();
                     return Ok(Turn::Try);
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    if slot.line.turns.is_head(&self.place) {
+                    if entry.line.turns.is_head(&self.place) {
                         return Ok(Turn::Try);
                     }
                     deadline = Instant::now() + self.cap();
@@ -131,10 +131,10 @@ impl Contest for Contender {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.ear.asks();
+        self.listener.asks();
         let went_first = std::mem::replace(&mut self.goes_first, self.place.wish.kind.goes_first.is_some());
         let tried = self.place.wish.attempt(Some(self.place.clone())).await;
-        self.ear.answered();
+        self.listener.answered();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
             Ok(Tried::Busy(_)) => self.goes_first,
@@ -144,13 +144,13 @@ impl Contest for Contender {
     }
 
     fn listen(&mut self) -> bool {
-        self.place.wish.backoff.is_none() && self.ear.listen()
+        self.place.wish.backoff.is_none() && self.listener.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let Wish { core, slot, backoff, .. } = &self.place.wish;
-        let cap = match backoff.as_ref().filter(|_| slot.line.holds().is_empty()) {
-            Some(backoff) => backoff.pause(self.ear.attempts(), |pause| core.wire.jittered(pause)),
+        let Wish { engine, entry, backoff, .. } = &self.place.wish;
+        let cap = match backoff.as_ref().filter(|_| entry.line.holds().is_empty()) {
+            Some(backoff) => backoff.pause(self.listener.attempts(), |pause| engine.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
             None => self.cap(),
         };
@@ -161,14 +161,14 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.place.wish.slot.line.turns.leave(&self.place);
+        self.place.wish.entry.line.turns.leave(&self.place);
         if self.goes_first {
             // Readers need not let it any more.
-            let Wish { core, kind, slot, .. } = self.place.wish.clone();
-            core.janitor.clone().finish(async move {
-                let gate = slot.gate.clone().lock_owned().await;
-                let (mark, lease) = (slot.field.clone(), kind.goes_first.unwrap_or_default());
-                sweep(core, Rest { kind, slot, mark, lease }, Some(gate), None).await;
+            let Wish { engine, kind, entry, .. } = self.place.wish.clone();
+            engine.janitor.clone().finish(async move {
+                let gate = entry.gate.clone().lock_owned().await;
+                let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
+                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), None).await;
             });
         }
     }

@@ -15,7 +15,7 @@ use crate::base::clock::{Moment, ServerTime};
 use crate::base::janitor::say;
 use crate::base::keys::{Key, Keys};
 use crate::base::registry::{Listed, Registry};
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::LostBy;
 use crate::lease::validity::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
 use crate::lease::watchdog::report_lost;
@@ -31,11 +31,11 @@ const MOST_FORGOTTEN: usize = 256;
 /// One owner's wish for one lock.
 #[derive(Clone)]
 pub(crate) struct Wish {
-    pub(crate) core: Arc<Core>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) kind: &'static Table,
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) entry: Arc<Entry>,
     /// The same owner's entry in the other role.
-    pub(crate) sibling: Option<Arc<Slot>>,
+    pub(crate) sibling: Option<Arc<Entry>>,
     pub(crate) lease: Lease,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
@@ -45,7 +45,7 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// The server took it for this owner: count + 1, as a guard's until [`Slot::keep_bare`]. Returns the hold, and
+    /// The server took it for this owner: count + 1, as a guard's until [`Entry::keep_bare`]. Returns the hold, and
     /// which share of it this is.
     pub(crate) fn enter(
         &self,
@@ -54,7 +54,7 @@ impl Wish {
         sent: Moment,
         now: Moment,
     ) -> (Arc<Hold>, u64) {
-        let mut counts = self.slot.counts.lock();
+        let mut counts = self.entry.counts.lock();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
             return (hold.clone(), hold.leased.entered(sent, self.lease, now));
@@ -62,8 +62,8 @@ impl Wish {
         let hold = Hold::new(self, mark, renewal, sent);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.slot.line.turns.took(&hold, hold.leased.id, hold.leased.since);
-        self.slot.held.notify_waiters();
+        self.entry.line.turns.took(&hold, hold.leased.id, hold.leased.since);
+        self.entry.held.notify_waiters();
         (hold, FIRST_SHARE)
     }
 }
@@ -81,7 +81,7 @@ pub(crate) type Place = Waiter<Wish, Ticket>;
 pub(crate) struct Line {
     pub(crate) keys: Keys,
     /// The entry of each owner.
-    pub(crate) entries: Registry<Slot>,
+    pub(crate) entries: Registry<Entry>,
     pub(crate) turns: Turns<Hold, Wish, Ticket>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
@@ -109,12 +109,12 @@ impl Line {
     }
 
     /// The entry of one owner.
-    pub(crate) fn slot(self: &Arc<Self>, field: &Arc<str>) -> Arc<Slot> {
-        self.entries.of(field, || Slot::new(self.clone(), field.clone()))
+    pub(crate) fn entry(self: &Arc<Self>, field: &Arc<str>) -> Arc<Entry> {
+        self.entries.of(field, || Entry::new(self.clone(), field.clone()))
     }
 
     /// Entries that are held or in use.
-    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         self.entries.all()
     }
 
@@ -139,14 +139,14 @@ impl Line {
 }
 
 fn report_lapsed(wish: &Wish) {
-    let name = &*wish.slot.line.keys.name;
+    let name = &*wish.entry.line.keys.name;
     say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
 }
 
 /// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
 pub struct Ticket {
-    pub(crate) core: Arc<Core>,
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) entry: Arc<Entry>,
     pub(crate) hold: Arc<Hold>,
     /// Which one of the hold it is.
     pub(crate) share: u64,
@@ -160,7 +160,7 @@ pub struct Ticket {
 pub(crate) struct Hold {
     pub(crate) leased: Arc<Leased>,
     /// Whose it is.
-    pub(crate) slot: Arc<Slot>,
+    pub(crate) entry: Arc<Entry>,
     /// How it is given back.
     pub(crate) kind: &'static Table,
     /// Whether its release was not answered.
@@ -174,8 +174,8 @@ pub(crate) struct Hold {
 impl Hold {
     fn new(wish: &Wish, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased: Leased::new(wish.slot.clone(), mark.clone(), renewal, sent, wish.lease),
-            slot: wish.slot.clone(),
+            leased: Leased::new(wish.entry.clone(), mark.clone(), renewal, sent, wish.lease),
+            entry: wish.entry.clone(),
             kind: wish.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
@@ -192,9 +192,9 @@ impl Hold {
     }
 
     /// The server does not have it any more.
-    pub(crate) fn lose(&self, core: &Core, why: LostBy) {
+    pub(crate) fn lose(&self, engine: &Engine, why: LostBy) {
         let why = if self.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
-        core.watchdog.forget(&self.leased);
+        engine.watchdog.forget(&self.leased);
         self.leased.end(why);
         match why {
             // Who ends a hold by force says so.
@@ -245,7 +245,7 @@ impl Counts {
 }
 
 /// An entry: one owner of one lock.
-pub(crate) struct Slot {
+pub(crate) struct Entry {
     pub(crate) line: Arc<Line>,
     pub(crate) field: Arc<str>,
     /// One operation at a time (rule 3).
@@ -272,7 +272,7 @@ pub(crate) enum Share {
     },
 }
 
-impl Leasable for Slot {
+impl Leasable for Entry {
     fn name(&self) -> &str {
         &self.line.keys.name
     }
@@ -294,7 +294,7 @@ impl Leasable for Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Entry {
     fn drop(&mut self) {
         self.line.entries.strike(&self.field);
     }
@@ -304,22 +304,22 @@ impl Drop for Slot {
 /// owner that enters again is told.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    holds: Mutex<VecDeque<(u64, Weak<Slot>)>>,
+    holds: Mutex<VecDeque<(u64, Weak<Entry>)>>,
 }
 
 impl Forgotten {
     fn add(&self, hold: &Hold) {
         let mut holds = self.holds.lock();
-        holds.push_back((hold.leased.id, Arc::downgrade(&hold.slot)));
+        holds.push_back((hold.leased.id, Arc::downgrade(&hold.entry)));
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
-        if let Some((id, slot)) = oldest.and_then(|(id, slot)| Some((id, slot.upgrade()?))) {
-            slot.drop_hold(id, LostBy::Server);
+        if let Some((id, entry)) = oldest.and_then(|(id, entry)| Some((id, entry.upgrade()?))) {
+            entry.drop_hold(id, LostBy::Server);
         }
     }
 }
 
-impl Slot {
+impl Entry {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
         let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
         Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
@@ -449,6 +449,6 @@ impl Slot {
 fn finish(ended: Counts, why: LostBy) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
-        hold.slot.line.turns.ended(hold, hold.leased.id);
+        hold.entry.line.turns.ended(hold, hold.leased.id);
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::attempt::{Waits, Wish};
 use crate::hold::doubt::owe;
-use crate::hold::entry::Slot;
+use crate::hold::entry::Entry;
 use crate::hold::ticket::Ticket;
 use crate::waiting::crowd::Waiting;
-use crate::waiting::listener::Ear;
+use crate::waiting::listener::Listener;
 use crate::waiting::wait::{sleep_until, Contest, Tried, Turn};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::{Answer, Status};
@@ -28,26 +28,26 @@ const CAP: Duration = Duration::from_secs(1);
 pub(crate) struct Queuer {
     queue: table::Queue,
     waiting: Arc<Waiting<Wish>>,
-    pub(crate) ear: Ear,
+    pub(crate) listener: Listener,
     /// The server took it out of the queue as it got the lock.
     won: bool,
 }
 
 impl Queuer {
     pub(crate) fn new(wish: Wish, queue: table::Queue) -> Self {
-        let slot = wish.slot.clone();
-        let ear = Ear::new(&wish.core, format!("{}:{}", slot.line.keys.channel, slot.field).into());
-        Self { queue, waiting: slot.line.crowd.join(&slot.field, wish), ear, won: false }
+        let entry = wish.entry.clone();
+        let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
+        Self { queue, waiting: entry.line.crowd.join(&entry.field, wish), listener, won: false }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
     async fn refresh(&self) {
-        let (script, line) = (self.queue.refresh, &self.waiting.wish.slot.line);
+        let (script, line) = (self.queue.refresh, &self.waiting.wish.entry.line);
         let batches = line.crowd.due(&self.waiting);
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
-            let copy = self.waiting.wish.core.wire.copy(script, &line.keys.of(script.keys), &args).await;
+            let copy = self.waiting.wish.engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
             if let Ok(answer) = copy.answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
@@ -66,9 +66,9 @@ impl Waits for Waiting<Wish> {
 
     /// What it says of a waiter's place: its score, and whether it came just now.
     fn is_busy(&self, answer: &Answer) {
-        let slot = &self.wish.slot;
+        let entry = &self.wish.entry;
         if let Some(score) = answer.int(1) {
-            slot.line.crowd.rank(&slot.field, (answer.time, score), answer.int(2) == Some(1));
+            entry.line.crowd.rank(&entry.field, (answer.time, score), answer.int(2) == Some(1));
         }
     }
 }
@@ -78,7 +78,7 @@ impl Contest for Queuer {
     type Error = LockError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
-        let (began, slot) = (Instant::now(), self.waiting.wish.slot.clone());
+        let (began, entry) = (Instant::now(), self.waiting.wish.entry.clone());
         loop {
             match self.waiting.take_mail() {
                 Mail::Won(never) => match never {},
@@ -88,19 +88,19 @@ impl Contest for Queuer {
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
             let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
-            let mut held = pin!(slot.held.notified());
+            let mut held = pin!(entry.held.notified());
             held.as_mut().enable();
-            if slot.is_enterable() {
+            if entry.is_enterable() {
                 // The same owner got it elsewhere.
                 return Ok(Turn::Try);
             }
             // One of a process asks for all; the others wait for their message.
-            let deaf = (!self.ear.is_confirmed()).then_some(began);
-            let since = slot.line.crowd.asked(&self.waiting).or(deaf);
+            let deaf = (!self.listener.is_confirmed()).then_some(began);
+            let since = entry.line.crowd.asked(&self.waiting).or(deaf);
             tokio::select! {
                 () = self.waiting.bell.notified() => {}
                 () = held => return Ok(Turn::Try),
-                () = self.ear.wakes() => {
+                () = self.listener.wakes() => {
                     self.waiting.wish.doubt_holders();
                     return Ok(Turn::Try);
                 }
@@ -110,10 +110,10 @@ impl Contest for Queuer {
     }
 
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
-        self.ear.asks();
-        self.waiting.wish.slot.line.crowd.asks();
+        self.listener.asks();
+        self.waiting.wish.entry.line.crowd.asks();
         let tried = self.waiting.wish.attempt(Some(self.waiting.clone())).await;
-        self.ear.answered();
+        self.listener.answered();
         match &tried {
             Ok(Tried::Won(_)) => self.won = true,
             Ok(Tried::Busy(_)) => self.refresh().await,
@@ -123,12 +123,12 @@ impl Contest for Queuer {
     }
 
     fn listen(&mut self) -> bool {
-        self.ear.listen()
+        self.listener.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let core = &self.waiting.wish.core;
-        let cap = core.wire.jittered(core.settings.wait_cap.min(CAP));
+        let engine = &self.waiting.wish.engine;
+        let cap = engine.wire.jittered(engine.settings.wait_cap.min(CAP));
         // A millisecond on top, as the server rounds down.
         left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
     }
@@ -136,30 +136,30 @@ impl Contest for Queuer {
 
 impl Drop for Queuer {
     fn drop(&mut self) {
-        let slot = &self.waiting.wish.slot;
-        slot.line.crowd.leave(&slot.field, &self.waiting);
-        if self.ear.attempts() > 0 && !self.won {
-            let core = &self.waiting.wish.core;
-            core.janitor.finish(leave(core.clone(), self.queue, slot.clone()));
+        let entry = &self.waiting.wish.entry;
+        entry.line.crowd.leave(&entry.field, &self.waiting);
+        if self.listener.attempts() > 0 && !self.won {
+            let engine = &self.waiting.wish.engine;
+            engine.janitor.finish(leave(engine.clone(), self.queue, entry.clone()));
         }
     }
 }
 
 /// The client is closed: they leave the queue. (They are told, and are gone from the crowd.)
-pub(crate) async fn leave_queue(core: Arc<Core>, waiter: &Wish) {
+pub(crate) async fn leave_queue(engine: Arc<Engine>, waiter: &Wish) {
     if let Some(queue) = waiter.kind.queue {
-        leave(core, queue, waiter.slot.clone()).await;
+        leave(engine, queue, waiter.entry.clone()).await;
     }
 }
 
 /// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
-async fn leave(core: Arc<Core>, queue: table::Queue, slot: Arc<Slot>) {
-    let mut gate = slot.gate.clone().lock_owned().await;
-    let _permit = slot.line.crowd.leaving.acquire().await;
-    if !slot.line.crowd.has(&slot.field) {
-        let keys = slot.line.keys.of(queue.leave.keys);
-        let settled = core.wire.settle(queue.leave, &keys, &[&slot.field], &core.patience()).await;
+async fn leave(engine: Arc<Engine>, queue: table::Queue, entry: Arc<Entry>) {
+    let mut gate = entry.gate.clone().lock_owned().await;
+    let _permit = entry.line.crowd.leaving.acquire().await;
+    if !entry.line.crowd.has(&entry.field) {
+        let keys = entry.line.keys.of(queue.leave.keys);
+        let settled = engine.wire.settle(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
         // A copy of this may come late, too.
-        owe(&core, &slot, &mut gate, settled.doubt);
+        owe(&engine, &entry, &mut gate, settled.doubt);
     }
 }

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use futures::future::{ready, FutureExt};
 
 use crate::base::janitor::say;
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::{LostBy, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
-use crate::hold::entry::{Gate, Hold, Place, Share, Slot, Wish};
+use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::waiting::turns::Next;
@@ -26,7 +26,7 @@ struct Heir {
 impl Drop for Heir {
     fn drop(&mut self) {
         if !self.served {
-            self.place.wish.slot.line.turns.put_back(self.place.clone());
+            self.place.wish.entry.line.turns.put_back(self.place.clone());
         }
     }
 }
@@ -34,7 +34,7 @@ impl Drop for Heir {
 /// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what
 /// may be left of it is looked after.
 struct UnderWay {
-    core: Arc<Core>,
+    engine: Arc<Engine>,
     share: Share,
     hold: Arc<Hold>,
     done: bool,
@@ -42,20 +42,20 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let slot = &self.hold.slot;
-        if self.done || slot.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
+        let entry = &self.hold.entry;
+        if self.done || entry.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
             return;
         }
-        slot.leave(self.share);
-        let doubt = self.core.wire.latest(self.core.now());
-        Rest::of(&self.hold).take_back(&self.core, None, Some(doubt));
+        entry.leave(self.share);
+        let doubt = self.engine.wire.latest(self.engine.now());
+        Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
     }
 }
 
 /// A share of a hold on its way back, with its entry to itself. It is given back by the kind that took it: a release
 /// through another kind's handle wakes the same waiters.
 struct Leaving<'a> {
-    core: &'a Arc<Core>,
+    engine: &'a Arc<Engine>,
     share: Share,
     hold: &'a Arc<Hold>,
     /// The count before.
@@ -67,19 +67,19 @@ struct Leaving<'a> {
 /// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
 /// carried work or in the janitor.
 pub(crate) async fn release(
-    core: Arc<Core>,
-    slot: Arc<Slot>,
+    engine: Arc<Engine>,
+    entry: Arc<Entry>,
     share: Share,
     gate: impl Future<Output = Gate>,
     patience: Patience,
 ) -> Result<(), UnlockError> {
     let gate = gate.await;
-    let Some((hold, n)) = slot.has(share) else {
-        core.can_release()?;
-        return Err(not_held(&core, &slot));
+    let Some((hold, n)) = entry.has(share) else {
+        engine.can_release()?;
+        return Err(not_held(&engine, &entry));
     };
-    let mut under_way = UnderWay { core: core.clone(), share, hold: hold.clone(), done: false };
-    let leaving = Leaving { core: &core, share, hold: &hold, n, gate, patience };
+    let mut under_way = UnderWay { engine: engine.clone(), share, hold: hold.clone(), done: false };
+    let leaving = Leaving { engine: &engine, share, hold: &hold, n, gate, patience };
     let given = leaving.give().await;
     under_way.done = true;
     given
@@ -90,11 +90,11 @@ impl Leaving<'_> {
         if self.n > 1 {
             return self.give_to_server(false).await;
         }
-        self.core.watchdog.forget(&self.hold.leased);
+        self.engine.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
-        let is_lost = self.hold.leased.lost(self.core.now()).is_some();
+        let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
         let can_hand_over = self.hold.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
-        match self.hold.slot.line.turns.next(self.core.now(), can_hand_over) {
+        match self.hold.entry.line.turns.next(self.engine.now(), can_hand_over) {
             Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
             Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
         }
@@ -107,18 +107,18 @@ impl Leaving<'_> {
     }
 
     async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
-        let keys = &self.hold.slot.line.keys;
-        let own = last_of_run && self.core.channels.drain(&keys.channel);
+        let keys = &self.hold.entry.line.keys;
+        let own = last_of_run && self.engine.channels.drain(&keys.channel);
         let (lease, n, left);
         let (script, args) = if self.may_have_more() {
             left = (self.n - 1).to_string();
-            (self.hold.kind.settle, settle_args(self.hold.kind, &self.hold.slot, &self.hold.leased.mark, &left))
+            (self.hold.kind.settle, settle_args(self.hold.kind, &self.hold.entry, &self.hold.leased.mark, &left))
         } else {
             (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
             (self.hold.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
         };
-        let settled = self.core.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
-        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
+        let settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
+        owe(self.engine, &self.hold.entry, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
@@ -127,10 +127,10 @@ impl Leaving<'_> {
                     let hears = heard > 0 || !self.hold.kind.anonymous;
                     let tells = self.hold.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    self.hold.slot.line.turns.stand_aside(self.core.now(), own, others);
+                    self.hold.entry.line.turns.stand_aside(self.engine.now(), own, others);
                 }
                 self.gate.unanswered = false;
-                self.hold.slot.leave(self.share);
+                self.hold.entry.leave(self.share);
                 self.look_after_copies();
                 Ok(())
             }
@@ -141,9 +141,9 @@ impl Leaving<'_> {
 
     async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
         let place = heir.place.clone();
-        let Wish { slot: heir_slot, kind, lease, .. } = &place.wish;
+        let Wish { entry: heir_slot, kind, lease, .. } = &place.wish;
         let gate = heir_slot.gate.clone().try_lock_owned().ok();
-        let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.core.wire.is_past(doubt)));
+        let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.engine.wire.is_past(doubt)));
         let gate = gate.filter(|gate| !gate.unanswered);
         let (Some(script), Some(mut heir_gate)) = (kind.hand_over, gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
@@ -151,13 +151,13 @@ impl Leaving<'_> {
             return self.give_to_server(false).await;
         };
         let ms = crate::base::clock::millis(lease.duration()).to_string();
-        let keys = self.hold.slot.line.keys.of(script.keys);
+        let keys = self.hold.entry.line.keys.of(script.keys);
         let mark = heir_slot.mark(kind);
-        let seen = kind.fenced.then(|| self.hold.slot.line.token().to_string());
+        let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
-        let settled = self.core.wire.settle(script, &keys, &args, &self.patience).await;
-        owe(self.core, &self.hold.slot, &mut self.gate, settled.doubt);
+        let settled = self.engine.wire.settle(script, &keys, &args, &self.patience).await;
+        owe(self.engine, &self.hold.entry, &mut self.gate, settled.doubt);
         match settled.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
@@ -166,7 +166,7 @@ impl Leaving<'_> {
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(&place);
                 drop(heir_gate);
-                self.hold.slot.leave(self.share);
+                self.hold.entry.leave(self.share);
                 self.look_after_copies();
                 Ok(())
             }
@@ -189,7 +189,7 @@ impl Leaving<'_> {
                     heir_gate.untold = heir_gate.untold.max(settled.doubt);
                 }
                 drop(heir_gate);
-                Rest::of_attempt(&place.wish, mark).take_back(self.core, None, settled.doubt);
+                Rest::of_attempt(&place.wish, mark).take_back(self.engine, None, settled.doubt);
                 let error = self.unanswered(fault);
                 drop(heir);
                 Err(error)
@@ -200,26 +200,26 @@ impl Leaving<'_> {
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&mut self) {
         if let Some(doubt) = self.gate.acquire {
-            Rest::of(self.hold).take_back(self.core, None, Some(doubt));
+            Rest::of(self.hold).take_back(self.engine, None, Some(doubt));
         }
     }
 
     fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
-        let name = self.hold.slot.line.keys.name.to_string();
-        self.hold.slot.drop_hold(self.hold.leased.id, LostBy::Server);
-        self.core.watchdog.forget(&self.hold.leased);
+        let name = self.hold.entry.line.keys.name.to_string();
+        self.hold.entry.drop_hold(self.hold.leased.id, LostBy::Server);
+        self.engine.watchdog.forget(&self.hold.leased);
         self.look_after_copies();
         match &answer.status {
             Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
             Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
             Status::Refused(why) => UnlockError::Refused { name, why: why.clone() },
             Status::NotHeld | Status::Done | Status::Busy => {
-                let owner = self.core.owner_of(&self.hold.slot.field);
+                let owner = self.engine.owner_of(&self.hold.entry.field);
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
                 report_lost(&self.hold.leased);
-                UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.core.now()) }
+                UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.engine.now()) }
             }
         }
     }
@@ -227,11 +227,11 @@ impl Leaving<'_> {
     /// It is not renewed any more, and what may be left of it is looked after.
     fn unanswered(self, fault: Fault) -> UnlockError {
         self.hold.unanswered.store(true, Ordering::Release);
-        self.hold.slot.leave(self.share);
+        self.hold.entry.leave(self.share);
         let doubt = self.gate.release.max(self.gate.acquire);
-        let closed = self.core.is_dead();
-        Rest::of(self.hold).take_back(self.core, Some(self.gate), doubt);
-        UnlockError::of_fault(&self.hold.slot.line.keys.name, fault, closed)
+        let closed = self.engine.is_dead();
+        Rest::of(self.hold).take_back(self.engine, Some(self.gate), doubt);
+        UnlockError::of_fault(&self.hold.entry.line.keys.name, fault, closed)
     }
 }
 
@@ -239,15 +239,15 @@ impl Ticket {
     /// From here on the owner's next acquisition comes after this release, whoever carries it out. Where it is on its
     /// way back already, only that is waited for.
     pub(crate) fn release(&self) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
-        self.release_within(self.core.patience())
+        self.release_within(self.engine.patience())
     }
 
     fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         let is_first = self.armed.swap(false, Ordering::AcqRel);
         if is_first {
-            self.slot.leaving(self.hold.leased.id);
+            self.entry.leaving(self.hold.leased.id);
         }
-        let mut gate = self.slot.gate.clone().lock_owned().boxed();
+        let mut gate = self.entry.gate.clone().lock_owned().boxed();
         // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
         // its own hold again and again, and nobody else would get it.
         let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
@@ -256,15 +256,15 @@ impl Ticket {
             Poll::Pending => gate.right_future(),
         };
         let share = Share::Guard { hold: self.hold.leased.id, share: self.share };
-        let (core, slot, hold) = (self.core.clone(), self.slot.clone(), self.hold.clone());
+        let (engine, entry, hold) = (self.engine.clone(), self.entry.clone(), self.hold.clone());
         async move {
             let given = if is_first {
-                release(core.clone(), slot, share, gate, patience).await
+                release(engine.clone(), entry, share, gate, patience).await
             } else {
                 drop(gate.await);
-                Err(not_held(&core, &slot))
+                Err(not_held(&engine, &entry))
             };
-            given.map_err(|error| error.of_lost(hold.leased.lost(core.now())))
+            given.map_err(|error| error.of_lost(hold.leased.lost(engine.now())))
         }
     }
 
@@ -273,8 +273,8 @@ impl Ticket {
         let is_armed = self.armed.load(Ordering::Acquire);
         if is_armed {
             // Not answered, it is tried again until it is.
-            let work = self.release_within(self.core.brief());
-            self.core.janitor.finish(async move {
+            let work = self.release_within(self.engine.brief());
+            self.engine.janitor.finish(async move {
                 if let Err(error) = work.await {
                     say(|| tracing::debug!(target: "lockson", %error, "a dropped guard could not give its hold back"));
                 }
@@ -292,27 +292,27 @@ impl Drop for Ticket {
 
 /// Ends whatever an entry holds, however often, and what it is about to hold: behind the call that is under way.
 /// `true`: the server confirmed that it is gone.
-pub(crate) async fn give_all_back(core: Arc<Core>, slot: Arc<Slot>) -> bool {
-    let before = slot.hold();
+pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> bool {
+    let before = entry.hold();
     if let Some(hold) = &before {
-        core.watchdog.forget(&hold.leased);
+        engine.watchdog.forget(&hold.leased);
     }
-    let mut gate = slot.gate.clone().lock_owned().await;
-    let current = slot.hold();
+    let mut gate = entry.gate.clone().lock_owned().await;
+    let current = entry.hold();
     if let Some(hold) = &current {
-        core.watchdog.forget(&hold.leased);
-        slot.drop_hold(hold.leased.id, LostBy::Released);
+        engine.watchdog.forget(&hold.leased);
+        entry.drop_hold(hold.leased.id, LostBy::Released);
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let n = slot.count_of(&hold.leased.mark).to_string();
-    let settled = settle(&core, hold.kind, &slot, &mut gate, [&hold.leased.mark, &n], &core.patience()).await;
+    let n = entry.count_of(&hold.leased.mark).to_string();
+    let settled = settle(&engine, hold.kind, &entry, &mut gate, [&hold.leased.mark, &n], &engine.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
-        Rest::of(&hold).take_back(&core, None, Some(doubt));
+        Rest::of(&hold).take_back(&engine, None, Some(doubt));
     }
     matches!(settled, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }
 
-pub(crate) fn not_held(core: &Core, slot: &Slot) -> UnlockError {
-    UnlockError::NotHeld { name: slot.line.keys.name.to_string(), owner: core.owner_of(&slot.field), lost: None }
+pub(crate) fn not_held(engine: &Engine, entry: &Entry) -> UnlockError {
+    UnlockError::NotHeld { name: entry.line.keys.name.to_string(), owner: engine.owner_of(&entry.field), lost: None }
 }

@@ -16,49 +16,49 @@ use crate::wire::script::{Answer, Status};
 impl Ticket {
     /// The server confirmed it.
     pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
-        let Wish { core, slot, kind, .. } = wish;
-        let (hold, share) = wish.enter(mark, core.renewal(kind.renew), answer.sent, core.now());
+        let Wish { engine, entry, kind, .. } = wish;
+        let (hold, share) = wish.enter(mark, engine.renewal(kind.renew), answer.sent, engine.now());
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
-            slot.line.saw_token(token);
+            entry.line.saw_token(token);
             hold.set_token(token);
         }
-        core.watchdog.watch(&hold.leased, answer.sent);
-        let inner = slot.count() > 1;
-        Self { core: core.clone(), slot: slot.clone(), hold, share, inner, armed: AtomicBool::new(true) }
+        engine.watchdog.watch(&hold.leased, answer.sent);
+        let inner = entry.count() > 1;
+        Self { engine: engine.clone(), entry: entry.clone(), hold, share, inner, armed: AtomicBool::new(true) }
     }
 
     /// Gives the lock to a waiter, which has to take it.
     pub(crate) fn hand_to(self, place: &Arc<Place>) {
-        let core = self.core.clone();
+        let engine = self.engine.clone();
         place.post(Mail::Won(self));
         let claim: Weak<Place> = Arc::downgrade(place);
-        core.hand_out(claim);
+        engine.hand_out(claim);
     }
 
     /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
     /// lease.
     pub(crate) fn if_worth(self) -> Result<Self, LockError> {
-        if self.core.is_closing() {
+        if self.engine.is_closing() {
             return Err(LockError::Closed);
         }
-        let Some(why) = self.hold.leased.lost(self.core.now()) else { return Ok(self) };
+        let Some(why) = self.hold.leased.lost(self.engine.now()) else { return Ok(self) };
         let detail = format!("the hold was over before its owner knew of it: {why}");
-        Err(LockError::Unreachable { name: self.slot.line.keys.name.to_string(), detail })
+        Err(LockError::Unreachable { name: self.entry.line.keys.name.to_string(), detail })
     }
 
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
-        self.hold.lose(&self.core, LostBy::Server);
+        self.hold.lose(&self.engine, LostBy::Server);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
     pub(crate) fn keep_bare(self) {
         self.armed.store(false, Ordering::Release);
-        self.slot.keep_bare(&self.hold, self.share);
+        self.entry.keep_bare(&self.hold, self.share);
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        self.core.owner_of(&self.slot.field)
+        self.engine.owner_of(&self.entry.field)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
@@ -66,16 +66,16 @@ impl Ticket {
     pub(crate) async fn begin(&self, lease: Lease) -> Result<(), HoldError> {
         let lease = match lease {
             Lease::Watched { max_hold, .. } => {
-                let end = max_hold.map(|limit| self.core.now().after(limit));
+                let end = max_hold.map(|limit| self.engine.now().after(limit));
                 self.hold.leased.renew_until(self.share, end);
                 return Ok(());
             }
             Lease::Fixed(lease) => lease,
         };
-        let gate = self.slot.gate.clone().lock_owned().await;
+        let gate = self.entry.gate.clone().lock_owned().await;
         self.hold.leased.stop_renewing(self.share);
-        let now = self.core.now();
-        if self.slot.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
+        let now = self.engine.now();
+        if self.entry.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
             return self.hold.leased.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
         }
         self.extend_behind(gate, Some(lease)).await
@@ -83,24 +83,24 @@ impl Ticket {
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        if let Some(why) = self.hold.leased.lost(self.core.now()) {
+        if let Some(why) = self.hold.leased.lost(self.engine.now()) {
             return Err(Lost { why }.into());
         }
         in_runtime().map_err(QueryError::from)?;
-        let extended = async { self.extend_behind(self.slot.gate.clone().lock_owned().await, lease).await };
-        let extended = tokio::time::timeout(self.core.look_limit(), extended).await;
-        extended.unwrap_or_else(|_| Err(QueryError::late(&self.slot.line.keys.name).into()))
+        let extended = async { self.extend_behind(self.entry.gate.clone().lock_owned().await, lease).await };
+        let extended = tokio::time::timeout(self.engine.look_limit(), extended).await;
+        extended.unwrap_or_else(|_| Err(QueryError::late(&self.entry.line.keys.name).into()))
     }
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
-        let Ticket { core, slot, hold, .. } = self;
-        if let Some(why) = hold.leased.lost(core.now()) {
+        let Ticket { engine, entry, hold, .. } = self;
+        if let Some(why) = hold.leased.lost(engine.now()) {
             return Err(Lost { why }.into());
         }
-        core.ready().map_err(QueryError::from)?;
-        let (to, of, hold) = (core.clone(), slot.clone(), hold.clone());
+        engine.ready().map_err(QueryError::from)?;
+        let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());
         // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
-        let work = core.janitor.carry(|abandoned| async move {
+        let work = engine.janitor.carry(|abandoned| async move {
             if lease.is_some() {
                 // A late copy of an earlier change would undo this one.
                 wait_out(&to, &mut gate).await;
@@ -114,11 +114,11 @@ impl Ticket {
             (settled.result, gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of_fault(&slot.line.keys.name, fault, core.is_closing()))?;
+        let answer = result.map_err(|fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing()))?;
         if answer.status != Status::Done {
             self.refused();
         }
-        match self.hold.leased.lost(core.now()) {
+        match self.hold.leased.lost(engine.now()) {
             None => Ok(()),
             Some(why) => Err(Lost { why }.into()),
         }

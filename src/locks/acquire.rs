@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use crate::base::clock::Clock;
 use crate::base::config::LeaseRange;
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::attempt::Wish;
 use crate::hold::contend::Contender;
@@ -107,18 +107,22 @@ impl<'a> Told<'a> {
 
 /// The one path. Without a hold within the request's limit it is `None`.
 pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
-    let (core, line) = (wish.core.clone(), wish.slot.line.clone());
-    let deadline = request.deadline(core.look_limit()).map_err(LockError::Wait)?;
+    let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
+    let deadline = request.deadline(engine.look_limit()).map_err(LockError::Wait)?;
     let (outcome, unheard) = if request.once {
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
         let (outcome, asked, unheard) = if let Some(queue) = wish.kind.queue {
             let mut queuer = Queuer::new(wish, queue);
-            (before(deadline, wait(&mut queuer)).await, queuer.ear.attempts(), queuer.ear.is_unheard())
+            (before(deadline, wait(&mut queuer)).await, queuer.listener.attempts(), queuer.listener.is_unheard())
         } else {
             let mut contender = Contender::new(wish);
-            (before(deadline, wait(&mut contender)).await, contender.ear.attempts(), contender.ear.is_unheard())
+            (
+                before(deadline, wait(&mut contender)).await,
+                contender.listener.attempts(),
+                contender.listener.is_unheard(),
+            )
         };
         attempts.store(asked, Ordering::Relaxed);
         (outcome.transpose()?.map(Tried::Won), unheard)
@@ -152,7 +156,7 @@ impl Request {
     }
 
     /// The lease asked for, or the watchdog's.
-    pub(crate) fn leases(&self, core: &Core) -> Result<Lease, LeaseRange> {
-        core.lease(self.lease, self.max_hold)
+    pub(crate) fn leases(&self, engine: &Engine) -> Result<Lease, LeaseRange> {
+        engine.lease(self.lease, self.max_hold)
     }
 }

@@ -17,7 +17,7 @@ use crate::base::janitor::say;
 use crate::base::keys::NameError;
 use crate::base::owner::{field, InvalidOwner, Owner};
 use crate::compose::held::Held;
-use crate::engine::{Core, Session};
+use crate::engine::{Engine, Session};
 use crate::error::{LockError, LostBy, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Hold, Line, Share};
@@ -211,15 +211,15 @@ impl<K: Kind> Lock<K> {
     /// Once polled, the unlock is carried out even if the future is dropped.
     pub async fn unlock(&self) -> Result<(), UnlockError> {
         let line = self.line()?;
-        let core = self.core();
-        core.can_release()?;
-        let slot = line.slot(&self.field());
-        if slot.count() == 0 {
-            return Err(crate::hold::release::not_held(core, &slot));
+        let engine = self.engine();
+        engine.can_release()?;
+        let entry = line.entry(&self.field());
+        if entry.count() == 0 {
+            return Err(crate::hold::release::not_held(engine, &entry));
         }
-        let gate = slot.gate.clone().lock_owned();
-        let work = release(core.clone(), slot, Share::Bare, gate, core.patience());
-        core.janitor.carry(|_| work).await
+        let gate = entry.gate.clone().lock_owned();
+        let work = release(engine.clone(), entry, Share::Bare, gate, engine.patience());
+        engine.janitor.carry(|_| work).await
     }
 
     /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
@@ -242,8 +242,8 @@ impl<K: Kind> Lock<K> {
     /// Safe.
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
-        let slot = line.slot(&self.field());
-        let mark = slot.hold().map_or(slot.field.clone(), |hold| hold.leased.mark.clone());
+        let entry = line.entry(&self.field());
+        let mark = entry.hold().map_or(entry.field.clone(), |hold| hold.leased.mark.clone());
         let answer = self.inspect(&line, &mark).await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -311,7 +311,7 @@ impl<K: Kind> Lock<K> {
         let ended = answer.status == Status::Done;
         if ended {
             for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
-                hold.lose(self.core(), LostBy::Forced);
+                hold.lose(self.engine(), LostBy::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
@@ -329,18 +329,19 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
-        let core = self.core();
-        core.ready()?;
+        let engine = self.engine();
+        engine.ready()?;
         let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-        let of = core.clone();
+        let of = engine.clone();
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = core.janitor.carry(|abandoned| async move {
+        let work = engine.janitor.carry(|abandoned| async move {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
             of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
-        let settled = tokio::time::timeout(core.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, core.is_closing()))?;
+        let settled =
+            tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
+        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
@@ -350,8 +351,8 @@ impl<K: Kind> Lock<K> {
         }
     }
 
-    fn core(&self) -> &Arc<Core> {
-        &self.session.core
+    fn engine(&self) -> &Arc<Engine> {
+        &self.session.engine
     }
 
     pub(crate) fn line(&self) -> Result<Arc<Line>, NameError> {
@@ -364,7 +365,7 @@ impl<K: Kind> Lock<K> {
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        self.core().wire.clock
+        self.engine().wire.clock
     }
 
     pub(crate) fn field(&self) -> Arc<str> {
@@ -375,18 +376,18 @@ impl<K: Kind> Lock<K> {
         let owner = self.owner.clone().unwrap_or_else(Owner::current);
         let owner = if role == Role::Write { owner.as_writer() } else { owner };
         match &self.transaction {
-            Some(id) => field(&self.core().client_id, &owner.within(id)),
-            None => field(&self.core().client_id, &owner),
+            Some(id) => field(&self.engine().client_id, &owner.within(id)),
+            None => field(&self.engine().client_id, &owner),
         }
     }
 
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line()?;
-        let (core, field, attempts) = (self.core(), self.field(), AtomicU32::new(0));
-        let (kind, name, clock) = (K::TABLE.name, &self.name, core.wire.clock);
+        let (engine, field, attempts) = (self.engine(), self.field(), AtomicU32::new(0));
+        let (kind, name, clock) = (K::TABLE.name, &self.name, engine.wire.clock);
         let told = Told { kind, name, owner: &field, clock, attempts: &attempts };
         let acquisition = async {
-            core.ready()?;
+            engine.ready()?;
             acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
         };
         told.by(acquisition).await
@@ -400,16 +401,16 @@ impl<K: Kind> Lock<K> {
         request: &Request,
         vote: Option<&'static Script>,
     ) -> Result<Wish, LeaseRange> {
-        let core = self.core();
+        let engine = self.engine();
         Ok(Wish {
-            core: core.clone(),
+            engine: engine.clone(),
             kind: K::TABLE,
-            slot: line.slot(field),
-            sibling: K::TABLE.role.sibling().map(|role| line.slot(&self.field_as(role))),
-            lease: request.leases(core)?,
+            entry: line.entry(field),
+            sibling: K::TABLE.role.sibling().map(|role| line.entry(&self.field_as(role))),
+            lease: request.leases(engine)?,
             backoff: self.backoff.clone(),
             vote,
-            patience: core.patience(),
+            patience: engine.patience(),
         })
     }
 }
@@ -548,7 +549,7 @@ impl<K: Kind> Sealed for Lock<K> {
 
 impl<K: Kind> Member for Lock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
-        Ok(request.leases(self.core())?)
+        Ok(request.leases(self.engine())?)
     }
 }
 

@@ -153,7 +153,7 @@ impl<G: Guards> MultiLock<G> {
     pub async fn unlock(&self) -> Result<(), UnlockError> {
         let leaves = self.held_leaves()?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.core.janitor.clone()));
+        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.engine.janitor.clone()));
         let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
         // Carried as one: of many, not all are polled at once.
         let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
@@ -241,7 +241,7 @@ impl<G: Guards> MultiLock<G> {
         rounds: &AtomicU32,
     ) -> Result<Option<Held>, LockError> {
         in_runtime()?;
-        let looks = leaves.iter().map(|leaf| leaf.session.core.look_limit());
+        let looks = leaves.iter().map(|leaf| leaf.session.engine.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
         let late = || LockError::late(&self.name);
         let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
@@ -304,7 +304,7 @@ impl<G: Guards> MultiLock<G> {
         let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
         let error = |held: &Held| {
             let ticket = held.ticket();
-            LockError::Lost { name: ticket.slot.line.keys.name.to_string(), owner: ticket.owner() }
+            LockError::Lost { name: ticket.entry.line.keys.name.to_string(), owner: ticket.owner() }
         };
         match (lost().find(|held| held.is_inner()), lost().next()) {
             (Some(outer), _) => Err(error(outer)),
@@ -360,7 +360,7 @@ impl<G: Guards> Sealed for MultiLock<G> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let leaves = self.leaves()?;
         let Some(first) = leaves.first() else { return Err(no_members()) };
-        let (rounds, clock, owner) = (AtomicU32::new(0), first.session.core.wire.clock, first.field.clone());
+        let (rounds, clock, owner) = (AtomicU32::new(0), first.session.engine.wire.clock, first.field.clone());
         let told = Told { kind: "multi", name: &self.name, owner: &owner, clock, attempts: &rounds };
         told.by(self.take_all(leaves, request, &rounds)).await
     }

@@ -13,17 +13,17 @@ impl Ticket {
         mut keys: Vec<String>,
         mut args: Vec<String>,
     ) -> Result<Answer, RunError> {
-        let Self { core, slot, hold, .. } = self;
-        if let Some(why) = hold.leased.lost(core.now()) {
+        let Self { engine, entry, hold, .. } = self;
+        if let Some(why) = hold.leased.lost(engine.now()) {
             return Err(Lost { why }.into());
         }
-        core.ready().map_err(QueryError::from)?;
-        let name = slot.line.keys.name.to_string();
-        keys.splice(..0, slot.line.keys.of(script.keys).into_iter().map(str::to_owned));
-        args.insert(0, slot.field.to_string());
-        let (to, patience) = (core.clone(), core.patience().until(core.now().after(core.look_limit())).once());
+        engine.ready().map_err(QueryError::from)?;
+        let name = entry.line.keys.name.to_string();
+        keys.splice(..0, entry.line.keys.of(script.keys).into_iter().map(str::to_owned));
+        args.insert(0, entry.field.to_string());
+        let (to, patience) = (engine.clone(), engine.patience().until(engine.now().after(engine.look_limit())).once());
         // Carried, so that its answer is read even if nobody waits for it any more.
-        let work = core.janitor.carry(|abandoned| async move {
+        let work = engine.janitor.carry(|abandoned| async move {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
             to.wire.settle(script, &keys, &args, &patience.unless(abandoned)).await
         });
@@ -31,7 +31,7 @@ impl Ticket {
         let answer = match (settled.result, settled.doubt) {
             (Ok(answer), _) => answer,
             (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(QueryError::of_fault(&name, fault, core.is_closing()).into()),
+            (Err(fault), _) => return Err(QueryError::of_fault(&name, fault, engine.is_closing()).into()),
         };
         match &answer.status {
             Status::Done => Ok(answer),

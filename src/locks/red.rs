@@ -12,7 +12,7 @@ use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 use crate::compose::ballot::Candidate;
 use crate::compose::held::Held;
-use crate::compose::quorum::{Majority, Rules, Voter};
+use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
 use crate::locks::acquire::{Request, Told};
@@ -32,7 +32,7 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// them say so, and goes on being held and renewed while any minority of them is down, hangs or has lost its data.
 ///
 /// All servers are asked at once. A hold is valid for its lease, less the time that asking took, 1 % of it and
-/// [`drift`](Self::drift), counted for each server from the instant that it was asked: it is lost when the majority's
+/// [`drift`](Self::drift), counted for each server from the instant that it was asked: it is lost when the quorum's
 /// validity ends, whatever the minority says. What the others gave is given back everywhere, also where there was no
 /// answer. Between two rounds a waiter pauses at random, up to 200 ms; nothing is subscribed to. Waiters of a process
 /// are served in order.
@@ -46,11 +46,11 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
 /// asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken on
 /// therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes its
-/// vote again after that, as long as it has its majority: so it is held through a restart of all servers, one after the
+/// vote again after that, as long as it has its quorum: so it is held through a restart of all servers, one after the
 /// other, if each is given `max_lease` and a lease before the next.
 ///
 /// # Losing it
-/// Without its majority it is lost, and the rest of the votes are given back at once, though the guard may live. A bare
+/// Without its quorum it is lost, and the rest of the votes are given back at once, though the guard may live. A bare
 /// hold is kept by the clients of its servers until [`unlock`](Self::unlock): nobody is told when it is lost.
 ///
 /// ```
@@ -200,11 +200,11 @@ impl<K: Votes> RedLock<K> {
         self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
-        let Some(majority) = locks.iter().filter_map(elected).max_by_key(|majority| majority.id) else {
+        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
             return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
         };
-        let votes = majority.tickets().len();
-        UnlockError::of(majority.release().await, votes, Some((&self.name, &owner)))
+        let votes = quorum.tickets().len();
+        UnlockError::of(quorum.release().await, votes, Some((&self.name, &owner)))
     }
 
     /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
@@ -305,8 +305,8 @@ fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError
 }
 
 /// The bare hold that its vote belongs to, the newest one.
-fn elected<K: Votes>(lock: &Lock<K>) -> Option<Arc<Majority>> {
-    Majority::elected(&lock.line().ok()?.slot(&lock.field()))
+fn elected<K: Votes>(lock: &Lock<K>) -> Option<Arc<Quorum>> {
+    Quorum::elected(&lock.line().ok()?.entry(&lock.field()))
 }
 
 fn no_members() -> LockError {

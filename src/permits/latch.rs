@@ -9,10 +9,10 @@ use crate::backend::Script;
 use crate::base::keys::Key::{Channel, Ended, Lock as Count};
 use crate::base::keys::{Keys, NameError};
 use crate::base::registry::{Listed, Registry};
-use crate::engine::{Core, Session};
+use crate::engine::{Engine, Session};
 use crate::error::SyncError;
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
-use crate::waiting::listener::Ear;
+use crate::waiting::listener::Listener;
 use crate::waiting::row::Row;
 use crate::waiting::wait::{contend, deadline, Contest, Tried, Turn};
 use crate::waiting::waiters::Waiter;
@@ -62,10 +62,10 @@ impl Known {
 
 impl LocalLatch {
     /// The one for these keys.
-    pub(crate) fn of(registry: &Arc<Registry<Self>>, core: &Arc<Core>, keys: Keys) -> Arc<Self> {
+    pub(crate) fn of(registry: &Arc<Registry<Self>>, engine: &Arc<Engine>, keys: Keys) -> Arc<Self> {
         let channel = keys.channel.clone();
         registry.of(&channel, || Self {
-            ledger: Ledger::new(core, keys),
+            ledger: Ledger::new(engine, keys),
             row: Row::default(),
             _listed: Listed::new(registry, &channel),
         })
@@ -188,17 +188,17 @@ impl Latch {
     }
 
     async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
-        let (core, latch) = (&self.session.core, self.local.clone()?);
-        core.ready()?;
+        let (engine, latch) = (&self.session.engine, self.local.clone()?);
+        engine.ready()?;
         let once = limit.is_some_and(|limit| limit.is_zero());
-        let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
-        let ear = Ear::new(core, latch.ledger.keys.channel.clone());
-        let mut contest = LatchWait { latch, waiter: None, ear, patience: core.patience() };
+        let ends = deadline(if once { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+        let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
+        let mut contest = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
         match contend(&mut contest, once, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
             Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
             // A latch that is not open and no server are told apart by whether the server answers.
-            None if once || contest.ear.is_unheard() => Err(SyncError::late(&self.name)),
+            None if once || contest.listener.is_unheard() => Err(SyncError::late(&self.name)),
             None => Ok(WaitOutcome::TimedOut),
         }
     }
@@ -209,7 +209,7 @@ struct LatchWait {
     latch: Arc<LocalLatch>,
     /// Once it has found a latch to wait for.
     waiter: Option<Arc<Waiter<Arc<Known>, WaitOutcome>>>,
-    ear: Ear,
+    listener: Listener,
     patience: Patience,
 }
 
@@ -228,28 +228,28 @@ impl Contest for LatchWait {
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
         let Some(waiter) = &mut self.waiter else { return Ok(Turn::Try) };
-        let (known, ear) = (waiter.wish.clone(), &self.ear);
+        let (known, listener) = (waiter.wish.clone(), &self.listener);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {
             if known.zeros.load(Ordering::Acquire) == u64::MAX {
-                if let Some(zeros) = ear.zeros().await {
+                if let Some(zeros) = listener.zeros().await {
                     known.zeros.store(zeros, Ordering::Release);
                 }
             }
             std::future::pending().await
         };
         tokio::select! {
-            turn = self.latch.row.turn(waiter, ear, pause) => turn,
+            turn = self.latch.row.turn(waiter, listener, pause) => turn,
             never = learn => never,
         }
     }
 
     async fn attempt(&mut self) -> Result<Tried<WaitOutcome>, SyncError> {
-        self.ear.asks();
+        self.listener.asks();
         // Who comes later may wait for a later latch.
         let all = if self.waiter.is_some() { self.latch.row.first(usize::MAX) } else { Vec::new() };
         let looked = self.latch.look(&self.patience).await;
-        self.ear.answered();
+        self.listener.answered();
         let (count, ended) = looked?;
         let Some(waiter) = &self.waiter else {
             if count <= 0 {
@@ -258,7 +258,7 @@ impl Contest for LatchWait {
             self.waiter = Some(self.latch.row.join(Arc::new(Known::new(ended))));
             return Ok(Tried::Busy(None));
         };
-        let zeros = self.ear.heard_zeros();
+        let zeros = self.listener.heard_zeros();
         let told = all.into_iter().filter_map(|waiter| {
             let waited = verdict(&waiter.wish, count, &ended, zeros)?;
             Some((waiter, waited))
@@ -270,13 +270,13 @@ impl Contest for LatchWait {
     fn listen(&mut self) -> bool {
         let Some(waiter) = &self.waiter else { return false };
         // Who is not the first listens too: for how often the latch was opened.
-        let missed = self.ear.listen();
+        let missed = self.listener.listen();
         missed && self.latch.row.is_first(waiter)
     }
 
     fn pause(&mut self, _: Option<Duration>) -> Duration {
-        let core = &self.latch.ledger.core;
-        core.wire.jittered(core.settings.wait_cap)
+        let engine = &self.latch.ledger.engine;
+        engine.wire.jittered(engine.settings.wait_cap)
     }
 }
 

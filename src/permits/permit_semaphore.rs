@@ -14,7 +14,7 @@ use crate::backend::Script;
 use crate::base::clock::{millis, ServerTime};
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::base::keys::NameError;
-use crate::engine::{Core, Session};
+use crate::engine::{Engine, Session};
 use crate::error::{Lost, LostBy, SyncError};
 use crate::lease::validity::{Leased, State};
 use crate::lease::watchdog::report_lost;
@@ -232,18 +232,18 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
     pub async fn set_lease(&self, permits: &[PermitId], lease: Duration) -> Result<(), SyncError> {
-        let (core, pool) = (&self.session.core, self.pool.clone()?);
-        let (ids, lease) = (joined(permits)?, millis(core.check_lease(lease)?).to_string());
+        let (engine, pool) = (&self.session.engine, self.pool.clone()?);
+        let (ids, lease) = (joined(permits)?, millis(engine.check_lease(lease)?).to_string());
         let set = async {
-            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &core.patience()).await?;
+            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
             let answer = pool.ledger.read(settled.result)?;
             if let Some(doubt) = settled.doubt {
                 // A late copy would undo what is set next.
-                core.wire.pass(doubt).await;
+                engine.wire.pass(doubt).await;
             }
             self.held(&answer)
         };
-        core.ready()?;
+        engine.ready()?;
         pool.ledger.in_time(set).await
     }
 
@@ -321,7 +321,7 @@ impl Take<'_, PermitSemaphore> {
     fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
         let pool = self.semaphore.pool.clone()?;
         let count = number(self.permits, MOST_IDS)?;
-        let lease = Some(self.semaphore.session.core.lease(self.lease, self.max_hold)?);
+        let lease = Some(self.semaphore.session.engine.lease(self.lease, self.max_hold)?);
         Ok((pool, Wanted { count, lease }))
     }
 }
@@ -359,8 +359,8 @@ impl PermitGuard {
         Ok(Self { grant, leased, changes: Arc::default(), session: session.clone() })
     }
 
-    fn core(&self) -> &Arc<Core> {
-        &self.session.core
+    fn engine(&self) -> &Arc<Engine> {
+        &self.session.engine
     }
 
     /// How many permits.
@@ -375,7 +375,7 @@ impl PermitGuard {
 
     /// What is known of them at this instant.
     pub fn state(&self) -> State {
-        self.leased.state(self.core().now())
+        self.leased.state(self.engine().now())
     }
 
     /// Whether nobody else can have them at this instant.
@@ -385,7 +385,7 @@ impl PermitGuard {
 
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
     pub fn remaining(&self) -> Duration {
-        let now = self.core().now();
+        let now = self.engine().now();
         match self.leased.lost(now) {
             None => self.leased.valid_until().since(now),
             Some(_) => Duration::ZERO,
@@ -397,7 +397,7 @@ impl PermitGuard {
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the permits.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        self.leased.clone().until_lost(self.core().wire.clock)
+        self.leased.clone().until_lost(self.engine().wire.clock)
     }
 
     /// Runs work that must not outlive the permits: it is dropped before their deadline, which renewals move.
@@ -408,7 +408,7 @@ impl PermitGuard {
     /// # Cancel safety
     /// As the work's. The permits stay taken.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        self.leased.run(self.core().wire.clock, work).await
+        self.leased.run(self.engine().wire.clock, work).await
     }
 
     /// Sets the lease anew, exactly: it now ends `lease` (sent as milliseconds) from the send instant of this call.
@@ -421,20 +421,20 @@ impl PermitGuard {
     /// # Cancel safety
     /// Dropped half-way, the lease may or may not have been set.
     pub async fn set_lease(&self, lease: Duration) -> Result<(), SyncError> {
-        let lease = self.core().check_lease(lease)?;
-        self.core().ready()?;
+        let lease = self.engine().check_lease(lease)?;
+        self.engine().ready()?;
         self.grant.ledger().in_time(self.change_lease(lease)).await
     }
 
     async fn change_lease(&self, lease: Duration) -> Result<(), SyncError> {
-        let (core, ledger) = (self.core(), self.grant.ledger());
+        let (engine, ledger) = (self.engine(), self.grant.ledger());
         let mut doubt = self.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
-        if self.leased.lost(core.now()).is_some() {
+        if self.leased.lost(engine.now()).is_some() {
             return Err(not_held());
         }
-        let (to, of, leased) = (core.clone(), ledger.clone(), self.leased.clone());
-        let work = core.janitor.carry(|abandoned| async move {
+        let (to, of, leased) = (engine.clone(), ledger.clone(), self.leased.clone());
+        let work = engine.janitor.carry(|abandoned| async move {
             if let Some(doubt) = doubt.take() {
                 // A late copy of an earlier change would undo this one.
                 to.wire.pass(doubt).await;
@@ -445,11 +445,11 @@ impl PermitGuard {
             of.read(settled.result)
         });
         if !is_done(&work.await?) {
-            core.watchdog.forget(&self.leased);
+            engine.watchdog.forget(&self.leased);
             self.leased.end(LostBy::Server);
             report_lost(&self.leased);
         }
-        self.leased.lost(core.now()).map_or(Ok(()), |_| Err(not_held()))
+        self.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
     }
 
     /// Gives them back and says whether that happened.

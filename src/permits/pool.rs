@@ -17,7 +17,7 @@ use crate::base::janitor::say;
 use crate::base::keys::Key::{self, Channel, Life, Lock as Free};
 use crate::base::keys::Keys;
 use crate::base::registry::{shrink, Listed, Registry};
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::{LostBy, SyncError};
 use crate::lease::validity::{Leasable, Lease, Leased};
 use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
@@ -152,10 +152,10 @@ impl Grant {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let taken = match wanted.lease.zip(pool.scripts.renew) {
             Some((lease, renew)) => {
-                let (core, keys) = (pool.core(), pool.ledger.keys.clone());
+                let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
                 let of = Arc::new(Ids { keys, ids: ids.clone() });
-                let leased = Leased::new(of, ids, core.renewal(renew), sent, lease);
-                core.watchdog.watch(&leased, sent);
+                let leased = Leased::new(of, ids, engine.renewal(renew), sent, lease);
+                engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }
             None => Taken::Counted { count: wanted.count, life: life.clone() },
@@ -179,7 +179,7 @@ impl Grant {
 
     /// Refuses permits whose lease ran out before their taker heard of them.
     pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
-        if self.leased().is_some_and(|leased| leased.lost(self.pool.core().now()).is_some()) {
+        if self.leased().is_some_and(|leased| leased.lost(self.pool.engine().now()).is_some()) {
             let detail = "the answer took longer than the lease".to_owned();
             return Err(SyncError::Unreachable { name: self.ledger().name(), detail });
         }
@@ -193,14 +193,14 @@ impl Grant {
 
     /// Gives them back, once polled whatever becomes of the caller. `false`: not all were there any more.
     pub(crate) async fn give_back(self) -> Result<bool, SyncError> {
-        let core = self.pool.core();
-        core.can_release()?;
+        let engine = self.pool.engine();
+        engine.can_release()?;
         let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
         let pool = self.pool.clone();
-        let work = core.janitor.carry(|_| async move {
-            let (given, in_doubt) = pool.give_back(&taken, pool.core().patience()).await;
+        let work = engine.janitor.carry(|_| async move {
+            let (given, in_doubt) = pool.give_back(&taken, pool.engine().patience()).await;
             if matches!(given, Err(SyncError::Unreachable { .. })) {
-                pool.core().janitor.finish(pool.insist(taken, in_doubt));
+                pool.engine().janitor.finish(pool.insist(taken, in_doubt));
             }
             given
         });
@@ -212,9 +212,9 @@ impl Drop for Grant {
     fn drop(&mut self) {
         let Some(taken) = self.pool.forget(self.number) else { return };
         let pool = self.pool.clone();
-        self.pool.core().janitor.finish(async move {
+        self.pool.engine().janitor.finish(async move {
             // What has ids may be tried again by another call: it does not hold on for so long.
-            let patience = if taken.leased().is_some() { pool.core().brief() } else { pool.core().patience() };
+            let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
             let (given, in_doubt) = pool.give_back(&taken, patience).await;
             match given {
                 Err(SyncError::Unreachable { .. }) => pool.insist(taken, in_doubt).await,
@@ -233,13 +233,13 @@ impl Pool {
     /// The one for these keys.
     pub(crate) fn of(
         registry: &Arc<Registry<Self>>,
-        core: &Arc<Core>,
+        engine: &Arc<Engine>,
         keys: Keys,
         scripts: &'static Scripts,
     ) -> Arc<Self> {
         let channel = keys.channel.clone();
         registry.of(&channel, || Self {
-            ledger: Ledger::new(core, keys),
+            ledger: Ledger::new(engine, keys),
             scripts,
             row: Row::default(),
             asking: Arc::default(),
@@ -248,8 +248,8 @@ impl Pool {
         })
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.ledger.core
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.ledger.engine
     }
 
     /// A grant is nobody's to give back any more. `None`: it was not.
@@ -259,7 +259,7 @@ impl Pool {
         shrink(&mut all);
         drop(all);
         if let Some(leased) = taken.leased() {
-            self.core().watchdog.forget(leased);
+            self.engine().watchdog.forget(leased);
             leased.end(LostBy::Released);
         }
         Some(taken)
@@ -290,18 +290,18 @@ impl Pool {
     /// Gives back what was not answered: until it is, or the lease is over. What has no ids is given back only once,
     /// so that ends where it may have been. From this call on the client owes it.
     fn insist(self: &Arc<Self>, taken: Taken, in_doubt: bool) -> impl Future<Output = ()> + Send + 'static {
-        let (pool, core) = (self.clone(), self.core().clone());
-        let owing = core.owed.note(&self.ledger.keys.name);
-        let over = taken.leased().map(|leased| core.now().after(leased.longest() + core.settings.command_timeout));
+        let (pool, engine) = (self.clone(), self.engine().clone());
+        let owing = engine.owed.note(&self.ledger.keys.name);
+        let over = taken.leased().map(|leased| engine.now().after(leased.longest() + engine.settings.command_timeout));
         async move {
             let gives_up = AtomicBool::new(over.is_none() && in_doubt);
             let again = || async {
-                let patience = if over.is_some() { core.brief() } else { core.patience() };
+                let patience = if over.is_some() { engine.brief() } else { engine.patience() };
                 let (given, in_doubt) = pool.give_back(&taken, patience).await;
                 gives_up.store(over.is_none() && in_doubt && given.is_err(), Ordering::Relaxed);
                 !matches!(given, Err(SyncError::Unreachable { .. })) || gives_up.load(Ordering::Relaxed)
             };
-            let answered = gives_up.load(Ordering::Relaxed) || core.insist(over, again).await;
+            let answered = gives_up.load(Ordering::Relaxed) || engine.insist(over, again).await;
             if !answered || gives_up.into_inner() {
                 let name = &*pool.ledger.keys.name;
                 say(|| tracing::warn!(target: "lockson", name, "permits may not have been given back: no answer"));
@@ -325,19 +325,19 @@ impl Pool {
         waiter: &PermitWaiter,
         patience: &Patience,
     ) -> Result<Tried<Grant>, SyncError> {
-        let core = self.core();
-        core.ready()?;
-        let turn = tokio::time::timeout(core.settings.outage_limit, self.asking.clone().lock_owned());
+        let engine = self.engine();
+        engine.ready()?;
+        let turn = tokio::time::timeout(engine.settings.outage_limit, self.asking.clone().lock_owned());
         let turn = turn.await.map_err(|_| {
             let detail = "an earlier call is not settled yet".to_owned();
             SyncError::Unreachable { name: self.ledger.name(), detail }
         })?;
-        core.ready()?;
+        engine.ready()?;
         if let Some(grant) = waiter.take_prize() {
             return Ok(Tried::Won(grant));
         }
         let (pool, patience) = (self.clone(), patience.clone());
-        let asked = core.janitor.carry(move |abandoned| {
+        let asked = engine.janitor.carry(move |abandoned| {
             let patience = patience.unless(abandoned);
             async move { pool.ask(turn, patience).await }
         });
@@ -367,10 +367,10 @@ impl Pool {
             return Ok(None);
         }
         // A receipt may answer for an earlier copy: leases count from before the first.
-        let (core, sent) = (self.core(), self.core().now());
+        let (engine, sent) = (self.engine(), self.engine().now());
         let mut answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
         // It had more to tidy up than one call may (rule 12).
-        while answer.goes_on() && !core.is_closing() {
+        while answer.goes_on() && !engine.is_closing() {
             answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
         }
         if !is_done(&answer) {
@@ -385,16 +385,16 @@ impl Pool {
         };
         let claims: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
         self.row.serve(served.into_iter().map(grant).collect());
-        claims.into_iter().for_each(|claim| core.hand_out(claim));
+        claims.into_iter().for_each(|claim| engine.hand_out(claim));
         Ok(None)
     }
 
     /// Takes all that are free, and keeps them.
     pub(crate) async fn drain(self: &Arc<Self>) -> Result<u32, SyncError> {
-        self.core().ready()?;
+        self.engine().ready()?;
         let pool = self.clone();
-        let drained = self.core().janitor.carry(move |abandoned| {
-            let patience = pool.core().patience().unless(abandoned);
+        let drained = self.engine().janitor.carry(move |abandoned| {
+            let patience = pool.engine().patience().unless(abandoned);
             async move {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
                 let call =
@@ -430,7 +430,7 @@ impl Pool {
         self.row.close();
         let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
-        let given = all.map(|taken| async move { self.give_back(&taken, self.core().patience()).await.0 });
+        let given = all.map(|taken| async move { self.give_back(&taken, self.engine().patience()).await.0 });
         join_all(given).await.iter().all(Result::is_ok)
     }
 }

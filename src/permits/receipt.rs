@@ -11,7 +11,7 @@ use crate::base::clock::millis;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Life, Lock};
 use crate::base::keys::Keys;
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::error::SyncError;
 use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
 use crate::wire::table::script;
@@ -44,7 +44,7 @@ struct Receipt {
 
 /// One semaphore or latch, as this client calls it.
 pub(crate) struct Ledger {
-    pub(crate) core: Arc<Core>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) keys: Arc<Keys>,
     /// Receipts whose last call can have no copy on its way.
     free: Mutex<Vec<Receipt>>,
@@ -61,8 +61,8 @@ pub(crate) struct OnceCall {
 }
 
 impl Ledger {
-    pub(crate) fn new(core: &Arc<Core>, keys: Keys) -> Arc<Self> {
-        Arc::new(Self { core: core.clone(), keys: Arc::new(keys), free: Mutex::default() })
+    pub(crate) fn new(engine: &Arc<Engine>, keys: Keys) -> Arc<Self> {
+        Arc::new(Self { engine: engine.clone(), keys: Arc::new(keys), free: Mutex::default() })
     }
 
     pub(crate) fn name(&self) -> String {
@@ -72,9 +72,9 @@ impl Ledger {
     /// A receipt for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
     /// this name says nothing to a later one.
     fn receipt(&self) -> Receipt {
-        let call = self.core.next_number().to_string();
+        let call = self.engine.next_number().to_string();
         let free = self.free.lock().pop();
-        let key = free.map_or_else(|| self.keys.receipt(&self.core.client_id, &call), |last| last.key);
+        let key = free.map_or_else(|| self.keys.receipt(&self.engine.client_id, &call), |last| last.key);
         Receipt { key, call }
     }
 
@@ -90,19 +90,19 @@ impl Ledger {
         call: OnceCall,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
-        let (core, receipt) = (&self.core, self.receipt());
+        let (engine, receipt) = (&self.engine, self.receipt());
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
-        let limit = core.settings.outage_limit;
-        let life = millis(limit * 2 + core.settings.command_timeout * 4).to_string();
-        let patience = patience.until(core.now().after(limit));
+        let limit = engine.settings.outage_limit;
+        let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
+        let patience = patience.until(engine.now().after(limit));
         let settled = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
         let was_done = settled.result.as_ref().is_ok_and(is_done);
         match (settled.doubt, call.cancel) {
             (None, _) => self.free.lock().push(receipt),
             (Some(_), Some((script, args))) if !was_done => {
-                let (ledger, owing) = (self.clone(), core.owed.note(&self.keys.name));
-                let patience = core.patience().until(core.now().after(limit));
+                let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
+                let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
                     let undone = ledger.send_once(script, &receipt, &life, &args, &patience).await;
                     drop(owing);
@@ -114,7 +114,7 @@ impl Ledger {
                 if settled.result.is_ok() && call.waits {
                     undone.await;
                 } else {
-                    core.janitor.finish(undone);
+                    engine.janitor.finish(undone);
                 }
             }
             _ => {}
@@ -134,7 +134,7 @@ impl Ledger {
         keys.push(&receipt.key);
         let args: Vec<&str> =
             [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
-        self.core.wire.settle(script, &keys, &args, patience).await
+        self.engine.wire.settle(script, &keys, &args, patience).await
     }
 
     /// Asks for something that may be asked for twice.
@@ -153,19 +153,19 @@ impl Ledger {
         script: &'static Script,
         args: Vec<String>,
     ) -> Result<Answer, SyncError> {
-        self.core.ready()?;
+        self.engine.ready()?;
         let ledger = self.clone();
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = self.core.janitor.carry(|abandoned| async move {
+        let work = self.engine.janitor.carry(|abandoned| async move {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            ledger.ask(script, &args, &ledger.core.patience().unless(abandoned)).await
+            ledger.ask(script, &args, &ledger.engine.patience().unless(abandoned)).await
         });
         self.in_time(work).await
     }
 
     /// Waits no longer than one question is waited for.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, SyncError>>) -> Result<T, SyncError> {
-        let answer = tokio::time::timeout(self.core.look_limit(), work).await;
+        let answer = tokio::time::timeout(self.engine.look_limit(), work).await;
         answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
     }
 
@@ -176,22 +176,22 @@ impl Ledger {
         args: &[&str],
         patience: &Patience,
     ) -> Result<Settled, SyncError> {
-        self.core.ready()?;
-        Ok(self.core.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
+        self.engine.ready()?;
+        Ok(self.engine.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
     }
 
     /// Changes something, once; goes on if the caller goes away.
     pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
-        self.core.ready()?;
+        self.engine.ready()?;
         let ledger = self.clone();
-        let work = self.core.janitor.carry(|_| async move { ledger.once(call, ledger.core.patience()).await });
+        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await });
         work.await
     }
 
     /// Done, busy or not held; anything else is an error.
     pub(crate) fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
         let name = self.name();
-        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.core.is_closing()))?;
+        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.engine.is_closing()))?;
         match answer.status {
             Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
             Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),

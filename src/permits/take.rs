@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::SyncError;
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
-use crate::waiting::listener::Ear;
+use crate::waiting::listener::Listener;
 use crate::waiting::wait::{contend, deadline, wait, Contest, Tried, Turn};
 use crate::wire::script::Patience;
 
@@ -44,7 +44,7 @@ impl<'a, S> Take<'a, S> {
 
 /// Waits for what is wanted, as long as it takes.
 pub(crate) async fn take(pool: &Arc<Pool>, wanted: Wanted) -> Result<Grant, SyncError> {
-    pool.core().ready()?;
+    pool.engine().ready()?;
     let grant = wait(&mut Taker::new(pool, wanted)).await?;
     grant.if_worth()
 }
@@ -55,16 +55,16 @@ pub(crate) async fn take_within(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Option<Grant>, SyncError> {
-    let core = pool.core();
-    core.ready()?;
+    let engine = pool.engine();
+    engine.ready()?;
     let once = limit.is_some_and(|limit| limit.is_zero());
-    let ends = deadline(if once { Some(core.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+    let ends = deadline(if once { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
     let mut taker = Taker::new(pool, wanted);
     match contend(&mut taker, once, ends).await? {
         Some(Tried::Won(grant)) => grant.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Few permits and no server are told apart by whether the server answers.
-        None if once || taker.ear.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
+        None if once || taker.listener.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
         None => Ok(None),
     }
 }
@@ -73,14 +73,14 @@ pub(crate) async fn take_within(
 struct Taker {
     pool: Arc<Pool>,
     waiter: PermitWaiter,
-    ear: Ear,
+    listener: Listener,
     patience: Patience,
 }
 
 impl Taker {
     fn new(pool: &Arc<Pool>, wanted: Wanted) -> Self {
-        let ear = Ear::new(pool.core(), pool.ledger.keys.channel.clone());
-        Self { pool: pool.clone(), waiter: pool.row.join(wanted), ear, patience: pool.core().patience() }
+        let listener = Listener::new(pool.engine(), pool.ledger.keys.channel.clone());
+        Self { pool: pool.clone(), waiter: pool.row.join(wanted), listener, patience: pool.engine().patience() }
     }
 }
 
@@ -89,23 +89,23 @@ impl Contest for Taker {
     type Error = SyncError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
-        self.pool.row.turn(&mut self.waiter, &self.ear, pause).await
+        self.pool.row.turn(&mut self.waiter, &self.listener, pause).await
     }
 
     async fn attempt(&mut self) -> Result<Tried<Grant>, SyncError> {
-        self.ear.asks();
+        self.listener.asks();
         let tried = self.pool.attempt(&self.waiter, &self.patience).await;
-        self.ear.answered();
+        self.listener.answered();
         tried
     }
 
     fn listen(&mut self) -> bool {
-        self.pool.row.is_first(&self.waiter) && self.ear.listen()
+        self.pool.row.is_first(&self.waiter) && self.listener.listen()
     }
 
     fn pause(&mut self, left: Option<Duration>) -> Duration {
-        let core = self.pool.core();
-        let cap = core.wire.jittered(core.settings.wait_cap);
+        let engine = self.pool.engine();
+        let cap = engine.wire.jittered(engine.settings.wait_cap);
         // A millisecond on top, as the server rounds down.
         left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
     }

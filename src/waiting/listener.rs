@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::engine::Core;
+use crate::engine::Engine;
 use crate::wire::channels::Subscription;
 
 /// How long a message that has come by its connection may still need to be counted in this process.
 const DELIVERED_WITHIN: Duration = Duration::from_millis(5);
 
 /// One waiter's end of a channel. It is made when the wait begins.
-pub(crate) struct Ear {
-    core: Arc<Core>,
+pub(crate) struct Listener {
+    engine: Arc<Engine>,
     began: Moment,
     channel: Arc<str>,
     subscription: Option<Subscription>,
@@ -23,11 +23,11 @@ pub(crate) struct Ear {
     unanswered: bool,
 }
 
-impl Ear {
-    pub(crate) fn new(core: &Arc<Core>, channel: Arc<str>) -> Self {
-        let began = core.now();
+impl Listener {
+    pub(crate) fn new(engine: &Arc<Engine>, channel: Arc<str>) -> Self {
+        let began = engine.now();
         let (subscription, listened, attempts, unanswered) = (None, false, 0, false);
-        Self { core: core.clone(), began, channel, subscription, listened, attempts, unanswered }
+        Self { engine: engine.clone(), began, channel, subscription, listened, attempts, unanswered }
     }
 
     /// How many attempts it made.
@@ -50,7 +50,7 @@ impl Ear {
     /// Whether it asked in vain: no call of this client was answered since the wait began, or the server is silent now.
     /// (Since it asked would be too strict: who heads the line a moment before its limit has no time to be answered.)
     pub(crate) fn is_unheard(&self) -> bool {
-        self.unanswered && !self.core.wire.heard_since(self.began) || self.core.wire.is_silent()
+        self.unanswered && !self.engine.wire.heard_since(self.began) || self.engine.wire.is_silent()
     }
 
     pub(crate) fn is_confirmed(&self) -> bool {
@@ -61,7 +61,7 @@ impl Ear {
     pub(crate) fn drain(&mut self) {
         match &self.subscription {
             Some(subscription) => subscription.drain(),
-            None => self.listened = self.core.channels.drain(&self.channel),
+            None => self.listened = self.engine.channels.drain(&self.channel),
         }
     }
 
@@ -70,8 +70,8 @@ impl Ear {
         if self.is_confirmed() {
             return false;
         }
-        let confirmed = self.core.channels.is_confirmed(&self.channel);
-        let (subscription, joined) = self.core.channels.join(&self.channel);
+        let confirmed = self.engine.channels.is_confirmed(&self.channel);
+        let (subscription, joined) = self.engine.channels.join(&self.channel);
         // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
         self.subscription = Some(subscription);
         let joined = tokio::time::timeout(limit, joined).await;
@@ -84,7 +84,7 @@ impl Ear {
         if self.subscription.is_some() {
             return false;
         }
-        self.subscription = Some(self.core.channels.join(&self.channel).0);
+        self.subscription = Some(self.engine.channels.join(&self.channel).0);
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
         self.is_confirmed() && !self.listened
     }
@@ -96,7 +96,7 @@ impl Ear {
 
     /// How often `0` was heard so far, all that was sent before this call among it. `None`: that can't be told.
     pub(crate) async fn zeros(&self) -> Option<u64> {
-        let (wire, limit) = (&self.core.wire, self.core.settings.command_timeout);
+        let (wire, limit) = (&self.engine.wire, self.engine.settings.command_timeout);
         // Messages come by another connection than answers. The confirmation of a subscription comes by theirs, behind
         // all that was sent before.
         let barrier = wire.backend.subscribe(vec![self.channel.to_string()]);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::SyncError;
-use crate::waiting::listener::Ear;
+use crate::waiting::listener::Listener;
 use crate::waiting::wait::{sleep_until, Turn};
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 
@@ -80,7 +80,7 @@ impl<W: Clone, P> Row<W, P> {
     pub(crate) async fn turn(
         &self,
         waiter: &mut Arc<Waiter<W, P>>,
-        ear: &Ear,
+        listener: &Listener,
         pause: Option<Duration>,
     ) -> Result<Turn<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
@@ -98,7 +98,7 @@ impl<W: Clone, P> Row<W, P> {
             let is_first = self.is_first(waiter);
             tokio::select! {
                 () = waiter.bell.notified() => {}
-                () = ear.wakes(), if is_first => return Ok(Turn::Try),
+                () = listener.wakes(), if is_first => return Ok(Turn::Try),
                 () = sleep_until(deadline), if is_first => return Ok(Turn::Try),
             }
         }
