@@ -176,8 +176,10 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
         (Reply::Text(real), Reply::Text(embedded)) => {
             let ahead = |text: &str| text.strip_prefix(FROM_NOW).and_then(|ahead| ahead.parse().ok());
             let times = ahead(real).zip(ahead(embedded));
-            // A fencing token is the microsecond at which it was given, by the clock of its server.
-            let token = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_digit());
+            // A fencing token is the microsecond at which it was given, by the clock of its server; a writer that waits
+            // stands at that of its look less 1e16.
+            let digits = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_digit());
+            let token = |text: &str| digits(text.trim_start_matches('-'));
             // A latch that has ended says when and how.
             let ended = |how: &str| real.ends_with(how) && embedded.ends_with(how);
             let same_end = ended(" opened") || ended(" deleted");
