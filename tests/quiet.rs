@@ -57,3 +57,33 @@ async fn an_outage_of_an_idle_client_is_told() {
     assert_eq!(said("gap"), said("gap ended") * 2, "{:?}", logs.lines());
     drop(locks);
 }
+
+/// A subscription that fails is tried again after a pause, and nothing runs meanwhile: not for a channel either whose
+/// end is due. (Where something runs all the time, paused time stands still: hence the thread.)
+#[test]
+fn a_failed_subscription_is_slept_on() {
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let server = EmbeddedServer::new();
+            let builder = Locks::builder().command_timeout(ms(400));
+            let (locks, other) = (server.connect_with(builder).unwrap(), server.connect());
+            let _left = other.lock("left").guard().await.unwrap();
+            let held = other.lock("wanted").guard().await.unwrap();
+            let wanted = locks.lock("wanted");
+            let waiter = tokio::spawn(async move { wanted.guard().await.map(drop) });
+            assert!(!locks.lock("left").acquire().wait(secs(1)).await.unwrap());
+            server.stop();
+            // It is noticed, and what is subscribed to anew then meets nobody.
+            server.start();
+            server.stop();
+            tokio::time::sleep(secs(10)).await;
+            server.start();
+            held.unlock().await.unwrap();
+            waiter.await.unwrap().unwrap();
+        });
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(secs(60)).expect("time goes on");
+}

@@ -243,7 +243,8 @@ impl Pump {
         let mut work: Option<BoxFuture<'static, bool>> = None;
         let mut retry_at: Option<Instant> = None;
         loop {
-            let wake_at = retry_at.into_iter().chain(self.first_idle().filter(|_| work.is_none())).min();
+            // What is due behind a failure waits for the next try too.
+            let wake_at = retry_at.or_else(|| self.first_idle().filter(|_| work.is_none()));
             tokio::select! {
                 signal = self.signals.recv() => match signal {
                     Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),

@@ -136,7 +136,8 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
             proxy.heal();
         }
         match link.locks.shutdown(limit).await {
-            Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000), "{:?}", began.elapsed()),
+            // By the server's clock: this client's idea of it lags behind by as much as an answer was late.
+            Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(800), "{:?}", began.elapsed()),
             Err(Leftover { names }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),
         }
         eventually(secs(20), "nothing is left", || async { case.is_free().await }).await;

@@ -348,7 +348,13 @@ async fn a_crowd_asks_little_and_leaves() {
     let queued = async |raw: &mut Raw| raw.must(&["LLEN", &queue(&name)]).await.int();
     eventually(secs(60), "all are queued", async || queued(&mut raw).await == count as i64).await;
     eventually(secs(60), "all subscribe", async || b.health().subscriptions == count).await;
-    sleep(secs(2)).await;
+    // Until the last of them has looked behind its subscription.
+    let settled = async || {
+        server.reset_stats();
+        sleep(secs(1)).await;
+        server.calls("evalsha") <= 20
+    };
+    eventually(secs(60), "they are at rest", settled).await;
     server.reset_stats();
     let span = soak(400) as u64 / 10;
     sleep(secs(span)).await;
