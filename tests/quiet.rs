@@ -62,6 +62,7 @@ async fn an_outage_of_an_idle_client_is_told() {
 /// end is due. (Where something runs all the time, paused time stands still: hence the thread.)
 #[test]
 fn a_failed_subscription_is_slept_on() {
+    let _turn = TURNS.blocking_lock();
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

