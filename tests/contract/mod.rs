@@ -401,7 +401,7 @@ const MADE_OF_OTHERS: [&str; 11] = [
 /// A factory that is added to `Locks` without a place in this suite fails here.
 #[test]
 fn every_factory_is_in_the_list() {
-    let source = include_str!("../../src/client.rs");
+    let source = include_str!("../../src/client/factory.rs");
     let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
     let made = source
         .lines()
