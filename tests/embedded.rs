@@ -7,6 +7,8 @@
 
 #[path = "embedded/corpus.rs"]
 mod corpus;
+#[path = "embedded/settle.rs"]
+mod settle;
 mod support;
 
 use std::path::Path;
