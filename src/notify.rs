@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Signal};
 use crate::janitor::say;
 use crate::registry::shrink;
+use crate::wait::sleep_until;
 
 /// How long a subscription that nobody uses is kept.
 const LINGER: Duration = Duration::from_secs(5);
@@ -387,11 +388,4 @@ impl Channels {
 
 fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(|name| name.to_string()).collect()
-}
-
-async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

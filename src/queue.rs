@@ -15,8 +15,7 @@ use crate::error::LockError;
 use crate::guard::Ticket;
 use crate::release::leave_queue;
 use crate::script::{Fate, Status};
-use crate::wait::sleep_until;
-use crate::wait::{Contest, Tried, Turn};
+use crate::wait::{sleep_until, Contest, Tried, Turn};
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
 const CAP: Duration = Duration::from_secs(1);

@@ -11,8 +11,7 @@ use tokio::time::Instant;
 use crate::ear::Ear;
 use crate::error::SyncError;
 use crate::fifo::Fifo;
-use crate::wait::sleep_until;
-use crate::wait::Turn;
+use crate::wait::{sleep_until, Turn};
 use crate::watchdog::Claim;
 
 /// What a waiter finds.

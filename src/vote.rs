@@ -16,8 +16,7 @@ use crate::group::{Group, Member};
 use crate::guard::Ticket;
 use crate::life::Trust;
 use crate::majority::{Rules, Voter};
-use crate::wait::sleep_until;
-use crate::wait::{Contest, Tried, Turn};
+use crate::wait::{sleep_until, Contest, Tried, Turn};
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
