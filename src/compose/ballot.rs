@@ -17,8 +17,7 @@ use crate::compose::quorum::{Rules, Voter};
 use crate::engine::Session;
 use crate::error::LockError;
 use crate::hold::ticket::Ticket;
-use crate::waiting::wait::sleep_until;
-use crate::waiting::wait::{Contest, Tried, Turn};
+use crate::waiting::wait::{sleep_until, Contest, Tried, Turn};
 use crate::wire::life::Trust;
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.
