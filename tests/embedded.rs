@@ -152,9 +152,13 @@ fn plain(reply: support::Reply) -> Reply {
     }
 }
 
-/// Writes times on a server's clock as `@` and milliseconds from its now.
+/// Writes times on a server's clock as `@` and milliseconds from its now; a sum of two times, which a script makes of a
+/// score that is one, as the milliseconds from twice that.
 fn relative(reply: Reply, now: i64) -> Reply {
-    let ahead = |value: i64| value.checked_sub(now).filter(|ahead| ahead.abs() < ABOUT_NOW);
+    let ahead = |value: i64| {
+        let from = |times: i64| value.checked_sub(now * times).filter(|ahead| ahead.abs() < ABOUT_NOW);
+        from(1).or_else(|| from(2))
+    };
     let time = |ahead: i64| Reply::Text(format!("{FROM_NOW}{ahead}"));
     match reply {
         Reply::Int(value) => ahead(value).map_or(Reply::Int(value), time),
