@@ -13,7 +13,7 @@ use crate::hold::doubt::{sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{Contest, Tried, Turn};
+use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::Answer;
 
@@ -80,13 +80,13 @@ impl Contest for Contender {
     type Prize = Ticket;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
         // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
         let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
         let entry = self.place.wish.entry.clone();
         loop {
             match self.place.take_mail() {
-                Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
+                Mail::Won(ticket) => return Ok(Some(ticket)),
                 Mail::Lapsed => {
                     self.place = entry.line.turns.join(self.place.wish.clone());
                     continue;
@@ -94,7 +94,7 @@ impl Contest for Contender {
                 Mail::Closed => return Err(LockError::Closed),
                 Mail::Try => {
                     self.stand_aside().await;
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
                 Mail::Nothing | Mail::Gone => {}
             }
@@ -106,7 +106,7 @@ impl Contest for Contender {
             let _ = futures::poll!(sibling_held.as_mut());
             if entry.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
-                return Ok(Turn::Try);
+                return Ok(None);
             }
             let is_head = entry.line.turns.is_head(&self.place);
             let listens = is_head && pause != Some(Duration::ZERO);
@@ -114,15 +114,15 @@ impl Contest for Contender {
                 // Mail first: who was handed the lock holds it, too.
                 biased;
                 () = self.place.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
+                () = held => return Ok(None),
                 Some(()) = sibling_held => {}
                 () = self.listener.wakes(), if listens => {
                     self.place.wish.doubt_holders();
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     if entry.line.turns.is_head(&self.place) {
-                        return Ok(Turn::Try);
+                        return Ok(None);
                     }
                     deadline = Instant::now() + self.cap();
                 }

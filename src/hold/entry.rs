@@ -17,7 +17,7 @@ use crate::base::keys::{Key, Keys};
 use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
-use crate::lease::validity::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
+use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
 use crate::lease::watchdog::report_lost;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::{InRole, Turns};
@@ -47,19 +47,13 @@ pub(crate) struct Wish {
 impl Wish {
     /// The server took it for this owner: count + 1, as a guard's until [`Entry::keep_bare`]. Returns the hold, and
     /// which share of it this is.
-    pub(crate) fn enter(
-        &self,
-        mark: &Arc<str>,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        now: Moment,
-    ) -> (Arc<Hold>, u64) {
+    pub(crate) fn enter(&self, mark: &Arc<str>, sent: Moment, now: Moment) -> (Arc<Hold>, u64) {
         let mut counts = self.entry.counts.lock();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
             return (hold.clone(), hold.leased.entered(sent, self.lease, now));
         }
-        let hold = Hold::new(self, mark, renewal, sent);
+        let hold = Hold::new(self, mark, sent);
         counts.hold = Some(hold.clone());
         drop(counts);
         self.entry.line.turns.took(&hold, hold.leased.id, hold.leased.since);
@@ -172,9 +166,9 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(wish: &Wish, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
+    fn new(wish: &Wish, mark: &Arc<str>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased: Leased::new(wish.entry.clone(), mark.clone(), renewal, sent, wish.lease),
+            leased: Leased::new(wish.entry.clone(), mark.clone(), wish.kind.renew, sent, wish.lease),
             entry: wish.entry.clone(),
             kind: wish.kind,
             unanswered: AtomicBool::new(false),

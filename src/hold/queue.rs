@@ -16,7 +16,7 @@ use crate::hold::entry::Entry;
 use crate::hold::ticket::Ticket;
 use crate::waiting::crowd::Waiting;
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{sleep_until, Contest, Tried, Turn};
+use crate::waiting::wait::{sleep_until, Contest, Tried};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table;
@@ -77,34 +77,34 @@ impl Contest for Queuer {
     type Prize = Ticket;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
         let (began, entry) = (Instant::now(), self.waiting.wish.entry.clone());
         loop {
             match self.waiting.take_mail() {
                 Mail::Won(never) => match never {},
                 Mail::Closed => return Err(LockError::Closed),
                 // Its owner's place on the server is gone.
-                Mail::Try => return Ok(Turn::Try),
+                Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
-            let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
+            let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(None) };
             let mut held = pin!(entry.held.notified());
             held.as_mut().enable();
             if entry.is_enterable() {
                 // The same owner got it elsewhere.
-                return Ok(Turn::Try);
+                return Ok(None);
             }
             // One of a process asks for all; the others wait for their message.
             let deaf = (!self.listener.is_confirmed()).then_some(began);
             let since = entry.line.crowd.asked(&self.waiting).or(deaf);
             tokio::select! {
                 () = self.waiting.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
+                () = held => return Ok(None),
                 () = self.listener.wakes() => {
                     self.waiting.wish.doubt_holders();
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
-                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(Turn::Try),
+                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(None),
             }
         }
     }

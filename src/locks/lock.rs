@@ -11,7 +11,6 @@ use async_trait::async_trait;
 
 use crate::backend::Script;
 use crate::base::backoff::Backoff;
-use crate::base::clock::Clock;
 use crate::base::config::LeaseRange;
 use crate::base::janitor::say;
 use crate::base::keys::NameError;
@@ -24,7 +23,7 @@ use crate::hold::entry::{Hold, Line, Share};
 use crate::hold::release::release;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{acquire, Request, Told};
+use crate::locks::acquire::{acquire, in_span, Request};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
@@ -366,10 +365,6 @@ impl<K: Kind> Lock<K> {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.engine().wire.clock
-    }
-
     pub(crate) fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
@@ -386,13 +381,11 @@ impl<K: Kind> Lock<K> {
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line()?;
         let (engine, field, attempts) = (self.engine(), self.field(), AtomicU32::new(0));
-        let (kind, name, clock) = (K::TABLE.name, &self.name, engine.wire.clock);
-        let told = Told { kind, name, owner: &field, clock, attempts: &attempts };
         let acquisition = async {
             engine.ready()?;
             acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
         };
-        told.by(acquisition).await
+        in_span([K::TABLE.name, &self.name, &field], engine, &attempts, acquisition).await
     }
 
     /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.

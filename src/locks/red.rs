@@ -15,7 +15,7 @@ use crate::compose::held::Held;
 use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{Request, Told};
+use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guard;
@@ -324,8 +324,8 @@ impl<K: Votes> Sealed for RedLock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
-        told.by(self.elect(request, &rounds)).await
+        let engine = &first.session.engine;
+        in_span(["red", &self.name, &owner], engine, &rounds, self.elect(request, &rounds)).await
     }
 
     /// One, in the place of its first server's lock.
