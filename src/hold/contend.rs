@@ -8,22 +8,13 @@ use futures::future::OptionFuture;
 use tokio::time::Instant;
 
 use crate::error::LockError;
-use crate::hold::attempt::{Waits, Wish};
+use crate::hold::attempt::Wish;
 use crate::hold::doubt::{sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::listener::Listener;
 use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Mail;
-use crate::wire::script::Answer;
-
-impl Waits for Place {
-    fn take(&self) -> Option<Ticket> {
-        self.take_prize()
-    }
-
-    fn is_busy(&self, _: &Answer) {}
-}
 
 /// A waiter: in the process's line, and at its head on the server.
 pub(crate) struct Contender {

@@ -22,7 +22,7 @@ use crate::lease::watchdog::report_lost;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::{InRole, Turns};
 use crate::waiting::waiters::Waiter;
-use crate::wire::script::Patience;
+use crate::wire::script::{Answer, Patience};
 use crate::wire::table::{Role, Table};
 
 /// Lost bare holds that a client remembers.
@@ -42,6 +42,8 @@ pub(crate) struct Wish {
     /// What it asks with in place of the kind's acquire script, where several servers vote.
     pub(crate) vote: Option<&'static Script>,
     pub(crate) patience: Patience,
+    /// What else is to be learned from answers: the queue's of a place in it, the votes' of the server that gave them.
+    pub(crate) learn: fn(&Wish, &Answer),
 }
 
 impl Wish {
@@ -68,7 +70,7 @@ impl InRole for Wish {
     }
 }
 
-/// A waiter in the process's line.
+/// A waiter: in the process's line, or in the server's queue.
 pub(crate) type Place = Waiter<Wish, Ticket>;
 
 /// One lock in this process: its owners, and their turns.
@@ -80,7 +82,7 @@ pub(crate) struct Line {
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
-    pub(crate) crowd: Crowd<Wish>,
+    pub(crate) crowd: Crowd<Wish, Ticket>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
     forgotten: Arc<Forgotten>,

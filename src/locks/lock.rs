@@ -405,6 +405,7 @@ impl<K: Kind> Lock<K> {
             backoff: self.backoff.clone(),
             vote,
             patience: engine.patience(),
+            learn: |_, _| (),
         })
     }
 }
