@@ -23,15 +23,6 @@ pub(crate) trait InRole {
     fn role(&self) -> Role;
 }
 
-/// What a release does.
-pub(crate) enum Next<W, P> {
-    HandOver(Arc<Waiter<W, P>>),
-    /// `last_of_run`: others must get their chance now.
-    Release {
-        last_of_run: bool,
-    },
-}
-
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
     inner: Mutex<Inner<H, W, P>>,
@@ -168,19 +159,19 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
         }
     }
 
-    /// The one place that decides between handing over here and letting others in.
-    pub(crate) fn next(&self, now: Moment, can_hand_over: bool) -> Next<W, P> {
+    /// The one place that decides between handing over here and letting others in: who is next here, if anybody, and
+    /// whether this was the last of a run, so that others must get their chance now.
+    pub(crate) fn next(&self, now: Moment, can_hand_over: bool) -> (Option<Arc<Waiter<W, P>>>, bool) {
         let mut inner = self.inner.lock();
         let long = inner.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
         if inner.run >= LONGEST_RUN || long {
             inner.run = 0;
             inner.run_began = None;
-            return Next::Release { last_of_run: true };
+            return (None, true);
         }
         let heir = if can_hand_over { inner.waiters.pop() } else { None };
-        let Some(heir) = heir else { return Next::Release { last_of_run: false } };
-        inner.other_waiters -= usize::from(heir.wish.role() != Role::Read);
-        Next::HandOver(heir)
+        inner.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| heir.wish.role() != Role::Read));
+        (heir, false)
     }
 
     /// The hand-over did not happen: the waiter is the head again.
@@ -294,8 +285,8 @@ mod tests {
         assert!(turns.is_head(&third) && is_told(&third));
         let hold = Arc::new(Role::Exclusive);
         turns.took(&hold, 1, NOW);
-        let Next::HandOver(heir) = turns.next(NOW, true) else { panic!("nobody is next") };
-        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), Next::Release { last_of_run: false }));
+        let (Some(heir), false) = turns.next(NOW, true) else { panic!("nobody is next") };
+        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), (None, false)));
         turns.put_back(heir);
         assert!(turns.is_head(&third) && !is_told(&third), "the holder keeps it waiting");
         turns.ended(&hold, 1);
@@ -308,11 +299,10 @@ mod tests {
         let _waiters: Vec<_> = (0..100).map(|_| turns.join(Role::Exclusive)).collect();
         for (number, hold) in (1..=2 * LONGEST_RUN).map(|number| (number, Arc::new(Role::Exclusive))) {
             turns.took(&hold, number.into(), NOW);
-            let is_last = matches!(turns.next(NOW, true), Next::Release { last_of_run: true });
-            assert_eq!(is_last, number % LONGEST_RUN == 0, "{number}");
+            assert_eq!(turns.next(NOW, true).1, number % LONGEST_RUN == 0, "{number}");
         }
         turns.took(&Arc::new(Role::Exclusive), 100, NOW);
-        assert!(matches!(turns.next(NOW.after(LONGEST_RUN_TIME), true), Next::Release { last_of_run: true }));
+        assert!(turns.next(NOW.after(LONGEST_RUN_TIME), true).1);
     }
 
     #[test]
