@@ -22,7 +22,7 @@ async fn a_span_tells_an_acquisition() {
     assert!(held.text.contains(locks.client_id()));
     logs.clear();
     let stranger = locks.mutex("spanned").owned_by(&lockson::Owner::unique());
-    assert!(!stranger.acquire().wait(ms(100)).await.unwrap());
+    assert!(!stranger.acquire().wait(ms(100)).await.unwrap().is_acquired());
     let busy = logs.wait_for("close acquire{").await;
     assert!(busy.text.contains("outcome=busy") && busy.text.contains("kind=mutex"), "{}", busy.text);
     logs.clear();
@@ -48,7 +48,7 @@ async fn a_span_tells_an_acquisition_of_several() {
     assert!(told(&held.text, &["kind=red", "name=voted", "attempts=1", "outcome=held"]), "{}", held.text);
     logs.clear();
     let stranger = red().owned_by(&Owner::unique());
-    assert!(!stranger.acquire().wait(ms(500)).await.unwrap());
+    assert!(!stranger.acquire().wait(ms(500)).await.unwrap().is_acquired());
     let busy = logs.wait_for("close acquire{").await;
     assert!(told(&busy.text, &["kind=red", "outcome=busy"]) && !busy.text.contains("attempts=1 "), "{}", busy.text);
     logs.clear();
@@ -109,7 +109,7 @@ async fn an_outage_is_told_step_by_step() {
     logs.wait_for("lost: somebody else may have this lock").await;
     assert!(logs.find(Level::WARN, "lost: ").iter().all(|line| line.contains("name=cut-off")));
     server.start();
-    assert!(waiting.await.unwrap().unwrap());
+    assert!(waiting.await.unwrap().unwrap().is_acquired());
     assert!(warned(&logs, "gap: messages may be missing"));
     logs.wait_for("gap ended: messages come again").await;
     // One line for each thing that happened; the gap is one for each client.
