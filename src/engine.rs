@@ -13,7 +13,7 @@ use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, LostBy, Unready};
+use crate::error::{in_runtime, LostReason, Unready};
 use crate::lease::validity::{Lease, Leased, Renew, Verdict};
 use crate::lease::watchdog::{Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
@@ -254,7 +254,7 @@ impl Engine {
             let sent = done.map(|answer| answer.sent);
             leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
             // Its caller may have gone away and given it back meanwhile.
-            if !matches!(leased.lost(self.now()), Some(LostBy::Released | LostBy::Ended)) {
+            if !matches!(leased.lost(self.now()), Some(LostReason::Released | LostReason::Ended)) {
                 self.watchdog.watch(leased, sent.unwrap_or(self.now()));
             }
         }

@@ -75,7 +75,7 @@ fn a_failed_subscription_is_slept_on() {
             let held = other.lock("wanted").guard().await.unwrap();
             let wanted = locks.lock("wanted");
             let waiter = tokio::spawn(async move { wanted.guard().await.map(drop) });
-            assert!(!locks.lock("left").acquire().wait(secs(1)).await.unwrap());
+            assert!(!locks.lock("left").acquire().wait(secs(1)).await.unwrap().is_acquired());
             server.stop();
             // It is noticed, and what is subscribed to anew then meets nobody.
             server.start();

@@ -22,7 +22,7 @@ async fn a_span_tells_an_acquisition() {
     assert!(held.contains(locks.client_id()));
     logs.clear();
     let stranger = locks.mutex("spanned").owned_by(&lockson::Owner::unique());
-    assert!(!stranger.acquire().wait(ms(100)).await.unwrap());
+    assert!(!stranger.acquire().wait(ms(100)).await.unwrap().is_acquired());
     let busy = logs.wait_for("lockson: close").await;
     assert!(busy.contains("outcome=\"busy\"") && busy.contains("kind=\"mutex\""), "{busy}");
     logs.clear();
@@ -49,7 +49,7 @@ async fn a_span_tells_an_acquisition_of_several() {
     assert!(told(&held, &["kind=\"red\"", "name=\"voted\"", "attempts=1", "outcome=\"held\""]), "{held}");
     logs.clear();
     let stranger = red().owned_by(&Owner::unique());
-    assert!(!stranger.acquire().wait(ms(500)).await.unwrap());
+    assert!(!stranger.acquire().wait(ms(500)).await.unwrap().is_acquired());
     let busy = logs.wait_for("lockson: close").await;
     assert!(told(&busy, &["kind=\"red\"", "outcome=\"busy\""]) && !busy.contains("attempts=1 "), "{busy}");
     logs.clear();
@@ -101,7 +101,7 @@ async fn an_outage_is_told_step_by_step() {
     logs.wait_for("lost: somebody else may have this lock").await;
     assert!(logs.find(Level::WARN, "lost: ").iter().all(|line| line.contains("name=\"cut-off\"")));
     server.start();
-    assert!(waiting.await.unwrap().unwrap());
+    assert!(waiting.await.unwrap().unwrap().is_acquired());
     assert!(warned(&logs, "gap: messages may be missing"));
     logs.wait_for("gap ended: messages come again").await;
     // One line for each thing that happened; the gap is one for each client.

@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{HoldError, Lost, LostReason, UnlockError};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
 
@@ -96,7 +96,7 @@ impl Held {
     }
 
     /// Why it is lost, if it is.
-    pub(crate) fn lost(&self) -> Option<LostBy> {
+    pub(crate) fn lost(&self) -> Option<LostReason> {
         self.standing().lost
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
-use crate::error::{LockError, LostBy};
+use crate::error::{LockError, LostReason};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
@@ -130,7 +130,7 @@ impl Wish {
     }
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
-    fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
+    fn end(&self, hold: &Hold, why: LostReason, gate: Gate, doubt: Option<i64>) -> LockError {
         self.engine.watchdog.forget(&hold.leased);
         self.entry.drop_hold(hold.leased.id, why);
         report_lost(&hold.leased);
@@ -244,7 +244,7 @@ impl Wish {
             Status::NotHeld => {
                 if let Some(hold) = self.entry.hold() {
                     self.engine.watchdog.forget(&hold.leased);
-                    self.entry.drop_hold(hold.leased.id, LostBy::Server);
+                    self.entry.drop_hold(hold.leased.id, LostReason::Server);
                     report_lost(&hold.leased);
                 }
                 if let Some(doubt) = gate.acquire.take() {
@@ -272,7 +272,7 @@ impl Wish {
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.entry)),
             };
             if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
-                hold.lose(&self.engine, LostBy::Server);
+                hold.lose(&self.engine, LostReason::Server);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::base::clock::ServerTime;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::LostBy;
+use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
 use crate::wire::script::{Answer, Fault, Patience, Status};
 use crate::wire::table::Table;
@@ -100,7 +100,7 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
         // One copy: the watchdog asks again.
         let copy = engine.wire.copy(script, &hold.entry.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
         if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
-            hold.lose(&engine, LostBy::Server);
+            hold.lose(&engine, LostReason::Server);
         }
     }
 }

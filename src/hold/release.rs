@@ -9,7 +9,7 @@ use futures::future::{ready, FutureExt};
 
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::{LostBy, UnlockError};
+use crate::error::{LostReason, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
@@ -206,7 +206,7 @@ impl Leaving<'_> {
 
     fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
         let name = self.hold.entry.line.keys.name.to_string();
-        self.hold.entry.drop_hold(self.hold.leased.id, LostBy::Server);
+        self.hold.entry.drop_hold(self.hold.leased.id, LostReason::Server);
         self.engine.watchdog.forget(&self.hold.leased);
         self.look_after_copies();
         match &answer.status {
@@ -301,7 +301,7 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     let current = entry.hold();
     if let Some(hold) = &current {
         engine.watchdog.forget(&hold.leased);
-        entry.drop_hold(hold.leased.id, LostBy::Released);
+        entry.drop_hold(hold.leased.id, LostReason::Released);
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
+use crate::error::{in_runtime, HoldError, LockError, Lost, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place, Wish};
@@ -48,7 +48,7 @@ impl Ticket {
 
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
-        self.hold.lose(&self.engine, LostBy::Server);
+        self.hold.lose(&self.engine, LostReason::Server);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.

@@ -18,7 +18,7 @@ use crate::base::keys::NameError;
 use crate::base::owner::{field, InvalidOwner, Owner};
 use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
-use crate::error::{LockError, LostBy, QueryError, UnlockError};
+use crate::error::{LockError, LostReason, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Hold, Line, Share};
 use crate::hold::release::release;
@@ -29,6 +29,7 @@ use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
+use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::Role;
 
@@ -159,16 +160,16 @@ impl<K: Kind> Lock<K> {
         }
     }
 
-    /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
+    /// One attempt: `Busy` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
     ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
-    pub async fn try_lock(&self) -> Result<bool, LockError> {
+    pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
         let ticket = self.contend(&Request::once()).await?;
-        Ok(ticket.map(Ticket::keep_bare).is_some())
+        Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end:
@@ -176,7 +177,7 @@ impl<K: Kind> Lock<K> {
     /// ```
     /// # use std::time::Duration;
     /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), lockson::LockError> {
-    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await? {
+    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await?.is_acquired() {
     ///     // a bare hold of at most a minute
     /// }
     /// if let Some(guard) = lock.acquire().wait(Duration::from_secs(5)).guard().await? {
@@ -274,8 +275,9 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
-    /// hold of this client is lost at once ([`LostBy::Forced`]). Another client's is when it hears the message, as it
-    /// does while somebody waits there, or at its next renewal; until then only a fencing token protects what it does.
+    /// hold of this client is lost at once ([`LostReason::Forced`]). Another client's is when it hears the message, as
+    /// it does while somebody waits there, or at its next renewal; until then only a fencing token protects what it
+    /// does.
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
@@ -311,7 +313,7 @@ impl<K: Kind> Lock<K> {
         let ended = answer.status == Status::Done;
         if ended {
             for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
-                hold.lose(self.engine(), LostBy::Forced);
+                hold.lose(self.engine(), LostReason::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();

@@ -1,7 +1,7 @@
 //! A caller's script under a hold: it is sent once, as nobody knows whether it may run twice.
 
 use crate::backend::Script;
-use crate::error::{Lost, LostBy, QueryError, RunError};
+use crate::error::{Lost, LostReason, QueryError, RunError};
 use crate::hold::ticket::Ticket;
 use crate::wire::script::{Answer, Fault, Status};
 
@@ -39,7 +39,7 @@ impl Ticket {
             Status::WrongType(detail) => Err(QueryError::WrongType { name, detail: detail.clone() }.into()),
             _ => {
                 self.refused();
-                Err(Lost { why: LostBy::Server }.into())
+                Err(Lost { why: LostReason::Server }.into())
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guard;
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
-use crate::waiting::wait::{before, wait, Tried};
+use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
 use crate::wire::table::Role;
 
@@ -166,7 +166,7 @@ impl<K: Votes> RedLock<K> {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock)'s.
-    pub async fn try_lock(&self) -> Result<bool, LockError> {
+    pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
         RLock::try_lock(self).await
     }
 

@@ -15,8 +15,8 @@ use crate::base::clock::{millis, ServerTime};
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::base::keys::NameError;
 use crate::engine::{Engine, Session};
-use crate::error::{Lost, LostBy, SyncError};
-use crate::lease::validity::{Leased, State};
+use crate::error::{Lost, LostReason, SyncError};
+use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
@@ -374,13 +374,13 @@ impl PermitGuard {
     }
 
     /// What is known of them at this instant.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> HoldState {
         self.leased.state(self.engine().now())
     }
 
     /// Whether nobody else can have them at this instant.
     pub fn is_valid(&self) -> bool {
-        self.state() != State::Lost
+        self.state() != HoldState::Lost
     }
 
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
@@ -446,7 +446,7 @@ impl PermitGuard {
         });
         if !is_done(&work.await?) {
             engine.watchdog.forget(&self.leased);
-            self.leased.end(LostBy::Server);
+            self.leased.end(LostReason::Server);
             report_lost(&self.leased);
         }
         self.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))

@@ -37,9 +37,11 @@ pub mod prelude {
     pub use super::{eventually, ms, patient, report, secs, seed, soak, spawn_with, unique};
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use futures::future::join_all;
+    pub use lockson::AcquireOutcome::{Acquired, Busy};
     pub use lockson::{
-        Builder, ConnectError, EmbeddedServer, Guard, HoldError, LockError, Locks, Lost, LostBy, MultiLock, NameError,
-        Owner, QueryError, RLock, RedLock, Refused, RunError, State, SyncError, UnlockError, WaitOutcome,
+        AcquireOutcome, Builder, ConnectError, EmbeddedServer, Guard, HoldError, HoldState, LockError, Locks, Lost,
+        LostReason, MultiLock, NameError, Owner, QueryError, RLock, RedLock, Refused, RunError, SyncError, UnlockError,
+        WaitOutcome,
     };
     pub use std::future::Future;
     pub use std::sync::Arc;
