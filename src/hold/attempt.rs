@@ -221,7 +221,7 @@ impl Wish {
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                self.entry.line.turns.busy_elsewhere();
+                self.entry.line.turns.lock().busy_elsewhere();
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }

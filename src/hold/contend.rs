@@ -30,7 +30,8 @@ impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let line = wish.entry.line.clone();
         let listener = Listener::new(&wish.engine, line.keys.channel.clone());
-        Self { place: line.turns.join(wish), listener, goes_first: false, saw_sibling: false }
+        let place = line.turns.lock().join(wish);
+        Self { place, listener, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -51,17 +52,17 @@ impl Contender {
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.place.wish.entry.line.clone();
-        let Some(aside) = line.turns.aside() else { return };
+        let Some(aside) = line.aside() else { return };
         let engine = self.place.wish.engine.clone();
         let limit = aside.until.since(engine.now());
         if self.place.wish.backoff.is_none() && self.listener.subscribe(limit).await {
             self.listener.drain();
         }
-        while let Some(aside) = line.turns.aside() {
+        while let Some(aside) = line.aside() {
             let left = aside.until.since(engine.now());
             tokio::select! {
-                () = self.listener.wakes() => line.turns.heard_aside(engine.now()),
-                () = tokio::time::sleep(left) => line.turns.end_aside(),
+                () = self.listener.wakes() => line.turns.lock().heard_aside(engine.now()),
+                () = tokio::time::sleep(left) => line.turns.lock().end_aside(),
             }
         }
     }
@@ -79,7 +80,8 @@ impl Contest for Contender {
             match self.place.take_mail() {
                 Mail::Won(ticket) => return Ok(Some(ticket)),
                 Mail::Lapsed => {
-                    self.place = entry.line.turns.join(self.place.wish.clone());
+                    let again = entry.line.turns.lock().join(self.place.wish.clone());
+                    self.place = again;
                     continue;
                 }
                 Mail::Closed => return Err(LockError::Closed),
@@ -99,7 +101,7 @@ impl Contest for Contender {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(None);
             }
-            let is_head = entry.line.turns.is_head(&self.place);
+            let is_head = entry.line.turns.lock().is_head(&self.place);
             let listens = is_head && pause != Some(Duration::ZERO);
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
@@ -112,7 +114,7 @@ impl Contest for Contender {
                     return Ok(None);
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    if entry.line.turns.is_head(&self.place) {
+                    if entry.line.turns.lock().is_head(&self.place) {
                         return Ok(None);
                     }
                     deadline = Instant::now() + self.cap();
@@ -152,7 +154,9 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.place.wish.entry.line.turns.leave(&self.place);
+        let left = self.place.wish.entry.line.turns.lock().leave(&self.place);
+        // Dropped outside of that lock, the prize gives itself back.
+        drop(left);
         if self.goes_first {
             // Readers need not let it any more.
             let Wish { engine, kind, entry, .. } = self.place.wish.clone();

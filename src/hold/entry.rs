@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
 use crate::lease::watchdog::report_lost;
+use crate::waiting::aside::Aside;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::{InRole, Turns};
 use crate::waiting::waiters::Waiter;
@@ -58,7 +59,7 @@ impl Wish {
         let hold = Hold::new(self, mark, sent);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.entry.line.turns.took(&hold, hold.leased.id, hold.leased.since);
+        self.entry.line.turns.lock().took(&hold, hold.leased.id, hold.leased.since);
         self.entry.held.notify_waiters();
         (hold, FIRST_SHARE)
     }
@@ -78,7 +79,7 @@ pub(crate) struct Line {
     pub(crate) keys: Keys,
     /// The entry of each owner.
     pub(crate) entries: Registry<Entry>,
-    pub(crate) turns: Turns<Hold, Wish, Ticket>,
+    pub(crate) turns: Mutex<Turns<Hold, Wish, Ticket>>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
@@ -95,7 +96,7 @@ impl Line {
         Self {
             keys,
             entries: Registry::default(),
-            turns: Turns::new(report_lapsed),
+            turns: Mutex::new(Turns::new(report_lapsed)),
             token: AtomicU64::new(0),
             crowd: Crowd::default(),
             candidates: Arc::new(Semaphore::new(1)),
@@ -116,7 +117,12 @@ impl Line {
 
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        self.turns.holds()
+        self.turns.lock().holds()
+    }
+
+    /// Whether to let other processes go first still.
+    pub(crate) fn aside(&self) -> Option<Aside> {
+        self.turns.lock().aside()
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -129,7 +135,7 @@ impl Line {
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        self.turns.close();
+        self.turns.lock().close();
         drop(self.crowd.close());
     }
 }
@@ -283,7 +289,7 @@ impl Leasable for Entry {
 
     fn ended(&self, id: u64) {
         let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
-        self.line.turns.ended(&hold, id);
+        self.line.turns.lock().ended(&hold, id);
         if hold.leased.is_bare() {
             self.line.forgotten.add(&hold);
         }
@@ -445,6 +451,6 @@ impl Entry {
 fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
-        hold.entry.line.turns.ended(hold, hold.leased.id);
+        hold.entry.line.turns.lock().ended(hold, hold.leased.id);
     }
 }

@@ -74,7 +74,7 @@ impl Release {
         // What is lost is not there to be handed over.
         let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
         let can_hand_over = self.hold.kind.hand_over.is_some() && !may_have_more(&gate) && !is_lost;
-        let (heir, last_of_run) = self.hold.entry.line.turns.next(self.engine.now(), can_hand_over);
+        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(self.engine.now(), can_hand_over);
         match heir {
             Some(heir) => {
                 self.heir = Some(heir.clone());
@@ -87,7 +87,7 @@ impl Release {
     /// The hand-over did not happen.
     fn disinherit(&mut self) {
         if let Some(heir) = self.heir.take() {
-            self.hold.entry.line.turns.put_back(heir);
+            self.hold.entry.line.turns.lock().put_back(heir);
         }
     }
 
@@ -113,7 +113,7 @@ impl Release {
                     let hears = heard > 0 || !hold.kind.anonymous;
                     let tells = hold.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    hold.entry.line.turns.stand_aside(engine.now(), own, others);
+                    hold.entry.line.turns.lock().stand_aside(engine.now(), own, others);
                 }
                 gate.unanswered = false;
                 hold.entry.leave(self.share);
