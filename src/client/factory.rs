@@ -96,6 +96,7 @@ pub struct Health {
 #[error(
     "not confirmed in time was the release of {names:?}: leases end by themselves, permits of a plain semaphore don't"
 )]
+#[non_exhaustive]
 pub struct Leftover {
     /// Their names.
     pub names: Vec<String>,

@@ -54,6 +54,7 @@ impl Drop for Forcing {
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// The client that took it.
     pub client: String,
