@@ -226,7 +226,7 @@ async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let name = unique("6b11");
     let guard = locks.lock(&name).guard().await.unwrap();
     const FORCE: &str = support::lua!("reentrant/force");
-    let lost = proxy.cut_before(1000, Filter::script(FORCE));
+    let lost = proxy.cut_before(1000, Filter::script_of(FORCE));
     assert!(locks.lock(&name).force_unlock().await.is_err());
     assert!(lost.hits() > 0);
     leases_pass(3).await;
@@ -246,7 +246,7 @@ async fn id_3_3_a_a_late_refusal_is_about_its_own_hold() {
     const RENEW: &str = support::lua!("reentrant/renew");
     proxy.forget_requests();
     proxy.delay_replies(ms(150));
-    proxy.wait_requests(1, Filter::script(RENEW)).await;
+    proxy.wait_requests(1, Filter::script_of(RENEW)).await;
     // The refusal is on its way; the hold is found lost first by its owner, who takes the lock again.
     assert!(matches!(lock.lock().await, Err(LockError::Lost { .. })));
     let second = lock.guard().await.unwrap();
