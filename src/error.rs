@@ -5,14 +5,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use crate::base::config::LeaseRange;
 use crate::base::fault::{Fault, Refused};
 use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 
-/// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
+/// Why a lock was not taken. `Busy` and `None` mean that somebody else has it; an error never means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
@@ -394,7 +392,7 @@ pub enum RunError {
     Query(#[from] QueryError),
 }
 
-/// What went wrong with a semaphore or a latch. `false` and `None` mean that there are too few permits; an error never
+/// What went wrong with a semaphore or a latch. `Busy` and `None` mean that there are too few permits; an error never
 /// means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -481,7 +479,7 @@ pub(crate) enum Unready {
 
 /// tokio's timers panic outside of a runtime.
 pub(crate) fn in_runtime() -> Result<(), Unready> {
-    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
+    tokio::runtime::Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
 }
 
 macro_rules! from_lease_range {
