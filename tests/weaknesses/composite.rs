@@ -28,7 +28,7 @@ async fn id_6_c_2i_a_given_up_call_under_way_makes_no_attempts() {
     assert_eq!(proxy.requests(Filter::Script.with(&names[1])), 0);
 }
 
-async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::Reentrant>) {
+async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::kind::Reentrant>) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
     let clients = join_all(proxies.iter().map(|proxy| async { proxy.locks().await })).await;

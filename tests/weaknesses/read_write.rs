@@ -51,7 +51,7 @@ async fn id_6_b_3_a_read_release_keeps_the_write_hold_renewed() {
             read.unlock().await.unwrap();
         }
         sleep(ms(3600)).await;
-        assert_eq!(guard.state(), State::Held);
+        assert_eq!(guard.state(), HoldState::Held);
         guard.unlock().await.unwrap();
     }
 }
