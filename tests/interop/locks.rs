@@ -62,14 +62,10 @@ impl Case<'_> {
 
     /// A waiter of the other side is about to sleep.
     async fn until_waiting(&self) {
-        let pattern = format!("*{}*", self.name);
-        if self.pair.kind == Kind::Spin {
-            return sleep(ms(50)).await;
+        match self.pair.kind {
+            Kind::Spin => sleep(ms(50)).await,
+            _ => until_listening(&self.world.server, &self.name).await,
         }
-        eventually(SOON, "the waiter subscribes", async || {
-            !self.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-        })
-        .await;
     }
 }
 
