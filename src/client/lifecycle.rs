@@ -116,7 +116,7 @@ async fn give_back(engine: &Arc<Engine>, names: &Names, limit: Duration) -> Vec<
     let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
     // Copies in doubt of calls that were given up, which may take something yet.
     let rest = limit.saturating_sub(engine.now().since(began));
-    let _ = tokio::time::timeout(rest, engine.owed.settled()).await;
+    let _ = tokio::time::timeout(rest, engine.owed.none_left()).await;
     engine.janitor.close();
     let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
     let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();

@@ -161,7 +161,7 @@ impl Held {
                     enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
-            self.settled(errors)
+            self.outcome_of(errors)
         }
         .boxed()
     }
@@ -179,13 +179,13 @@ impl Held {
                     enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
-            self.settled(errors)
+            self.outcome_of(errors)
         }
         .boxed()
     }
 
     /// The first failure speaks for the others.
-    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
+    fn outcome_of(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
         match self.lost() {
             Some(why) => Err(Lost { why }.into()),
             None => errors.into_iter().next().map_or(Ok(()), Err),

@@ -14,7 +14,7 @@ use crate::hold::entry::{Debts, Gate, Hold};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::waiting::wait::Tried;
-use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
+use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::Role;
 
 /// What an attempt came to, and the entry until somebody has taken it over.
@@ -35,9 +35,9 @@ impl Wish {
         self.engine.ready()?;
         let Ok(begun) = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await
         else {
-            // What an earlier call left in doubt is still being settled, in vain.
+            // What an earlier call left in doubt is still asked about, in vain.
             let name = self.name();
-            let detail = "an earlier call of this owner is not settled yet".to_owned();
+            let detail = "an earlier call of this owner is not over yet".to_owned();
             return Err(LockError::Unreachable { name, detail });
         };
         let (gate, is_upgrade) = match begun {
@@ -176,28 +176,28 @@ impl Wish {
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
-        let mut settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        let mut called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
         // It had more to tidy up than one call may (rule 12).
-        while settled.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
-            let doubt = settled.doubt;
-            settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
-            settled.doubt = settled.doubt.max(doubt);
+        while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
+            let doubt = called.doubt;
+            called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
+            called.doubt = called.doubt.max(doubt);
         }
-        if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
+        if let Some((waiter, answer)) = waiter.as_ref().zip(called.result.as_ref().ok()) {
             if answer.status == Status::Busy {
                 waiter.is_busy(answer);
             }
         }
-        self.read(&mark, gate, settled)
+        self.read(&mark, gate, called)
     }
 
-    fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
-        let doubt = settled.doubt;
+    fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
+        let doubt = called.doubt;
         let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
             gate.untold = gate.untold.max(doubt);
         }
-        match settled.result {
+        match called.result {
             Ok(answer) => {
                 if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
                     self.engine.life.saw(run, since, age, self.engine.now());

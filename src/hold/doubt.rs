@@ -146,9 +146,9 @@ pub(crate) async fn settle(
 ) -> Result<Answer, Fault> {
     let keys = &entry.line.keys;
     let args = settle_args(kind, entry, mark, n);
-    let settled = engine.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
+    let called = engine.wire.call(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
-    owe(engine, entry, gate, settled.doubt);
-    gate.unanswered = is_to_be_tried_again(&settled.result);
-    settled.result
+    owe(engine, entry, gate, called.doubt);
+    gate.unanswered = is_to_be_tried_again(&called.result);
+    called.result
 }

@@ -99,7 +99,7 @@ impl Ticket {
         }
         engine.ready().map_err(QueryError::from)?;
         let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());
-        // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
+        // Carried: an operation whose caller went away keeps the entry to itself until it is over.
         let work = engine.janitor.carry(|abandoned| async move {
             if lease.is_some() {
                 // A late copy of an earlier change would undo this one.
@@ -107,11 +107,11 @@ impl Ticket {
             }
             let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
             let keys = of.line.keys.of(script.keys);
-            let settled = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
+            let called = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
             if lease.is_some() {
-                owe(&to, &of, &mut gate, settled.doubt);
+                owe(&to, &of, &mut gate, called.doubt);
             }
-            (settled.result, gate)
+            (called.result, gate)
         });
         let (result, _gate) = work.await;
         let answer = result.map_err(|fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing()))?;

@@ -302,7 +302,7 @@ impl<'a> FencedHold<'a> {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut all = vec![self.token().to_string(), script.to_owned()];
         all.extend(owned(args));
-        let answer = self.0.run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
+        let answer = self.0.run_script(script!("fenced/run", [Key]), owned(keys), all).await?;
         let name = of.name.to_string();
         let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
         Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)

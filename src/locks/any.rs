@@ -33,7 +33,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::try_lock`](crate::Lock::try_lock).
     async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
-        self.acquire_with(Request::once()).await
+        self.acquire_with(Request::one_attempt()).await
     }
 
     /// See [`Lock::acquire`](crate::Lock::acquire).

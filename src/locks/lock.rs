@@ -168,7 +168,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
     pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
-        let ticket = self.contend(&Request::once()).await?;
+        let ticket = self.contend(&Request::one_attempt()).await?;
         Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
     }
 
@@ -339,11 +339,10 @@ impl<K: Kind> Lock<K> {
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
         let work = engine.janitor.carry(|abandoned| async move {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
+            of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
-        let settled =
-            tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
+        let called = tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
+        let answer = called.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
@@ -362,7 +361,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same lock, for whoever is the owner now.
-    pub(crate) fn settled(&self) -> Self {
+    pub(crate) fn of_caller(&self) -> Self {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
@@ -535,7 +534,7 @@ impl<K: Kind> Sealed for Lock<K> {
     }
 
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
-        let lock = self.settled();
+        let lock = self.of_caller();
         into.push(Leaf {
             session: self.session.clone(),
             line: self.line()?,

@@ -253,7 +253,7 @@ impl<G: Guards> MultiLock<G> {
             match round.unwrap_or_else(|| Err(late()))? {
                 Round::Held(taken) => return Ok(Some(taken)),
                 Round::Busy => return Ok(None),
-                Round::Lost(error) if request.is_once() => return Err(error),
+                Round::Lost(error) if request.is_one_attempt() => return Err(error),
                 Round::Lost(_) => tracing::debug!(target: "lockson", name = &*self.name, "one was lost: again"),
             }
         }

@@ -235,9 +235,9 @@ impl PermitSemaphore {
         let (engine, pool) = (&self.session.engine, self.pool.clone()?);
         let (ids, lease) = (joined(permits)?, millis(engine.check_lease(lease)?).to_string());
         let set = async {
-            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
-            let answer = pool.ledger.read(settled.result)?;
-            if let Some(doubt) = settled.doubt {
+            let called = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
+            let answer = pool.ledger.read(called.result)?;
+            if let Some(doubt) = called.doubt {
                 // A late copy would undo what is set next.
                 engine.wire.pass(doubt).await;
             }
@@ -440,9 +440,9 @@ impl PermitGuard {
                 to.wire.pass(doubt).await;
             }
             let patience = to.patience().unless(abandoned);
-            let settled = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
-            *doubt = settled.doubt;
-            of.read(settled.result)
+            let called = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
+            *doubt = called.doubt;
+            of.read(called.result)
         });
         if !is_done(&work.await?) {
             engine.watchdog.forget(&self.leased);

@@ -329,7 +329,7 @@ impl Pool {
         engine.ready()?;
         let turn = tokio::time::timeout(engine.settings.outage_limit, self.asking.clone().lock_owned());
         let turn = turn.await.map_err(|_| {
-            let detail = "an earlier call is not settled yet".to_owned();
+            let detail = "an earlier call is not over yet".to_owned();
             SyncError::Unreachable { name: self.ledger.name(), detail }
         })?;
         engine.ready()?;

@@ -94,13 +94,13 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
     }
 }
 
-/// One attempt (`once`), or as many as it takes, until the deadline. `None`: that came first.
+/// `one_attempt`, or as many as it takes, until the deadline. `None`: that came first.
 pub(crate) async fn contend<C: Contest>(
     contest: &mut C,
-    once: bool,
+    one_attempt: bool,
     deadline: Option<Instant>,
 ) -> Result<Option<Tried<C::Prize>>, C::Error> {
-    if once {
+    if one_attempt {
         before(deadline, contest.attempt()).await.transpose()
     } else {
         Ok(before(deadline, wait(contest)).await.transpose()?.map(Tried::Won))

@@ -40,7 +40,7 @@ pub async fn try_lock_says_busy(case: Case) {
     assert!(!case.rival(&b).try_lock().await.unwrap().is_acquired());
     let stranger = case.rival(&a).owned_by(&Owner::unique());
     assert!(!stranger.try_lock().await.unwrap().is_acquired());
-    assert!(stranger.guard_with(Request::once()).await.unwrap().is_none());
+    assert!(stranger.guard_with(Request::one_attempt()).await.unwrap().is_none());
     case.lock(&a).unlock().await.unwrap();
     assert!(case.rival(&b).try_lock().await.unwrap().is_acquired());
 }
