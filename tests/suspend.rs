@@ -115,10 +115,7 @@ async fn a_re_entry_that_is_answered_late_revives_nothing() {
         assert!(on_its_way.is_err(), "the answer takes longer than that");
     }
     server.suspend(secs(10));
-    match entering.await {
-        Err(error @ LockError::Lost { .. }) => assert!(!error.may_hold()),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(entering.await, Err(error @ LockError::Lost { .. }) if !error.may_hold());
     assert!(!outer.is_valid());
     sleep(secs(1)).await;
     assert_eq!(server.command(&["EXISTS", "late"]), Ok(Reply::Int(0)));

@@ -1,6 +1,8 @@
 //! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
 //! shown and not only said. A case that fails here means that Redisson has become better: say so there.
 
+use futures::future::BoxFuture;
+
 use crate::*;
 
 mod composite;
@@ -23,12 +25,12 @@ struct Jar {
 }
 
 impl Jar {
-    fn call(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = Result<String, String>> + 'static {
+    fn call(&self, who: &str, object: &str, verb: &str) -> BoxFuture<'static, Result<String, String>> {
         self.java.call(&self.thread(who), object, &self.name, verb)
     }
 
     #[track_caller]
-    fn must(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = String> + 'static {
+    fn must(&self, who: &str, object: &str, verb: &str) -> BoxFuture<'static, String> {
         self.java.must(&self.thread(who), object, &self.name, verb)
     }
 
