@@ -128,24 +128,28 @@ async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
     let (tick, long) = (std::time::Duration::ZERO, secs(600));
     let reentrant = client.lock("tick by lock");
     for _ in 0..2 {
-        assert!(reentrant.acquire().wait(tick).lease(long).await.unwrap(), "the trap: the same task is let in again");
+        assert!(
+            reentrant.acquire().wait(tick).lease(long).await.unwrap().is_acquired(),
+            "the trap: the same task is let in again"
+        );
     }
     let mutex = client.mutex("tick by mutex");
-    assert!(mutex.acquire().wait(tick).lease(long).await.unwrap());
+    assert!(mutex.acquire().wait(tick).lease(long).await.unwrap().is_acquired());
     let again = mutex.acquire().wait(tick).lease(long).await;
     assert!(matches!(again, Err(lockson::LockError::AlreadyHeld { .. })), "{again:?}");
     let fresh = client.lock("tick by owner");
     let runs = [(); 2].map(|()| fresh.owned_by(&lockson::Owner::unique()));
-    assert!(runs[0].acquire().wait(tick).lease(long).await.unwrap());
-    assert!(!runs[1].acquire().wait(tick).lease(long).await.unwrap());
+    assert!(runs[0].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
+    assert!(!runs[1].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
 }
 
 /// `Locks` has a factory for each name in the table, and the other way round.
 #[test]
 fn each_factory_can_be_chosen() {
-    let source = include_str!("../src/client/factory.rs");
-    let public = source.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
-    let factories = public.filter(|line| line.contains("(&self, name: &str")).filter_map(|line| line.split('(').next());
+    let factories =
+        include_str!("../src/client/factory.rs").lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
+    let factories =
+        factories.filter(|line| line.contains("(&self, name: &str")).filter_map(|line| line.split('(').next());
     let table = rows(include_str!("../docs/CHOOSING.md"));
     for factory in factories {
         assert!(table.keys().any(|row| row.split(", ").next() == Some(factory)), "{factory} is not in CHOOSING.md");

@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{HoldError, Lost, LostReason, UnlockError};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
 
@@ -96,7 +96,7 @@ impl Held {
     }
 
     /// Why it is lost, if it is.
-    pub(crate) fn lost(&self) -> Option<LostBy> {
+    pub(crate) fn lost(&self) -> Option<LostReason> {
         self.standing().lost
     }
 
@@ -161,7 +161,7 @@ impl Held {
                     enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
-            self.settled(errors)
+            self.outcome_of(errors)
         }
         .boxed()
     }
@@ -179,13 +179,13 @@ impl Held {
                     enough(calls, quorum.rules.needed, Duration::ZERO).await
                 }
             };
-            self.settled(errors)
+            self.outcome_of(errors)
         }
         .boxed()
     }
 
     /// The first failure speaks for the others.
-    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
+    fn outcome_of(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
         match self.lost() {
             Some(why) => Err(Lost { why }.into()),
             None => errors.into_iter().next().map_or(Ok(()), Err),

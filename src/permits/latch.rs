@@ -190,15 +190,15 @@ impl Latch {
     async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
         engine.ready()?;
-        let once = limit.is_some_and(|limit| limit.is_zero());
-        let ends = deadline(if once { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+        let one_attempt = limit.is_some_and(|limit| limit.is_zero());
+        let ends = deadline(if one_attempt { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
         let mut contest = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
-        match contend(&mut contest, once, ends).await? {
+        match contend(&mut contest, one_attempt, ends).await? {
             Some(Tried::Won(waited)) => Ok(waited),
             Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
             // A latch that is not open and no server are told apart by whether the server answers.
-            None if once || contest.listener.is_unheard() => Err(SyncError::late(&self.name)),
+            None if one_attempt || contest.listener.is_unheard() => Err(SyncError::late(&self.name)),
             None => Ok(WaitOutcome::TimedOut),
         }
     }

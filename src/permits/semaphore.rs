@@ -15,6 +15,7 @@ use crate::error::SyncError;
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{number, CANCEL, MOST};
 use crate::permits::take::{take, take_within, Take};
+use crate::waiting::wait::AcquireOutcome;
 use crate::wire::table::script;
 
 static INSPECT: &Script = script!("semaphore/inspect" after "once", [Free]);
@@ -116,7 +117,7 @@ impl Semaphore {
         self.pool.clone()?.drain().await
     }
 
-    /// One attempt: `false` when there are not so many, or others of this process wait for theirs. What it takes is not
+    /// One attempt: `Busy` when there are not so many, or others of this process wait for theirs. What it takes is not
     /// given back by itself.
     ///
     /// # Errors
@@ -124,7 +125,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`guard`](Semaphore::guard)'s.
-    pub async fn try_acquire(&self, permits: u32) -> Result<bool, SyncError> {
+    pub async fn try_acquire(&self, permits: u32) -> Result<AcquireOutcome, SyncError> {
         self.acquire(permits).wait(Duration::ZERO).await
     }
 
@@ -138,7 +139,7 @@ impl Semaphore {
     ///     // two permits, given back when the guard is dropped
     /// #   drop(guard);
     /// }
-    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await? {
+    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await?.is_acquired() {
     ///     semaphore.release(2).await?;
     /// }
     /// # Ok(()) }
@@ -210,11 +211,11 @@ impl Take<'_, Semaphore> {
 }
 
 impl<'a> IntoFuture for Take<'a, Semaphore> {
-    type Output = Result<bool, SyncError>;
+    type Output = Result<AcquireOutcome, SyncError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(self.grant().await?.map(Grant::keep).is_some()) }.boxed()
+        async move { Ok(AcquireOutcome::of(self.grant().await?.map(Grant::keep))) }.boxed()
     }
 }
 

@@ -57,14 +57,14 @@ pub(crate) async fn take_within(
 ) -> Result<Option<Grant>, SyncError> {
     let engine = pool.engine();
     engine.ready()?;
-    let once = limit.is_some_and(|limit| limit.is_zero());
-    let ends = deadline(if once { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+    let one_attempt = limit.is_some_and(|limit| limit.is_zero());
+    let ends = deadline(if one_attempt { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
     let mut taker = Taker::new(pool, wanted);
-    match contend(&mut taker, once, ends).await? {
+    match contend(&mut taker, one_attempt, ends).await? {
         Some(Tried::Won(grant)) => grant.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Few permits and no server are told apart by whether the server answers.
-        None if once || taker.listener.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
+        None if one_attempt || taker.listener.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
         None => Ok(None),
     }
 }
