@@ -18,6 +18,7 @@ use crate::error::{Lost, LostReason};
 
 /// What is known of a hold at this instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HoldState {
     /// Nobody else can have it.
     Held,

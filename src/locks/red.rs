@@ -158,7 +158,7 @@ impl<K: Votes> RedLock<K> {
         RLock::lock(self).await
     }
 
-    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
+    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `Busy` when most of them
     /// can vote, and did not vote for this owner.
     ///
     /// # Errors

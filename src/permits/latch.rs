@@ -177,6 +177,17 @@ impl Latch {
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
     ///
+    /// ```
+    /// # async fn f(latch: lockson::Latch) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// use lockson::WaitOutcome;
+    /// match latch.wait_for(Duration::from_secs(60)).await? {
+    ///     WaitOutcome::Opened => println!("all are ready"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
     /// command timeouts for one look.
