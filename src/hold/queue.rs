@@ -123,11 +123,9 @@ impl Contest for Queuer {
         self.listener.listen()
     }
 
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let engine = &self.waiting.wish.engine;
-        let cap = engine.wire.jittered(engine.settings.wait_cap.min(CAP));
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+        engine.wire.jittered(engine.settings.wait_cap.min(CAP))
     }
 }
 
