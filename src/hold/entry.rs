@@ -18,7 +18,6 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
-use crate::lease::watchdog::report_lost;
 use crate::waiting::aside::Aside;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
@@ -190,14 +189,7 @@ impl Hold {
     /// The server does not have it any more.
     pub(crate) fn lose(&self, engine: &Engine, why: LostReason) {
         let why = if self.forced.load(Ordering::Acquire) { LostReason::Forced } else { why };
-        engine.watchdog.forget(&self.leased);
-        self.leased.end(why);
-        match why {
-            // Who ends a hold by force says so.
-            LostReason::Forced => drop(self.leased.tell()),
-            _ => report_lost(&self.leased),
-        }
-        self.leased.of.ended(self.leased.id);
+        engine.watchdog.lose(&self.leased, why);
     }
 }
 

@@ -304,9 +304,9 @@ impl Leased {
         }
     }
 
-    /// Why it is lost, to be told: once, and not of one that was given back.
+    /// Why it is lost, to be told: once, and not of one that was given back, or ended by force: who does that says so.
     pub(crate) fn tell(&self) -> Option<LostReason> {
-        let why = self.validity.lock().lost.filter(|why| *why != LostReason::Released);
+        let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
         why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
