@@ -49,8 +49,8 @@ pub use locks::multi::MultiLock;
 pub use locks::red::RedLock;
 pub use locks::traits::{Fenceable, Kind, Owned, Votes};
 pub use permits::latch::{Latch, WaitOutcome};
-pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use permits::semaphore::{Semaphore, SemaphorePermit};
+pub use permits::permit_semaphore::{Expirable, InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
+pub use permits::semaphore::{Counted, PermitKind, Semaphore, SemaphorePermit};
 pub use permits::take::Take;
 pub use wire::reply::Reply;
 

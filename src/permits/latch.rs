@@ -12,9 +12,10 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::{Engine, Session};
 use crate::error::SyncError;
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
+use crate::permits::take::within;
 use crate::waiting::listener::Listener;
 use crate::waiting::row::Row;
-use crate::waiting::wait::{contend, deadline, Contest, Tried, Turn};
+use crate::waiting::wait::{Contest, Tried, Turn};
 use crate::waiting::waiters::Waiter;
 use crate::wire::script::Patience;
 use crate::wire::table::script;
@@ -189,18 +190,11 @@ impl Latch {
 
     async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
-        engine.ready()?;
-        let once = limit.is_some_and(|limit| limit.is_zero());
-        let ends = deadline(if once { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
-        let mut contest = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
-        match contend(&mut contest, once, ends).await? {
-            Some(Tried::Won(waited)) => Ok(waited),
-            Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
-            // A latch that is not open and no server are told apart by whether the server answers.
-            None if once || contest.listener.is_unheard() => Err(SyncError::late(&self.name)),
-            None => Ok(WaitOutcome::TimedOut),
-        }
+        let ledger = latch.ledger.clone();
+        let mut wait = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
+        let ended = within(&ledger, limit, &mut wait, |wait| &wait.listener).await?;
+        Ok(ended.unwrap_or(WaitOutcome::TimedOut))
     }
 }
 

@@ -38,11 +38,14 @@ pub(crate) const DIGITS: usize = 32;
 pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
 
 /// What sets one kind of semaphore apart.
-pub(crate) struct Scripts {
+pub struct Scripts {
+    /// The most permits in one call.
+    pub(crate) most: u32,
     pub(crate) acquire: &'static Script,
     /// Undoes an acquire.
     pub(crate) cancel: &'static Script,
     pub(crate) give_back: &'static Script,
+    pub(crate) inspect: &'static Script,
     /// Lengthens leases, where permits have them.
     pub(crate) renew: Option<&'static Script>,
 }
@@ -140,7 +143,7 @@ pub(crate) struct Pool {
 
 /// Permits that this process has to give back. Whoever drops it, a guard or a waiter that went away, has them given
 /// back.
-pub(crate) struct Grant {
+pub struct Grant {
     pool: Arc<Pool>,
     number: u64,
     taken: Taken,
