@@ -1,6 +1,7 @@
 //! A red lock's votes: asked for from all servers at once, counted, given back unless most of them came. Rule 21 of
 //! docs/PROTOCOL.md.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -145,8 +146,8 @@ impl<'a> Candidate<'a> {
 
     /// Two votes of one server would be one.
     fn has_twins(&self) -> bool {
-        let runs: Vec<String> = self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).collect();
-        runs.iter().enumerate().any(|(at, run)| runs.iter().skip(at + 1).any(|other| other == run))
+        let mut runs = HashSet::new();
+        !self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).all(|run| runs.insert(run))
     }
 
     /// The same owner holds it already, as far as is known here.

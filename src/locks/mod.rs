@@ -8,3 +8,4 @@ pub(crate) mod multi;
 pub(crate) mod once;
 pub(crate) mod red;
 pub(crate) mod traits;
+pub(crate) mod verbs;
