@@ -102,7 +102,9 @@ async fn re_entry(lock: &ReentrantLock) -> Result<()> {
 async fn a_try_that_gives_up(lock_a: &ReentrantLock, lock_b: &ReentrantLock) -> Result<()> {
     let guard = lock_a.guard().await?;
     let began = Instant::now();
-    if lock_b.try_lock().await? || lock_b.acquire().wait(Duration::from_millis(200)).guard().await?.is_some() {
+    if lock_b.try_lock().await?.is_acquired()
+        || lock_b.acquire().wait(Duration::from_millis(200)).guard().await?.is_some()
+    {
         return Err("two shops had the lock".into());
     }
     println!("a try: shop b gave up after {:.0?}, as shop a had the lock", began.elapsed());

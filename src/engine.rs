@@ -13,12 +13,12 @@ use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, LostBy, Unready};
+use crate::error::{in_runtime, LostReason, Unready};
 use crate::lease::validity::{Lease, Leased, Renew, Verdict};
 use crate::lease::watchdog::{Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Patience, Settled, Status, Wire};
+use crate::wire::script::{Called, Patience, Status, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -242,23 +242,23 @@ impl Engine {
         keys: &[&str],
         lease: Option<Duration>,
         patience: &Patience,
-    ) -> Settled {
+    ) -> Called {
         if let Some(lease) = lease {
             leased.begin_change(self.now(), lease);
             self.watchdog.watch(leased, self.now());
         }
         let ms = lease.map_or(0, millis).to_string();
-        let settled = self.wire.settle(script, keys, &[&leased.mark, &ms], patience).await;
+        let called = self.wire.call(script, keys, &[&leased.mark, &ms], patience).await;
         if lease.is_some() {
-            let done = settled.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
+            let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
-            leased.end_change(sent, self.now(), settled.doubt.map(|doubt| self.wire.passes(doubt)));
+            leased.end_change(sent, self.now(), called.doubt.map(|doubt| self.wire.passes(doubt)));
             // Its caller may have gone away and given it back meanwhile.
-            if !matches!(leased.lost(self.now()), Some(LostBy::Released | LostBy::Ended)) {
+            if !matches!(leased.lost(self.now()), Some(LostReason::Released | LostReason::Ended)) {
                 self.watchdog.watch(leased, sent.unwrap_or(self.now()));
             }
         }
-        settled
+        called
     }
 
     /// What renews by a script.

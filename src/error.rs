@@ -166,7 +166,7 @@ pub enum UnlockError {
         /// The owner asked for.
         owner: Owner,
         /// Why the hold that was to be given back was over before. `None`: there was none.
-        lost: Option<LostBy>,
+        lost: Option<LostReason>,
     },
     /// The hold is gone, by whom is not known: most likely by this unlock, the answer to which was lost, or else before
     /// it (it expired, or was ended by force). Nothing is left to give back, so there is nothing to try again, and no
@@ -233,9 +233,9 @@ pub enum UnlockError {
     Several(Vec<UnlockError>),
 }
 
-fn not_held(name: &str, owner: &Owner, lost: Option<LostBy>) -> String {
+fn not_held(name: &str, owner: &Owner, lost: Option<LostReason>) -> String {
     match lost {
-        Some(LostBy::Released) => format!("the hold of lock {name:?} by owner {owner} was given back before"),
+        Some(LostReason::Released) => format!("the hold of lock {name:?} by owner {owner} was given back before"),
         Some(why) => format!(
             "owner {owner} had lost lock {name:?} before this unlock ({why}): others may have had it while the work \
              went on, check what it did"
@@ -269,7 +269,7 @@ impl UnlockError {
     }
 
     /// The same, of a hold that was over for this reason.
-    pub(crate) fn of_lost(self, why: Option<LostBy>) -> Self {
+    pub(crate) fn of_lost(self, why: Option<LostReason>) -> Self {
         match self {
             Self::NotHeld { name, owner, lost } => Self::NotHeld { name, owner, lost: lost.or(why) },
             other => other,
@@ -364,7 +364,7 @@ pub enum RunError {
     Lost(#[from] Lost),
     /// A key of the script is not in the lock's slot, so one call can't reach both. Nothing was sent.
     #[error("key {key:?} is not in the slot of the lock: have `{{{tag}}}` in it, as in `{{{tag}}}:{key}`")]
-    Slot {
+    CrossSlot {
         /// The key.
         key: String,
         /// What it has to have in braces.
@@ -559,13 +559,13 @@ within!(UnlockError SyncError);
 #[error("the hold is lost: {why}")]
 pub struct Lost {
     /// How that is known.
-    pub why: LostBy,
+    pub why: LostReason,
 }
 
 /// How a hold is known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LostBy {
+pub enum LostReason {
     /// Its lease, counted from the send instant of its last confirmed renewal, ran out here: the server may hold it on
     /// for a moment, but nobody can promise that.
     Deadline,
@@ -579,7 +579,7 @@ pub enum LostBy {
     Ended,
 }
 
-impl std::fmt::Display for LostBy {
+impl std::fmt::Display for LostReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Deadline => "its lease ran out without a confirmed renewal",

@@ -33,26 +33,37 @@ pub use client::builder::Builder;
 #[cfg(feature = "embedded")]
 pub use client::embedded::{EmbeddedServer, Faults};
 pub use client::factory::{Health, Leftover, Locks};
-pub use error::{HoldError, LockError, Lost, LostBy, QueryError, RunError, SyncError, UnlockError};
-pub use kinds::fair::{Fair, NonReentrantFair, Queued};
-pub use kinds::fenced::{Fenced, FencedGuard, FencedGuards, FencedHold, Fencing};
-pub use kinds::plain::Plain;
-pub use kinds::read_write::{Read, ReadWriteLock, Write};
-pub use kinds::reentrant::{NonReentrant, Reentrant};
-pub use kinds::spin::Spin;
-pub use lease::validity::State;
+pub use error::{HoldError, LockError, Lost, LostReason, QueryError, RunError, SyncError, UnlockError};
+pub use kinds::fenced::{FencedGuard, FencedGuards, FencedHold};
+pub use kinds::read_write::ReadWriteLock;
+pub use lease::validity::HoldState;
 pub use locks::acquire::Request;
 pub use locks::any::{Acquire, RLock};
 pub use locks::guard::Guard;
 pub use locks::lock::{Holder, Lock};
 pub use locks::multi::MultiLock;
 pub use locks::red::RedLock;
-pub use locks::traits::{Fenceable, Kind, Owned, Votes};
 pub use permits::latch::{Latch, WaitOutcome};
-pub use permits::permit_semaphore::{Expirable, InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use permits::semaphore::{Counted, PermitKind, Semaphore, SemaphorePermit};
+pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
+pub use permits::semaphore::{Semaphore, SemaphorePermit};
 pub use permits::take::Take;
+pub use waiting::wait::AcquireOutcome;
 pub use wire::reply::Reply;
+
+/// The kinds of locks, as in [`Lock<K>`], and of permits, as in [`Semaphore<K>`]; and the traits that say what a kind can
+/// do. All kinds are lockson's own.
+pub mod kind {
+    pub use crate::kinds::fair::{Fair, NonReentrantFair, Queued};
+    pub use crate::kinds::fenced::{Fenced, Fencing};
+    pub use crate::kinds::plain::Plain;
+    pub use crate::kinds::read_write::{Read, Write};
+    pub use crate::kinds::reentrant::{NonReentrant, Reentrant};
+    pub use crate::kinds::spin::Spin;
+    pub use crate::locks::traits::{Fenceable, Kind, Owned, Votes};
+    pub use crate::permits::permit_semaphore::Expirable;
+    pub use crate::permits::semaphore::{Counted, PermitKind};
+}
+use kind::{Fair, Fenced, NonReentrant, NonReentrantFair, Plain, Read, Reentrant, Spin, Write};
 
 /// The lock of [`Locks::lock`].
 pub type ReentrantLock = Lock<Reentrant>;

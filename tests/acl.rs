@@ -6,7 +6,8 @@ mod permits;
 use std::collections::BTreeSet;
 
 use futures::future::{BoxFuture, FutureExt};
-use lockson::{FairLock, Fenceable, Fenced, FencedGuard, Lock, ReentrantLock, Reply};
+use lockson::kind::{Fenceable, Fenced};
+use lockson::{FairLock, FencedGuard, Lock, ReentrantLock, Reply};
 use support::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;

@@ -30,7 +30,7 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<lockson::WriteLock>();
     value::<Arc<dyn RLock>>();
     value::<lockson::MultiLock>();
-    value::<lockson::RedLock<lockson::Reentrant>>();
+    value::<lockson::RedLock<lockson::kind::Reentrant>>();
     value::<Acquire<'static>>();
     value::<Acquire<'static, lockson::FencedGuard>>();
     value::<Acquire<'static, lockson::FencedGuards>>();
@@ -38,7 +38,7 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<Owner>();
     value::<Holder>();
     value::<Health>();
-    value::<State>();
+    value::<HoldState>();
     value::<lockson::Semaphore>();
     value::<lockson::SemaphorePermit>();
     value::<lockson::Take<'static, lockson::Semaphore>>();
@@ -57,8 +57,8 @@ fn plain_values_compare() {
     plain::<Request>();
     plain::<Holder>();
     plain::<Health>();
-    plain::<State>();
-    plain::<LostBy>();
+    plain::<HoldState>();
+    plain::<LostReason>();
     plain::<lockson::PermitId>();
     plain::<lockson::WaitOutcome>();
     fn parses<T: FromStr<Err = InvalidOwner>>() {}
@@ -87,8 +87,8 @@ fn every_future_can_be_spawned() {
     future(|locks| async move {
         let lock = locks.lock("x");
         lock.lock().await.unwrap();
-        lock.try_lock().await.unwrap();
-        lock.acquire().wait(std::time::Duration::ZERO).await.unwrap();
+        assert!(lock.try_lock().await.unwrap().is_acquired());
+        assert!(lock.acquire().wait(std::time::Duration::ZERO).await.unwrap().is_acquired());
         lock.unlock().await.unwrap();
         lock.holder().await.unwrap();
         lock.force_unlock().await.unwrap();
@@ -109,7 +109,7 @@ fn every_future_can_be_spawned() {
         plain.remaining_ttl().await.unwrap();
         plain.force_unlock().await.unwrap();
         let semaphore = locks.semaphore("s");
-        semaphore.acquire(1).wait(std::time::Duration::ZERO).await.unwrap();
+        assert!(semaphore.acquire(1).wait(std::time::Duration::ZERO).await.unwrap().is_acquired());
         semaphore.guard(1).await.unwrap().release().await.unwrap();
         semaphore.drain_permits().await.unwrap();
         let permits = locks.permit_semaphore("p");
@@ -128,8 +128,8 @@ fn every_future_can_be_spawned() {
         multi.owned_by(&Owner::unique()).lock().await.unwrap();
         multi.unlock().await.unwrap();
         let red = lockson::RedLock::new(vec![locks.lock("c")]).fresh();
-        red.acquire().lease(std::time::Duration::ZERO).await.unwrap();
-        red.try_lock().await.unwrap();
+        assert!(red.acquire().lease(std::time::Duration::ZERO).await.unwrap().is_acquired());
+        assert!(red.try_lock().await.unwrap().is_acquired());
         red.unlock().await.unwrap();
         for lock in &any {
             lock.lock().await.unwrap();

@@ -126,7 +126,7 @@ async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
     let wrong = |error| format!("{}: {error:?}", own.name);
     let limit = secs(20);
     let held = match rng.below(4) {
-        0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| true)),
+        0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| Acquired)),
         1 => give_up(rng, own.lock.try_lock()).await,
         2 => {
             let guard = give_up(rng, own.lock.guard()).await;
@@ -138,8 +138,8 @@ async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
         }
     };
     match held.transpose().map_err(wrong)? {
-        Some(true) => own.unlock_times(1).await.map(|()| false),
-        Some(false) => Ok(false),
+        Some(Acquired) => own.unlock_times(1).await.map(|()| false),
+        Some(Busy) => Ok(false),
         None => Ok(true),
     }
 }
@@ -253,7 +253,7 @@ async fn held_elsewhere(pair: &Pair, polls: usize, once: bool) -> Result<bool, S
     holder.lock_times(1).await;
     let one = async {
         match once {
-            true => give_up_after(polls, own.lock.try_lock()).await.map(|taken| taken == Ok(true)),
+            true => give_up_after(polls, own.lock.try_lock()).await.map(|taken| taken == Ok(Acquired)),
             false => give_up_after(polls, own.lock.lock()).await.map(|taken| taken == Ok(())),
         }
     };

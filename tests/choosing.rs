@@ -128,16 +128,19 @@ async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
     let (tick, long) = (std::time::Duration::ZERO, secs(600));
     let reentrant = client.lock("tick by lock");
     for _ in 0..2 {
-        assert!(reentrant.acquire().wait(tick).lease(long).await.unwrap(), "the trap: the same task is let in again");
+        assert!(
+            reentrant.acquire().wait(tick).lease(long).await.unwrap().is_acquired(),
+            "the trap: the same task is let in again"
+        );
     }
     let mutex = client.mutex("tick by mutex");
-    assert!(mutex.acquire().wait(tick).lease(long).await.unwrap());
+    assert!(mutex.acquire().wait(tick).lease(long).await.unwrap().is_acquired());
     let again = mutex.acquire().wait(tick).lease(long).await;
     assert!(matches!(again, Err(lockson::LockError::AlreadyHeld { .. })), "{again:?}");
     let fresh = client.lock("tick by owner");
     let runs = [(); 2].map(|()| fresh.owned_by(&lockson::Owner::unique()));
-    assert!(runs[0].acquire().wait(tick).lease(long).await.unwrap());
-    assert!(!runs[1].acquire().wait(tick).lease(long).await.unwrap());
+    assert!(runs[0].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
+    assert!(!runs[1].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
 }
 
 /// `Locks` has a factory for each name in the table, and the other way round.

@@ -123,7 +123,7 @@ async fn an_empty_restart_is_told() {
         }
         server.restart();
         let next = patient("the lock", waiting).await.unwrap();
-        assert_eq!(patient("the loss", held.lost()).await.why, LostBy::Server);
+        assert_eq!(patient("the loss", held.lost()).await.why, LostReason::Server);
         assert!(!held.is_valid() && next.is_valid());
         assert!(matches!(held.unlock().await, Err(UnlockError::NotHeld { .. })));
         next.verify().await.unwrap();
@@ -242,12 +242,12 @@ async fn a_frozen_server_outlasts_the_lease() {
             assert!(untold < 10 * asked, "a renewal is always under way");
             continue;
         }
-        assert_eq!(patient("the loss", held.lost()).await.why, LostBy::Deadline);
+        assert_eq!(patient("the loss", held.lost()).await.why, LostReason::Deadline);
         // After the renewals, so that they arrive before it.
         let waiting = spawn_with(b.lock(&name), |lock| async move { lock.guard().await.unwrap() });
         // The server says nothing until it thaws.
         assert!(frozen.elapsed() >= left, "{:?} of {left:?}", frozen.elapsed());
-        assert!(held.state() == State::Lost && held.remaining().is_zero());
+        assert!(held.state() == HoldState::Lost && held.remaining().is_zero());
         // Renewals that were sent last may still be in time, or not.
         sleep(if done % 2 == 0 { ms(30) } else { ms(500) }).await;
         server.thaw();
@@ -314,5 +314,5 @@ async fn a_dropped_question_is_no_outage() {
     drop(question);
     sleep(ms(400)).await;
     assert!(b.health().reachable);
-    assert!(matches!(waiting.await.unwrap(), Ok(false)));
+    assert!(matches!(waiting.await.unwrap(), Ok(Busy)));
 }

@@ -120,7 +120,7 @@ async fn a_script_that_is_late_on_the_wire_does_not_run() {
     let count = "return redis.call('INCR', KEYS[1])";
     assert_eq!(guard.run_if_held(count, &[&key], &[]).await, Ok(Reply::Int(1)));
 
-    let held = proxy.hold_back(1, Filter::Holds(count.to_owned()));
+    let held = proxy.hold_back(1, Filter::Any.with(count));
     let unknown = guard.run_if_held(count, &[&key], &[]).await;
     assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");
     held.wait_for(1).await;
@@ -185,7 +185,7 @@ async fn a_script_is_sent_once() {
         assert_eq!(guard.run_if_held(count, &[&key], &[]).await, Ok(Reply::Int(expected)));
 
         let calls = server.calls("evalsha");
-        let cut = proxy.cut_after(1, Filter::Holds(count.to_owned()));
+        let cut = proxy.cut_after(1, Filter::Any.with(count));
         let unknown = guard.run_if_held(count, &[&key], &[]).await;
         assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");
         cut.done().await;
@@ -195,7 +195,7 @@ async fn a_script_is_sent_once() {
         assert_eq!(server.calls("evalsha"), calls + 1);
 
         eventually(secs(20), "connected again", async || guard.verify().await.is_ok()).await;
-        let cut = proxy.cut_before(1, Filter::Holds(count.to_owned()));
+        let cut = proxy.cut_before(1, Filter::Any.with(count));
         let unknown = guard.run_if_held(count, &[&key], &[]).await;
         assert!(matches!(unknown, Err(RunError::Unknown { .. })), "{unknown:?}");
         cut.done().await;
@@ -218,7 +218,7 @@ async fn a_dropped_call_leaves_the_hold_alone() {
     guard.verify().await.unwrap();
     server.raw().await.must(&["DEL", &name]).await;
     let lost = guard.run_if_held("return 1", &[], &[]).await;
-    assert_eq!(lost, Err(RunError::Lost(Lost { why: LostBy::Server })));
+    assert_eq!(lost, Err(RunError::Lost(Lost { why: LostReason::Server })));
 }
 
 /// Whatever is lost on the way: a script runs at most once, and what is said of it is true.
@@ -234,8 +234,8 @@ async fn whatever_is_lost_a_script_runs_at_most_once() {
     for number in 0..asked {
         let id = format!("run {number}.");
         match rng.below(4) {
-            0 => drop(proxy.cut_before(1, Filter::Holds(id.clone()))),
-            1 => drop(proxy.cut_after(1, Filter::Holds(id.clone()))),
+            0 => drop(proxy.cut_before(1, Filter::Any.with(&id))),
+            1 => drop(proxy.cut_after(1, Filter::Any.with(&id))),
             2 => drop(raw.must(&["SCRIPT", "FLUSH"]).await),
             _ => {}
         }

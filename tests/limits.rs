@@ -109,6 +109,6 @@ mod debts {
             sleep(ms(500)).await;
             read.unlock().await
         });
-        assert_eq!((locked, unlocked), (Ok(true), Ok(())));
+        assert_eq!((locked, unlocked), (Ok(Acquired), Ok(())));
     }
 }

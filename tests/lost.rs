@@ -111,12 +111,12 @@ async fn watch(stage: &Stage, raw: &tokio::sync::Mutex<Raw>, own: &Own, guard: &
     // In one task, so that the work would run after `lost` if it could.
     let (ran, (why, valid, pttl, late, was_stopped)) = join(guard.run(work), look).await;
     let ran: Result<(), _> = ran;
-    expect("run", ran.map_err(|lost| lost.why), Err(LostBy::Deadline))?;
-    expect("lost", why, LostBy::Deadline)?;
+    expect("run", ran.map_err(|lost| lost.why), Err(LostReason::Deadline))?;
+    expect("lost", why, LostReason::Deadline)?;
     expect("is_valid", valid, false)?;
     expect("the work ran after the loss", overran.get(), false)?;
     expect("the work is stopped", was_stopped, true)?;
-    expect("state", guard.state(), State::Lost)?;
+    expect("state", guard.state(), HoldState::Lost)?;
     stage.worst.set(stage.worst.get().max(late));
     // The margin is for two clocks, not for a machine that stands still: such an answer came too late to say anything.
     if pttl <= 0 && late >= MARGIN {
@@ -188,21 +188,21 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
     for own in &owns {
         guards.push(patient("a free lock", own.lock.guard()).await.unwrap());
     }
-    expect("held", guards.iter().all(|guard| guard.state() == State::Held), true)?;
+    expect("held", guards.iter().all(|guard| guard.state() == HoldState::Held), true)?;
     let losses = guards.iter().map(|guard| tokio::spawn(guard.lost())).collect::<Vec<_>>();
     outage.set(site, true);
-    let all = async |state: State| guards.iter().all(|guard| guard.state() == state);
-    eventually(LEASE, "all are uncertain, none is lost", || all(State::Uncertain)).await;
+    let all = async |state: HoldState| guards.iter().all(|guard| guard.state() == state);
+    eventually(LEASE, "all are uncertain, none is lost", || all(HoldState::Uncertain)).await;
     // Renewals were due at 1.3 s and failed until 1.7 s; this leaves 2 s of 4 s at least.
     sleep(ms(rng.below(300))).await;
     outage.set(site, false);
-    let settled = || async { guards.iter().all(|guard| guard.state() != State::Uncertain) };
+    let settled = || async { guards.iter().all(|guard| guard.state() != HoldState::Uncertain) };
     eventually(LEASE * 2, "none is uncertain", settled).await;
     let fired = losses.iter().filter(|loss| loss.is_finished()).count();
     losses.iter().for_each(tokio::task::JoinHandle::abort);
     expect(&format!("false losses by {outage:?}"), fired, 0)?;
     for (own, guard) in owns.iter().zip(guards) {
-        expect("state", guard.state(), State::Held)?;
+        expect("state", guard.state(), HoldState::Held)?;
         expect("count", site.count(own).await, 1)?;
         expect("unlock", patient("an unlock", guard.unlock()).await, Ok(()))?;
         expect("a key is there", site.exists(own).await, false)?;

@@ -39,7 +39,7 @@ async fn full(kind: &'static Kind) {
     let guard = deep.lock.guard().await.unwrap();
     deep.lock_times(depth - 1).await;
     // A lease that no inner release lengthens: its first write is not the one that lengthens then.
-    assert!(long.lock.acquire_with(Request::default().lease(LEASE * 300)).await.unwrap());
+    assert!(long.lock.acquire_with(Request::default().lease(LEASE * 300)).await.unwrap().is_acquired());
     long.lock_times(depth - 1).await;
     let heir = site.own();
     let (holder, late) = (heir.rival(before), Own::new(kind, &site.locks, &heir.name));
@@ -60,7 +60,7 @@ async fn full(kind: &'static Kind) {
     tokio::join!(waiter, rest);
     eventually(secs(20), "nothing is left of the heir", || async { !site.exists(&heir).await }).await;
     sleep(LEASE + LEASE / 4).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     for own in [&deep, &long] {
         own.unlock_times(depth - 1).await.unwrap();
         assert_eq!(site.count(own).await, 1);
@@ -111,7 +111,7 @@ async fn refused(server: &Server, site: &Site, deep: &Own, late: &Own, depth: u6
     // One who comes to wait now: it is told, or waits in vain, and its place is not left behind.
     let before = found(server, late).await;
     let came = late.lock.acquire_with(Request::default().wait(ms(100))).await;
-    assert!(came == Ok(false) || is_full(&came), "a waiter: {came:?}");
+    assert!(came == Ok(Busy) || is_full(&came), "a waiter: {came:?}");
     let unchanged = async || found(server, late).await.len() <= before.len();
     eventually(secs(20), "no more than before", unchanged).await;
 }

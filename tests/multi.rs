@@ -43,11 +43,11 @@ async fn dropped_at_any_point_it_leaves_nothing() {
                 let request = Request::default().wait(ms(300));
                 let lock = both();
                 let done = match verb {
-                    0 => give_up_after(polls, lock.acquire_with(request)).await.map(|held| held.unwrap()),
-                    1 => give_up_after(polls, lock.try_lock()).await.map(|held| held.unwrap()),
-                    2 => {
-                        give_up_after(polls, lock.acquire_with(request.lease(secs(9)))).await.map(|held| held.unwrap())
-                    }
+                    0 => give_up_after(polls, lock.acquire_with(request)).await.map(|held| held.unwrap().is_acquired()),
+                    1 => give_up_after(polls, lock.try_lock()).await.map(|held| held.unwrap().is_acquired()),
+                    2 => give_up_after(polls, lock.acquire_with(request.lease(secs(9))))
+                        .await
+                        .map(|held| held.unwrap().is_acquired()),
                     _ => give_up_after(polls, lock.guard_with(request)).await.map(|held| held.unwrap().is_some()),
                 };
                 if done == Some(true) && verb != 3 {
@@ -146,11 +146,11 @@ async fn one_name_of_two_clients_of_one_server_is_one_lock() {
         let limit = Request::default().wait(secs(20));
         let guard = lock.guard_with(limit.clone()).await.unwrap().expect("it does not wait for itself");
         assert_eq!(server.raw().await.hgetall("x").await.len(), 1);
-        assert!(!c.lock("x").try_lock().await.unwrap());
+        assert!(!c.lock("x").try_lock().await.unwrap().is_acquired());
         guard.verify().await.unwrap();
         guard.unlock().await.unwrap();
         // Bare holds too are given back by the client that took them.
-        assert!(lock.acquire_with(limit).await.unwrap());
+        assert!(lock.acquire_with(limit).await.unwrap().is_acquired());
         assert!(lock.is_held().await.unwrap());
         lock.unlock().await.unwrap();
         assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
@@ -185,7 +185,7 @@ async fn one_name_on_two_servers_is_taken_in_one_order() {
     let [a, b, c, d] = &clients[..] else { unreachable!() };
     let (one, other) = (over(&[a, b], &["x", "x"]), over(&[d, c], &["x", "x"]));
     let guard = patient("both are free", one.guard()).await.unwrap();
-    assert!(!other.try_lock().await.unwrap());
+    assert!(!other.try_lock().await.unwrap().is_acquired());
     guard.unlock().await.unwrap();
     let ids = [
         servers[0].raw().await.get("lockson:server_id:{x}").await,

@@ -105,7 +105,7 @@ async fn a_wait_limit_holds_in_an_outage() {
         world.end(outage);
         let lock = locks.lock("after");
         // The connection may take longer to come back than one attempt waits.
-        assert!(lock.acquire().wait(ms(20_000)).await.unwrap());
+        assert!(lock.acquire().wait(ms(20_000)).await.unwrap().is_acquired());
         assert!(locks.health().reachable);
         report(&format!("wait limits, {outage:?}"), done, asked, 0, None);
     }
@@ -180,7 +180,7 @@ async fn busy_stays_busy_while_reachable() {
     other.lock("busy").lock().await.unwrap();
     for delay in [ms(0), ms(10), ms(25)] {
         world.proxy.delay(delay);
-        assert!(!locks.lock("busy").try_lock().await.unwrap());
+        assert!(!locks.lock("busy").try_lock().await.unwrap().is_acquired());
         let tries: Vec<_> = (0..soak(200) as u64)
             .map(|n| {
                 let lock = locks.lock("busy");
@@ -188,7 +188,7 @@ async fn busy_stays_busy_while_reachable() {
             })
             .collect();
         for tried in tries {
-            assert!(matches!(patient("an answer", tried).await.unwrap(), Ok(false)), "delay {delay:?}");
+            assert!(matches!(patient("an answer", tried).await.unwrap(), Ok(Busy)), "delay {delay:?}");
         }
     }
 }
@@ -224,7 +224,7 @@ async fn a_drop_in_an_outage_leaves_no_key() {
             let left = raw.keys("dropped-*").await;
             assert!(left.is_empty(), "{outage:?}, round {done}: {left:?}");
             for name in &names {
-                assert!(patient("the lock", locks.lock(name).try_lock()).await.unwrap());
+                assert!(patient("the lock", locks.lock(name).try_lock()).await.unwrap().is_acquired());
                 locks.lock(name).unlock().await.unwrap();
             }
             done += 1;
@@ -321,7 +321,7 @@ async fn nothing_is_left_of_a_client() {
         let locks = quick().connect(&server.url()).await.unwrap();
         let (lock, waiter) = (locks.lock("busy"), quick().connect(&server.url()).await.unwrap());
         let guard = lock.guard().await.unwrap();
-        assert!(!waiter.lock("busy").acquire().wait(ms(50)).await.unwrap());
+        assert!(!waiter.lock("busy").acquire().wait(ms(50)).await.unwrap().is_acquired());
         assert!(tasks() > before && sockets(&server) == 4 && waiter.health().subscriptions == 1);
         if with_shutdown {
             waiter.shutdown(ms(1000)).await.unwrap();

@@ -90,7 +90,7 @@ async fn a_stopped_holder_finds_out() {
         sleep(ms(300)).await;
         process.signal(Signal::CONT);
         process.expect("valid false");
-        process.expect(&format!("run {:?}, worked late false", LostBy::Deadline));
+        process.expect(&format!("run {:?}, worked late false", LostReason::Deadline));
         process.expect("refused true true");
         let mut raw = server.raw().await;
         for name in [name.clone(), format!("{name}-bare")] {
@@ -150,7 +150,7 @@ async fn a_blocked_runtime_loses_its_lock() {
                     went_on.store(true, Ordering::Relaxed);
                 };
                 let lost = guard.run(work).await.unwrap_err();
-                assert!(lost.why == LostBy::Deadline && !went_on.load(Ordering::Relaxed));
+                assert!(lost.why == LostReason::Deadline && !went_on.load(Ordering::Relaxed));
                 sleep(ms(500)).await;
                 assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
             });
@@ -193,7 +193,7 @@ async fn a_task_that_ends_without_unlock() {
         let (lock, limited) = (locks.lock(&kept), locks.lock(&ended));
         let task = tokio::spawn(async move {
             lock.lock().await.unwrap();
-            limited.acquire().max_hold(ms(1500)).await.unwrap();
+            assert!(limited.acquire().max_hold(ms(1500)).await.unwrap().is_acquired());
             sender.send(()).unwrap();
             or_wait(by_panic).await;
         });

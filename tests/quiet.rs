@@ -3,7 +3,6 @@
 
 use support::prelude::*;
 use support::process::alone;
-use tracing::Level;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_end_is_quiet() {
@@ -45,11 +44,11 @@ async fn an_outage_of_an_idle_client_is_told() {
     logs.clear();
     server.freeze();
     let begun = patient("the gap", logs.wait_for("gap: messages may be missing")).await;
-    assert_eq!(begun.level, Level::WARN);
+    assert!(begun.starts_with("WARN"), "{begun}");
     sleep(secs(2)).await;
     server.thaw();
     let ended = patient("its end", logs.wait_for("gap ended")).await;
-    assert!(ended.level == Level::INFO && ended.text.contains("after="), "{ended:?}");
+    assert!(ended.starts_with("INFO") && ended.contains("after="), "{ended}");
     sleep(secs(1)).await;
     let said = |fragment: &str| {
         logs.lines().iter().filter(|line| line.contains("lockson:") && line.contains(fragment)).count()
@@ -76,7 +75,7 @@ fn a_failed_subscription_is_slept_on() {
             let held = other.lock("wanted").guard().await.unwrap();
             let wanted = locks.lock("wanted");
             let waiter = tokio::spawn(async move { wanted.guard().await.map(drop) });
-            assert!(!locks.lock("left").acquire().wait(secs(1)).await.unwrap());
+            assert!(!locks.lock("left").acquire().wait(secs(1)).await.unwrap().is_acquired());
             server.stop();
             // It is noticed, and what is subscribed to anew then meets nobody.
             server.start();

@@ -4,7 +4,7 @@
 use std::future::IntoFuture;
 use std::time::Instant;
 
-use lockson::{NonReentrant, Reentrant};
+use lockson::kind::{NonReentrant, Reentrant};
 use support::fleet::{red, Fleet};
 use support::prelude::*;
 use support::sites::give_up_after;
@@ -33,7 +33,7 @@ async fn the_majoritys_validity_counts() {
     sleep(left - ms(1)).await;
     assert!(guard.is_valid());
     sleep(ms(2)).await;
-    assert_eq!((guard.state(), guard.remaining()), (State::Lost, Duration::ZERO));
+    assert_eq!((guard.state(), guard.remaining()), (HoldState::Lost, Duration::ZERO));
     fleet.servers.iter().for_each(|server| server.start());
     drop(guard);
     sleep(secs(60)).await;
@@ -50,16 +50,16 @@ async fn a_hold_outlives_two_and_not_three() {
     for server in &fleet.servers[..2] {
         server.wipe();
         sleep(secs(20)).await;
-        assert_eq!(guard.state(), State::Held);
+        assert_eq!(guard.state(), HoldState::Held);
         guard.verify().await.unwrap();
     }
     assert_eq!(fleet.held(), "00111");
     fleet.servers[2].stop();
     sleep(secs(20)).await;
-    assert_eq!(guard.state(), State::Uncertain);
+    assert_eq!(guard.state(), HoldState::Uncertain);
     assert!(!lost.is_finished());
     sleep(secs(11)).await;
-    assert_eq!(guard.state(), State::Lost);
+    assert_eq!(guard.state(), HoldState::Lost);
     patient("it is told", lost).await.unwrap();
     fleet.servers[2].start();
     let error = guard.unlock().await.unwrap_err();
@@ -76,13 +76,13 @@ async fn busy_is_not_unreachable() {
     let guard = theirs.guard().await.unwrap();
     // Most say that it is busy, whatever two others say.
     fleet.servers[3..].iter().for_each(|server| server.stop());
-    assert_eq!(ours.try_lock().await, Ok(false));
+    assert_eq!(ours.try_lock().await, Ok(Busy));
     assert!(ours.acquire().wait(secs(1)).guard().await.unwrap().is_none());
     assert_eq!(ours.is_held().await, Ok(false));
     assert_eq!(theirs.is_held().await, Ok(true));
     // Most say nothing.
     fleet.servers[2].stop();
-    for failed in [ours.try_lock().await, ours.acquire().wait(secs(1)).await, ours.lock().await.map(|()| true)] {
+    for failed in [ours.try_lock().await, ours.acquire().wait(secs(1)).await, ours.lock().await.map(|()| Acquired)] {
         match failed {
             Err(error @ LockError::NoMajority { votes: 0, needed: 3, .. }) => assert!(error.may_hold()),
             other => panic!("{other:?}"),
@@ -106,17 +106,17 @@ async fn losers_give_their_votes_back() {
     assert_eq!(before, "11100");
     for verb in 0..2 {
         match verb {
-            0 => assert_eq!(ours.try_lock().await, Ok(false)),
-            _ => assert_eq!(ours.acquire().wait(ms(700)).await, Ok(false)),
+            0 => assert_eq!(ours.try_lock().await, Ok(Busy)),
+            _ => assert_eq!(ours.acquire().wait(ms(700)).await, Ok(Busy)),
         }
         sleep(ms(100)).await;
         assert_eq!(fleet.held(), before);
     }
     // Where no answer came, too.
     fleet.servers[3].lose_replies(1);
-    assert_eq!(ours.try_lock().await, Ok(false));
+    assert_eq!(ours.try_lock().await, Ok(Busy));
     fleet.servers[4].stop();
-    assert_eq!(ours.try_lock().await, Ok(false));
+    assert_eq!(ours.try_lock().await, Ok(Busy));
     fleet.servers[4].start();
     sleep(secs(3)).await;
     assert_eq!(fleet.held(), before);
@@ -139,9 +139,9 @@ async fn dropped_at_any_point_it_leaves_nothing() {
                     1 => give_up_after(polls, lock.acquire().wait(ms(300)).into_future()).await,
                     _ => give_up_after(polls, lock.acquire().wait(ms(300)).guard())
                         .await
-                        .map(|held| held.map(|g| g.is_some())),
+                        .map(|held| held.map(|guard| guard.map_or(Busy, |_| Acquired))),
                 };
-                if done == Some(Ok(true)) && verb != 2 {
+                if done == Some(Ok(Acquired)) && verb != 2 {
                     lock.unlock().await.unwrap();
                 }
                 drop(held);
@@ -184,11 +184,11 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     sleep(secs(58)).await;
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
     sleep(secs(2)).await;
-    assert_eq!(strict.try_lock().await, Ok(true));
+    assert_eq!(strict.try_lock().await, Ok(Acquired));
     strict.unlock().await.unwrap();
     // Servers that lose nothing vote at once.
     fleet.servers.iter().for_each(|server| server.wipe());
-    assert_eq!(strict.durable().try_lock().await, Ok(true));
+    assert_eq!(strict.durable().try_lock().await, Ok(Acquired));
 }
 
 /// What RedLock does not give: docs/GUARANTEES.md. One server's clock is set ahead while two others are away, and there
@@ -205,7 +205,7 @@ async fn a_clock_set_ahead_gives_two_holders() {
         let request = ours.acquire().wait(secs(20));
         let first = if watched { request } else { request.lease(secs(30)) }.guard().await.unwrap().unwrap();
         fleet.servers[3..].iter().for_each(|server| server.start());
-        assert_eq!(theirs.try_lock().await, Ok(false));
+        assert_eq!(theirs.try_lock().await, Ok(Busy));
         fleet.servers[2].set_clock_ahead(secs(40));
         let second = theirs.acquire().wait(secs(2)).guard().await.unwrap().expect("three of five vote for it");
         assert!(first.is_valid() && second.is_valid(), "this is what is lost");
@@ -221,7 +221,7 @@ async fn a_red_mutex_is_not_entered_again() {
     let fleet = Fleet::start();
     let lock: RedLock<NonReentrant> = RedLock::new(fleet.clients().iter().map(|locks| locks.mutex("red"))).fresh();
     let guard = lock.guard().await.unwrap();
-    for again in [lock.try_lock().await, lock.lock().await.map(|()| true)] {
+    for again in [lock.try_lock().await, lock.lock().await.map(|()| Acquired)] {
         assert!(matches!(again, Err(LockError::AlreadyHeld { .. })), "{again:?}");
     }
     guard.verify().await.unwrap();
@@ -237,7 +237,7 @@ async fn plain_locks_vote_too() {
     let (ours, theirs) = (of(fleet.clients()), of(fleet.clients()));
     let guard = ours.guard().await.unwrap();
     assert!(matches!(ours.try_lock().await, Err(LockError::AlreadyHeld { .. })));
-    assert_eq!(theirs.try_lock().await, Ok(false));
+    assert_eq!(theirs.try_lock().await, Ok(Busy));
     fleet.servers[..2].iter().for_each(|server| server.wipe());
     sleep(secs(45)).await;
     guard.verify().await.unwrap();
@@ -249,7 +249,7 @@ async fn plain_locks_vote_too() {
     guard.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
     fleet.servers.iter().for_each(|server| drop(server.command(&["SET", "red", "a stranger's", "PX", "5000"])));
-    assert_eq!(ours.try_lock().await, Ok(false));
+    assert_eq!(ours.try_lock().await, Ok(Busy));
     sleep(secs(61)).await;
     ours.lock().await.unwrap();
     assert_eq!(ours.is_held().await, Ok(true));
@@ -366,7 +366,7 @@ async fn two_and_then_three(
     order[..2].iter().for_each(|at| fails.happens_to(&servers[*at]));
     valid_for(&guard, LEASE + ms(1000), &what).await;
     patient("most still have it", guard.verify()).await.unwrap();
-    assert_eq!(patient("they say so", theirs.acquire().wait(secs(2)).into_future()).await, Ok(false), "{what}");
+    assert_eq!(patient("they say so", theirs.acquire().wait(secs(2)).into_future()).await, Ok(Busy), "{what}");
     patient("most give it back", guard.unlock()).await.unwrap();
     let guard = patient("three vote", theirs.guard()).await.unwrap();
     // Those that were emptied may have voted again.

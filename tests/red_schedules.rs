@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use lockson::Reentrant;
+use lockson::kind::Reentrant;
 use support::prelude::*;
 
 const SERVERS: usize = 5;

@@ -1,7 +1,8 @@
 //! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
 //! of all servers. And when it must not (PROTOCOL rule 21).
 
-use lockson::{Reentrant, Reply};
+use lockson::kind::Reentrant;
+use lockson::Reply;
 use support::fleet::{red, Fleet};
 use support::prelude::*;
 use tokio::time::Instant;
@@ -27,8 +28,8 @@ async fn a_hold_outlives_a_rolling_restart() {
             sleep(secs(40)).await;
             assert_eq!(fleet.held(), without, "round {round}");
             sleep(secs(60)).await;
-            assert_eq!((guard.state(), &*fleet.held()), (State::Held, "11111"), "round {round}");
-            assert_eq!(theirs.try_lock().await, Ok(false));
+            assert_eq!((guard.state(), &*fleet.held()), (HoldState::Held, "11111"), "round {round}");
+            assert_eq!(theirs.try_lock().await, Ok(Busy));
         }
     }
     guard.verify().await.unwrap();
@@ -57,7 +58,7 @@ async fn a_vote_that_was_never_won_is_asked_for() {
     // The inner one has all five of its own.
     fleet.servers[..2].iter().for_each(|server| server.stop());
     sleep(secs(50)).await;
-    assert_eq!(inner.state(), State::Held);
+    assert_eq!(inner.state(), HoldState::Held);
     inner.unlock().await.unwrap();
     fleet.servers[..2].iter().for_each(|server| server.start());
     sleep(secs(40)).await;
@@ -74,7 +75,7 @@ async fn what_is_taken_again_ends_with_the_hold() {
     sleep(secs(100)).await;
     assert_eq!(fleet.held(), "11111");
     sleep(secs(50) + secs(31)).await;
-    assert_eq!((limited.state(), &*fleet.held()), (State::Lost, "00000"));
+    assert_eq!((limited.state(), &*fleet.held()), (HoldState::Lost, "00000"));
     drop(limited);
     for by_drop in [false, true] {
         let guard = lock.guard().await.unwrap();
@@ -114,10 +115,10 @@ async fn anothers_key_stays_anothers() {
     let theirs = stranger[4].lock("red").guard().await.unwrap();
     sleep(secs(300)).await;
     theirs.verify().await.unwrap();
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     theirs.unlock().await.unwrap();
     sleep(secs(20)).await;
-    assert!(!stranger[4].lock("red").try_lock().await.unwrap());
+    assert!(!stranger[4].lock("red").try_lock().await.unwrap().is_acquired());
     guard.unlock().await.unwrap();
     assert_eq!(fleet.held(), "00000");
 }
@@ -219,7 +220,7 @@ async fn a_lost_hold_gives_the_rest_back_at_once() {
             acquainted(&[&ours, &theirs]).await;
             let request = || lease.map_or(ours.acquire(), |lease| ours.acquire().lease(lease));
             let kept = match bare {
-                true => request().await.map(|held| held.then_some(None)),
+                true => request().await.map(|held| held.is_acquired().then_some(None)),
                 false => request().guard().await.map(|guard| guard.map(Some)),
             };
             let kept = kept.unwrap().expect("nobody has it");
@@ -373,7 +374,7 @@ async fn a_hold_outlives_a_rolling_restart_of_real_servers() {
         tokio::task::block_in_place(|| server.restart());
         all_vote(&servers, &clients, &guard).await;
         let other = patient("an answer", theirs.try_lock()).await;
-        assert!(matches!(other, Ok(false) | Err(LockError::NoMajority { .. })), "{other:?}");
+        assert!(matches!(other, Ok(Busy) | Err(LockError::NoMajority { .. })), "{other:?}");
     }
     patient("most still have it", guard.verify()).await.unwrap();
     patient("it is given back", guard.unlock()).await.unwrap();

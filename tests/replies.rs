@@ -66,7 +66,7 @@ async fn acquire(site: &Site, lost: Lost, rng: &mut Rng, once: bool) -> Result<u
     own.lock_times(depth - 1).await;
     let fault = lost.cut(site, cuts, site.kind, "acquire", &own.name);
     if once {
-        expect("try_lock", own.lock.try_lock().await, Ok(true))?;
+        expect("try_lock", own.lock.try_lock().await, Ok(Acquired))?;
     } else {
         expect("lock", own.lock.lock().await, Ok(()))?;
     }
@@ -150,12 +150,12 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
     // Not all in one moment: a busy machine may have taken them apart.
     let mut stale: Vec<&Guard> = holds.iter().flat_map(|(_, guards)| guards).collect();
     let renewed = async || {
-        stale.retain(|guard| guard.remaining() <= LEASE * 9 / 10 && guard.state() != State::Lost);
+        stale.retain(|guard| guard.remaining() <= LEASE * 9 / 10 && guard.state() != HoldState::Lost);
         stale.is_empty()
     };
     eventually(LEASE * 3, "the renewal after the cuts", renewed).await;
     for (own, guards) in holds {
-        expect("state", guards[0].state(), State::Held)?;
+        expect("state", guards[0].state(), HoldState::Held)?;
         expect("count", site.count(&own).await, guards.len() as u64)?;
         expect("renewed on the server", site.pttl(&own).await > LEASE.as_millis() as i64 / 2, true)?;
         for guard in guards {
@@ -263,7 +263,7 @@ async fn late_acquire(site: &Site, rng: &mut Rng, once: bool) -> Result<usize, S
     own.lock_times(depth - 1).await;
     let held = hold_back(site, "acquire", &own.name);
     if once {
-        expect("try_lock", own.lock.try_lock().await, Ok(true))?;
+        expect("try_lock", own.lock.try_lock().await, Ok(Acquired))?;
     } else {
         expect("lock", own.lock.lock().await, Ok(()))?;
     }
@@ -300,7 +300,7 @@ async fn late_hand_over(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     expect("it waits", begin(&mut waiting).await, true)?;
     let (given, taken) = join(from.lock.unlock(), waiting).await;
     expect("unlock", given, Ok(()))?;
-    expect("lock", taken, Ok(true))?;
+    expect("lock", taken, Ok(Acquired))?;
     to.unlock_times(1).await?;
     if held.count() == 0 {
         site.proxy.heal();

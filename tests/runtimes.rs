@@ -146,7 +146,7 @@ fn orphaned(locks: &Locks, home: Runtime) {
         for waiter in waiters {
             assert!(patient("the waiter is told", waiter).await.unwrap());
         }
-        assert_eq!(patient("the holder is told", lost).await.unwrap().why, LostBy::Ended);
+        assert_eq!(patient("the holder is told", lost).await.unwrap().why, LostReason::Ended);
         assert_eq!(lock("d").lock().await, Err(LockError::Closed));
         assert_eq!(lock("d").try_lock().await, Err(LockError::Closed));
         assert_eq!(lock("a").unlock().await, Err(UnlockError::Closed));
@@ -220,7 +220,7 @@ async fn a_subscriber_that_panics_ends_nothing() {
     let lost = locks.lock("lost").guard().await.unwrap();
     server.command(&["DEL", "lost"]).unwrap();
     // The renewal says so, and panics; then an outage that says more.
-    assert_eq!(patient("the loss", lost.lost()).await.why, LostBy::Server);
+    assert_eq!(patient("the loss", lost.lost()).await.why, LostReason::Server);
     server.stop();
     assert!(other.lock("dropped").lock().await.is_err());
     sleep(secs(1)).await;

@@ -119,7 +119,7 @@ impl Schedule {
         let entered = tokio::time::timeout(patience, lock.try_lock()).await;
         let tampered = matches!(entered, Ok(Err(LockError::Tampered { .. })));
         let unlocked = match entered {
-            Ok(Ok(true)) => tokio::time::timeout(patience, lock.unlock()).await.ok(),
+            Ok(Ok(Acquired)) => tokio::time::timeout(patience, lock.unlock()).await.ok(),
             _ => None,
         };
         if tampered || matches!(unlocked, Some(Err(UnlockError::Tampered { .. }))) {

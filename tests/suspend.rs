@@ -45,8 +45,8 @@ async fn a_hold_that_ended_in_a_sleep_is_lost_at_once() {
             let woke = Instant::now();
             let (told, work) = tokio::join!(told, work);
             assert!(woke.elapsed() <= TICK, "{}: {:?}", lock.name(), woke.elapsed());
-            assert_eq!(told.unwrap().why, LostBy::Deadline, "{}", lock.name());
-            assert_eq!(work.unwrap().unwrap_err().why, LostBy::Deadline, "{}", lock.name());
+            assert_eq!(told.unwrap().why, LostReason::Deadline, "{}", lock.name());
+            assert_eq!(work.unwrap().unwrap_err().why, LostReason::Deadline, "{}", lock.name());
         }
     }
 }
@@ -62,7 +62,7 @@ async fn permits_that_ended_in_a_sleep_are_lost_at_once() {
     server.suspend(secs(61));
     let woke = Instant::now();
     assert!(guard.run(std::future::pending::<()>()).await.is_err());
-    assert_eq!(told.await.unwrap().why, LostBy::Deadline);
+    assert_eq!(told.await.unwrap().why, LostReason::Deadline);
     assert!(woke.elapsed() <= TICK, "{:?}", woke.elapsed());
 }
 

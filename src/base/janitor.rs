@@ -108,10 +108,10 @@ struct Debtors {
     names: Mutex<BTreeMap<u64, String>>,
     next: AtomicU64,
     /// Rung when there are none left.
-    settled: Notify,
+    none_left: Notify,
 }
 
-/// One of them, until it is settled.
+/// One of them, until that is known.
 pub(crate) struct Owing {
     to: Owed,
     number: u64,
@@ -129,14 +129,14 @@ impl Owed {
     }
 
     /// Waits until nothing is owed.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn none_left(&self) {
         loop {
-            let mut settled = pin!(self.0.settled.notified());
-            settled.as_mut().enable();
+            let mut none_left = pin!(self.0.none_left.notified());
+            none_left.as_mut().enable();
             if self.0.names.lock().is_empty() {
                 return;
             }
-            settled.await;
+            none_left.await;
         }
     }
 }
@@ -146,7 +146,7 @@ impl Drop for Owing {
         let mut names = self.to.0.names.lock();
         names.remove(&self.number);
         if names.is_empty() {
-            self.to.0.settled.notify_waiters();
+            self.to.0.none_left.notify_waiters();
         }
     }
 }

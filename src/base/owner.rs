@@ -18,7 +18,7 @@ tokio::task_local! {
 
 /// Who owns a hold: the part of Redisson's owner field that follows the client id.
 ///
-/// Locks are reentrant by owner: the same owner enters again, another waits. Which owner a call acts for is settled at
+/// Locks are reentrant by owner: the same owner enters again, another waits. Which owner a call acts for is decided at
 /// its first poll, in this order:
 ///
 /// 1. the one given to the handle by `owned_by`;

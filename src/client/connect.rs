@@ -84,8 +84,8 @@ async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
     let scratch = format!("{}lockson:preflight", engine.settings.key_prefix);
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let settled = engine.wire.settle(PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
-    let answer = settled.result.map_err(|fault| match fault {
+    let called = engine.wire.call(PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
         Fault::Refused(Refused::NoPermission(text)) => {

@@ -20,7 +20,7 @@ use crate::kinds::plain::Plain;
 use crate::kinds::read_write::ReadWriteLock;
 use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
-use crate::lease::validity::{margin, Leased, State};
+use crate::lease::validity::{margin, HoldState, Leased};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Kind;
 use crate::permits::latch::Latch;
@@ -193,7 +193,7 @@ impl Locks {
         Health {
             reachable: !engine.is_dead() && !engine.wire.is_silent(),
             holds: holds.len(),
-            uncertain: holds.iter().filter(|hold| hold.state(now) == State::Uncertain).count(),
+            uncertain: holds.iter().filter(|hold| hold.state(now) == HoldState::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),
             oldest_renewal: holds.iter().filter_map(renewed_ago).max(),
             subscriptions: engine.channels.len(),
@@ -250,14 +250,14 @@ mod tests {
         for number in 0..300 {
             let name = format!("name:{number}");
             drop(locks.lock(&name).guard().await.unwrap());
-            assert!(locks.plain_lock(&format!("plain:{name}")).acquire().lease(secs(1)).await.unwrap());
-            assert!(locks.fair_lock(&format!("fair:{name}")).acquire().lease(secs(1)).await.unwrap());
-            assert!(!locks.semaphore(&format!("s:{name}")).try_acquire(1).await.unwrap());
+            assert!(locks.plain_lock(&format!("plain:{name}")).acquire().lease(secs(1)).await.unwrap().is_acquired());
+            assert!(locks.fair_lock(&format!("fair:{name}")).acquire().lease(secs(1)).await.unwrap().is_acquired());
+            assert!(!locks.semaphore(&format!("s:{name}")).try_acquire(1).await.unwrap().is_acquired());
             assert_eq!(locks.permit_semaphore(&format!("p:{name}")).available_permits().await, Ok(0));
             assert_eq!(locks.latch(&format!("l:{name}")).count().await, Ok(0));
             // Of one lock that is kept, as many owners.
             let owned = kept.owned_by(&crate::Owner::unique());
-            assert!(owned.acquire().wait(secs(9)).lease(Duration::from_millis(100)).await.unwrap());
+            assert!(owned.acquire().wait(secs(9)).lease(Duration::from_millis(100)).await.unwrap().is_acquired());
         }
         tokio::time::sleep(secs(10)).await;
         let [lines, others @ ..] = known();
@@ -268,7 +268,7 @@ mod tests {
         assert!(matches!(locks.fair_lock("fair:name:299").try_lock().await, Err(crate::LockError::Lost { .. })));
         assert_eq!(locks.health().holds, 0);
         for number in 0..300 {
-            assert!(locks.mutex(&format!("last:{number}")).acquire().lease(secs(1)).await.unwrap());
+            assert!(locks.mutex(&format!("last:{number}")).acquire().lease(secs(1)).await.unwrap().is_acquired());
             tokio::time::sleep(secs(2)).await;
         }
         assert!(kept.line().is_ok_and(|line| line.entries.len() == 0));

@@ -11,7 +11,7 @@ use crate::base::clock::Clock;
 use crate::base::config::Settings;
 use crate::client::names::Names;
 use crate::engine::{Engine, Session};
-use crate::error::{in_runtime, LostBy};
+use crate::error::{in_runtime, LostReason};
 use crate::hold::queue::leave_queue;
 use crate::hold::release::give_all_back;
 
@@ -44,7 +44,7 @@ impl Drop for Task {
     /// Unless the client is being closed, the runtime is gone: whoever waits is told, here and on other runtimes.
     fn drop(&mut self) {
         if self.engine.upgrade().is_some_and(|engine| engine.task_ended()) {
-            self.names.let_go(LostBy::Ended);
+            self.names.let_go(LostReason::Ended);
         }
     }
 }
@@ -61,7 +61,7 @@ fn spawn(engine: &Arc<Engine>, names: &Arc<Names>, work: impl Future<Output = ()
 /// Closes every task and socket.
 async fn end(engine: &Engine, names: &Names) {
     engine.stop();
-    names.let_go(LostBy::Released);
+    names.let_go(LostReason::Released);
     engine.channels.close().await;
     for entry in names.entries() {
         // What this drops may take others' locks.
@@ -116,7 +116,7 @@ async fn give_back(engine: &Arc<Engine>, names: &Names, limit: Duration) -> Vec<
     let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
     // Copies in doubt of calls that were given up, which may take something yet.
     let rest = limit.saturating_sub(engine.now().since(began));
-    let _ = tokio::time::timeout(rest, engine.owed.settled()).await;
+    let _ = tokio::time::timeout(rest, engine.owed.none_left()).await;
     engine.janitor.close();
     let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
     let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();

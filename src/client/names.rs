@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::LostBy;
+use crate::error::LostReason;
 
 use crate::base::janitor::contain;
 use crate::base::keys::Keys;
@@ -54,7 +54,7 @@ impl Names {
     }
 
     /// Nothing is held or waited for from here on.
-    pub(crate) fn let_go(&self, why: LostBy) {
+    pub(crate) fn let_go(&self, why: LostReason) {
         for line in self.lines.all() {
             line.close();
             for entry in line.entries() {

@@ -119,7 +119,7 @@ impl<'a> Candidate<'a> {
             let is_busy = count.votes.len() + count.busy.len() >= self.rules.needed;
             let silent =
                 count.votes.len() >= self.rules.needed && open.all(|(_, voter)| voter.session.engine.wire.is_silent());
-            // Whoever is not waited for is settled by its janitor, which gives back what comes of it.
+            // Whoever is not waited for is left to its janitor, which gives back what comes of it.
             if (no_hope && is_busy) || (silent && open_count > 0) {
                 break;
             }

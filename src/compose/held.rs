@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
-use crate::error::{HoldError, Lost, LostBy, UnlockError};
+use crate::error::{HoldError, Lost, LostReason, UnlockError};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
 
@@ -99,7 +99,7 @@ impl Held {
     }
 
     /// Why it is lost, if it is.
-    pub(crate) fn lost(&self) -> Option<LostBy> {
+    pub(crate) fn lost(&self) -> Option<LostReason> {
         self.standing().lost
     }
 
@@ -154,7 +154,7 @@ impl Held {
 
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        self.settled(self.each(&move |ticket| ticket.extend(lease).boxed()).await)
+        self.outcome_of(self.each(&move |ticket| ticket.extend(lease).boxed()).await)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
@@ -164,7 +164,7 @@ impl Held {
                 quorum.begin(lease);
             }
         }
-        self.settled(self.each(&move |ticket| ticket.begin(lease).boxed()).await)
+        self.outcome_of(self.each(&move |ticket| ticket.begin(lease).boxed()).await)
     }
 
     /// Does this with each hold that it is made of; done when enough of them are: then what went wrong.
@@ -184,7 +184,7 @@ impl Held {
     }
 
     /// The first failure speaks for the others.
-    fn settled(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
+    fn outcome_of(&self, errors: Vec<HoldError>) -> Result<(), HoldError> {
         match self.lost() {
             Some(why) => Err(Lost { why }.into()),
             None => errors.into_iter().next().map_or(Ok(()), Err),

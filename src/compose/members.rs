@@ -72,10 +72,10 @@ impl<L: ?Sized> Leaf<L> {
         // Carried, so that its answer is read even if nobody waits for it any more.
         let work = engine.janitor.carry(|abandoned| async move {
             let script = script!("multi/server_id", []);
-            of.wire.settle(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
+            of.wire.call(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
-        let settled = work.await;
-        let answer = settled.result.map_err(|fault| LockError::of_fault(&name, fault, engine.is_closing()))?;
+        let called = work.await;
+        let answer = called.result.map_err(|fault| LockError::of_fault(&name, fault, engine.is_closing()))?;
         match &answer.status {
             Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
             Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),

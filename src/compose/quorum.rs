@@ -14,12 +14,12 @@ use tokio::sync::Notify;
 
 use crate::base::clock::Moment;
 use crate::engine::Session;
-use crate::error::{LockError, Lost, LostBy, UnlockError};
+use crate::error::{LockError, Lost, LostReason, UnlockError};
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Entry, Hold};
 use crate::hold::release::not_held;
 use crate::hold::ticket::Ticket;
-use crate::lease::validity::{Follower, Lease, State};
+use crate::lease::validity::{Follower, HoldState, Lease};
 use crate::waiting::wait::Tried;
 use crate::wire::life::Trust;
 
@@ -50,7 +50,7 @@ pub(crate) struct Standing {
     sure: bool,
     /// How long it is valid from now on if nothing is renewed.
     pub(crate) left: Duration,
-    pub(crate) lost: Option<LostBy>,
+    pub(crate) lost: Option<LostReason>,
 }
 
 impl Standing {
@@ -59,13 +59,13 @@ impl Standing {
         match hold.leased.lost(now) {
             Some(why) => Self::over(why),
             None => {
-                let (sure, left) = (hold.leased.state(now) == State::Held, hold.leased.valid_until().since(now));
+                let (sure, left) = (hold.leased.state(now) == HoldState::Held, hold.leased.valid_until().since(now));
                 Self { sure, left, lost: None }
             }
         }
     }
 
-    fn over(why: LostBy) -> Self {
+    fn over(why: LostReason) -> Self {
         Self { sure: false, left: Duration::ZERO, lost: Some(why) }
     }
 
@@ -75,11 +75,11 @@ impl Standing {
         Self { sure, left, lost: self.lost.or(other.lost) }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> HoldState {
         match self {
-            Self { lost: Some(_), .. } => State::Lost,
-            Self { sure: true, .. } => State::Held,
-            Self { sure: false, .. } => State::Uncertain,
+            Self { lost: Some(_), .. } => HoldState::Lost,
+            Self { sure: true, .. } => HoldState::Held,
+            Self { sure: false, .. } => HoldState::Uncertain,
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct Quorum {
     pub(crate) rules: Rules,
     pub(crate) first: Arc<Ticket>,
     /// Once lost, lost for good.
-    lost: OnceLock<LostBy>,
+    lost: OnceLock<LostReason>,
     votes: Mutex<Votes>,
     /// Rung when it is given back.
     closed: Notify,
@@ -275,7 +275,7 @@ impl Quorum {
         lefts.sort_unstable_by(|one, other| other.cmp(one));
         let left = self.rules.needed.checked_sub(1).and_then(|last| lefts.get(last)).copied();
         if left.is_none() {
-            self.lost.get_or_init(|| lost.unwrap_or(LostBy::Deadline));
+            self.lost.get_or_init(|| lost.unwrap_or(LostReason::Deadline));
         }
         match self.lost.get() {
             Some(why) => Standing::over(*why),

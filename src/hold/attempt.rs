@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
-use crate::error::{LockError, LostBy};
+use crate::error::{LockError, LostReason};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
@@ -14,7 +14,7 @@ use crate::hold::entry::{Debts, Gate, Hold};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::waiting::wait::Tried;
-use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
+use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::Role;
 
 /// What an attempt came to, and the entry until somebody has taken it over.
@@ -35,9 +35,9 @@ impl Wish {
         self.engine.ready()?;
         let Ok(begun) = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await
         else {
-            // What an earlier call left in doubt is still being settled, in vain.
+            // What an earlier call left in doubt is still asked about, in vain.
             let name = self.name();
-            let detail = "an earlier call of this owner is not settled yet".to_owned();
+            let detail = "an earlier call of this owner is not over yet".to_owned();
             return Err(LockError::Unreachable { name, detail });
         };
         let (gate, is_upgrade) = match begun {
@@ -130,7 +130,7 @@ impl Wish {
     }
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
-    fn end(&self, hold: &Hold, why: LostBy, gate: Gate, doubt: Option<i64>) -> LockError {
+    fn end(&self, hold: &Hold, why: LostReason, gate: Gate, doubt: Option<i64>) -> LockError {
         self.engine.watchdog.forget(&hold.leased);
         self.entry.drop_hold(hold.leased.id, why);
         report_lost(&hold.leased);
@@ -176,28 +176,28 @@ impl Wish {
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
         let script = self.vote.unwrap_or(self.kind.acquire);
-        let mut settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
+        let mut called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
         // It had more to tidy up than one call may (rule 12).
-        while settled.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
-            let doubt = settled.doubt;
-            settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &patience).await;
-            settled.doubt = settled.doubt.max(doubt);
+        while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
+            let doubt = called.doubt;
+            called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
+            called.doubt = called.doubt.max(doubt);
         }
-        if let Some((waiter, answer)) = waiter.as_ref().zip(settled.result.as_ref().ok()) {
+        if let Some((waiter, answer)) = waiter.as_ref().zip(called.result.as_ref().ok()) {
             if answer.status == Status::Busy {
                 waiter.is_busy(answer);
             }
         }
-        self.read(&mark, gate, settled)
+        self.read(&mark, gate, called)
     }
 
-    fn read(&self, mark: &Arc<str>, mut gate: Gate, settled: Settled) -> Attempted {
-        let doubt = settled.doubt;
+    fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
+        let doubt = called.doubt;
         let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
             gate.untold = gate.untold.max(doubt);
         }
-        match settled.result {
+        match called.result {
             Ok(answer) => {
                 if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
                     self.engine.life.saw(run, since, age, self.engine.now());
@@ -244,7 +244,7 @@ impl Wish {
             Status::NotHeld => {
                 if let Some(hold) = self.entry.hold() {
                     self.engine.watchdog.forget(&hold.leased);
-                    self.entry.drop_hold(hold.leased.id, LostBy::Server);
+                    self.entry.drop_hold(hold.leased.id, LostReason::Server);
                     report_lost(&hold.leased);
                 }
                 if let Some(doubt) = gate.acquire.take() {
@@ -272,7 +272,7 @@ impl Wish {
                 Role::Write => self.sibling.as_ref().is_some_and(|sibling| Arc::ptr_eq(sibling, &hold.entry)),
             };
             if !beside && hold.leased.since <= sent && hold.leased.is_watched() {
-                hold.lose(&self.engine, LostBy::Server);
+                hold.lose(&self.engine, LostReason::Server);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::base::clock::ServerTime;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::LostBy;
+use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
 use crate::wire::script::{Answer, Fault, Patience, Status};
 use crate::wire::table::Table;
@@ -100,7 +100,7 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
         // One copy: the watchdog asks again.
         let copy = engine.wire.copy(script, &hold.entry.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
         if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
-            hold.lose(&engine, LostBy::Server);
+            hold.lose(&engine, LostReason::Server);
         }
     }
 }
@@ -146,9 +146,9 @@ pub(crate) async fn settle(
 ) -> Result<Answer, Fault> {
     let keys = &entry.line.keys;
     let args = settle_args(kind, entry, mark, n);
-    let settled = engine.wire.settle(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
+    let called = engine.wire.call(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
-    owe(engine, entry, gate, settled.doubt);
-    gate.unanswered = is_to_be_tried_again(&settled.result);
-    settled.result
+    owe(engine, entry, gate, called.doubt);
+    gate.unanswered = is_to_be_tried_again(&called.result);
+    called.result
 }

@@ -16,7 +16,7 @@ use crate::base::janitor::say;
 use crate::base::keys::{Key, Keys};
 use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
-use crate::error::LostBy;
+use crate::error::LostReason;
 use crate::lease::validity::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
 use crate::lease::watchdog::report_lost;
 use crate::waiting::crowd::Crowd;
@@ -192,13 +192,13 @@ impl Hold {
     }
 
     /// The server does not have it any more.
-    pub(crate) fn lose(&self, engine: &Engine, why: LostBy) {
-        let why = if self.forced.load(Ordering::Acquire) { LostBy::Forced } else { why };
+    pub(crate) fn lose(&self, engine: &Engine, why: LostReason) {
+        let why = if self.forced.load(Ordering::Acquire) { LostReason::Forced } else { why };
         engine.watchdog.forget(&self.leased);
         self.leased.end(why);
         match why {
             // Who ends a hold by force says so.
-            LostBy::Forced => drop(self.leased.tell()),
+            LostReason::Forced => drop(self.leased.tell()),
             _ => report_lost(&self.leased),
         }
         self.leased.of.ended(self.leased.id);
@@ -314,7 +314,7 @@ impl Forgotten {
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
         if let Some((id, entry)) = oldest.and_then(|(id, entry)| Some((id, entry.upgrade()?))) {
-            entry.drop_hold(id, LostBy::Server);
+            entry.drop_hold(id, LostReason::Server);
         }
     }
 }
@@ -430,12 +430,12 @@ impl Entry {
         if counts.total() == 0 {
             let ended = std::mem::take(&mut *counts);
             drop(counts);
-            finish(ended, LostBy::Released);
+            finish(ended, LostReason::Released);
         }
     }
 
     /// The hold with this id is over, all of it.
-    pub(crate) fn drop_hold(&self, id: u64, why: LostBy) {
+    pub(crate) fn drop_hold(&self, id: u64, why: LostReason) {
         let mut counts = self.counts.lock();
         if counts.hold.as_ref().is_some_and(|hold| hold.leased.id == id) {
             let ended = std::mem::take(&mut *counts);
@@ -446,7 +446,7 @@ impl Entry {
 }
 
 /// Outside the lock of the counts: the hold may be the last to have its entry.
-fn finish(ended: Counts, why: LostBy) {
+fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
         hold.entry.line.turns.ended(hold, hold.leased.id);

@@ -152,14 +152,14 @@ pub(crate) async fn leave_queue(engine: Arc<Engine>, waiter: &Wish) {
     }
 }
 
-/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are settled.
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over.
 async fn leave(engine: Arc<Engine>, queue: table::Queue, entry: Arc<Entry>) {
     let mut gate = entry.gate.clone().lock_owned().await;
     let _permit = entry.line.crowd.leaving.acquire().await;
     if !entry.line.crowd.has(&entry.field) {
         let keys = entry.line.keys.of(queue.leave.keys);
-        let settled = engine.wire.settle(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
+        let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
         // A copy of this may come late, too.
-        owe(&engine, &entry, &mut gate, settled.doubt);
+        owe(&engine, &entry, &mut gate, called.doubt);
     }
 }

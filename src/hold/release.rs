@@ -9,7 +9,7 @@ use futures::future::{ready, FutureExt};
 
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::{LostBy, UnlockError};
+use crate::error::{LostReason, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
@@ -117,9 +117,9 @@ impl Leaving<'_> {
             (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
             (self.hold.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
         };
-        let settled = self.engine.wire.settle(script, &keys.of(script.keys), &args, &self.patience).await;
-        owe(self.engine, &self.hold.entry, &mut self.gate, settled.doubt);
-        match settled.result {
+        let called = self.engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
+        owe(self.engine, &self.hold.entry, &mut self.gate, called.doubt);
+        match called.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
@@ -134,7 +134,7 @@ impl Leaving<'_> {
                 self.look_after_copies();
                 Ok(())
             }
-            Ok(answer) => Err(self.refused(&answer, settled.doubt.is_some())),
+            Ok(answer) => Err(self.refused(&answer, called.doubt.is_some())),
             Err(fault) => Err(self.unanswered(fault)),
         }
     }
@@ -156,11 +156,11 @@ impl Leaving<'_> {
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
-        let settled = self.engine.wire.settle(script, &keys, &args, &self.patience).await;
-        owe(self.engine, &self.hold.entry, &mut self.gate, settled.doubt);
-        match settled.result {
+        let called = self.engine.wire.call(script, &keys, &args, &self.patience).await;
+        owe(self.engine, &self.hold.entry, &mut self.gate, called.doubt);
+        match called.result {
             Ok(answer) if answer.status == Status::Done => {
-                heir_gate.acquire = heir_gate.acquire.max(settled.doubt);
+                heir_gate.acquire = heir_gate.acquire.max(called.doubt);
                 let ticket = Ticket::enter(&place.wish, &mark, &answer);
                 heir.served = true;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
@@ -170,7 +170,7 @@ impl Leaving<'_> {
                 self.look_after_copies();
                 Ok(())
             }
-            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if settled.doubt.is_none() => {
+            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if called.doubt.is_none() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 drop(heir);
@@ -179,17 +179,17 @@ impl Leaving<'_> {
             Ok(answer) => {
                 drop(heir_gate);
                 drop(heir);
-                Err(self.refused(&answer, settled.doubt.is_some()))
+                Err(self.refused(&answer, called.doubt.is_some()))
             }
             Err(fault) => {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
-                heir_gate.release = heir_gate.release.max(settled.doubt);
+                heir_gate.release = heir_gate.release.max(called.doubt);
                 if !kind.fenced {
-                    heir_gate.untold = heir_gate.untold.max(settled.doubt);
+                    heir_gate.untold = heir_gate.untold.max(called.doubt);
                 }
                 drop(heir_gate);
-                Rest::of_attempt(&place.wish, mark).take_back(self.engine, None, settled.doubt);
+                Rest::of_attempt(&place.wish, mark).take_back(self.engine, None, called.doubt);
                 let error = self.unanswered(fault);
                 drop(heir);
                 Err(error)
@@ -206,7 +206,7 @@ impl Leaving<'_> {
 
     fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
         let name = self.hold.entry.line.keys.name.to_string();
-        self.hold.entry.drop_hold(self.hold.leased.id, LostBy::Server);
+        self.hold.entry.drop_hold(self.hold.leased.id, LostReason::Server);
         self.engine.watchdog.forget(&self.hold.leased);
         self.look_after_copies();
         match &answer.status {
@@ -301,7 +301,7 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     let current = entry.hold();
     if let Some(hold) = &current {
         engine.watchdog.forget(&hold.leased);
-        entry.drop_hold(hold.leased.id, LostBy::Released);
+        entry.drop_hold(hold.leased.id, LostReason::Released);
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, HoldError, LockError, Lost, LostBy, QueryError};
+use crate::error::{in_runtime, HoldError, LockError, Lost, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place, Wish};
@@ -48,7 +48,7 @@ impl Ticket {
 
     /// The server says that it is gone.
     pub(crate) fn refused(&self) {
-        self.hold.lose(&self.engine, LostBy::Server);
+        self.hold.lose(&self.engine, LostReason::Server);
     }
 
     /// It becomes a bare hold, for `unlock()` to give back.
@@ -99,7 +99,7 @@ impl Ticket {
         }
         engine.ready().map_err(QueryError::from)?;
         let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());
-        // Carried: an operation whose caller went away keeps the entry to itself until it is settled.
+        // Carried: an operation whose caller went away keeps the entry to itself until it is over.
         let work = engine.janitor.carry(|abandoned| async move {
             if lease.is_some() {
                 // A late copy of an earlier change would undo this one.
@@ -107,11 +107,11 @@ impl Ticket {
             }
             let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
             let keys = of.line.keys.of(script.keys);
-            let settled = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
+            let called = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
             if lease.is_some() {
-                owe(&to, &of, &mut gate, settled.doubt);
+                owe(&to, &of, &mut gate, called.doubt);
             }
-            (settled.result, gate)
+            (called.result, gate)
         });
         let (result, _gate) = work.await;
         let answer = result.map_err(|fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing()))?;

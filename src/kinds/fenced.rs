@@ -24,7 +24,7 @@ use crate::wire::table::{script, Table};
 /// On the server it is the same lock, and beside it the last token that was given; the holds of those who take it
 /// without a token have none.
 ///
-/// [`Plain`](crate::Plain) locks have no [`fenced`](Lock::fenced), as their token is not ordered, and
+/// [`Plain`](crate::kind::Plain) locks have no [`fenced`](Lock::fenced), as their token is not ordered, and
 /// [`RedLock`](crate::RedLock)s take no lock that has one, as votes have none:
 ///
 /// ```compile_fail
@@ -99,7 +99,8 @@ impl MultiLock<FencedGuards> {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use lockson::{Fencing, MultiLock};
+    /// use lockson::kind::Fencing;
+    /// use lockson::MultiLock;
     /// # async fn f(locks: lockson::Locks) -> Result<(), lockson::LockError> {
     /// let both = MultiLock::fenced([locks.lock("account:1").fenced(), locks.lock("account:2").fenced()]);
     /// let guard = both.guard().await?;
@@ -174,8 +175,8 @@ impl FencedGuard {
     /// ```
     ///
     /// # Errors
-    /// [`RunError::Lost`], [`RunError::Slot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it ran,
-    /// and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
+    /// [`RunError::Lost`], [`RunError::CrossSlot`] and [`RunError::Query`]: it did not run. [`RunError::Script`]: it
+    /// ran, and raised an error. [`RunError::Unknown`]: the answer was lost. It was sent once, so it ran once or not at
     /// all. It is not sent later than three command timeouts from the call.
     ///
     /// # Cancel safety
@@ -296,12 +297,12 @@ impl<'a> FencedHold<'a> {
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
         let of = &self.0.entry.line.keys;
         if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
-            return Err(RunError::Slot { key: (*key).to_owned(), tag: of.tag().to_owned() });
+            return Err(RunError::CrossSlot { key: (*key).to_owned(), tag: of.tag().to_owned() });
         }
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let mut all = vec![self.token().to_string(), script.to_owned()];
         all.extend(owned(args));
-        let answer = self.0.run_once(script!("fenced/run", [Key]), owned(keys), all).await?;
+        let answer = self.0.run_script(script!("fenced/run", [Key]), owned(keys), all).await?;
         let name = of.name.to_string();
         let unread = || RunError::Unknown { name, detail: "its value has not the shape of run.lua's".to_owned() };
         Reply::read(answer.items()).ok_or_else(unread)?.map_err(RunError::Script)

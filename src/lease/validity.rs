@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 
 use crate::base::clock::{millis, Clock, Moment};
 use crate::base::keys::Key;
-use crate::error::{Lost, LostBy};
+use crate::error::{Lost, LostReason};
 
 /// What is known of a hold at this instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum HoldState {
     /// Nobody else can have it.
     Held,
     /// A renewal failed; its lease has not run out yet, so nobody else can have it.
@@ -100,7 +100,7 @@ struct Validity {
     /// When the last change was over: what was sent before says nothing of what is left.
     changed: Moment,
     uncertain: bool,
-    lost: Option<LostBy>,
+    lost: Option<LostReason>,
     /// One for each share that is to be renewed, until it is given back.
     renewals: Vec<(u64, Renewal)>,
     /// How many shares there were.
@@ -233,7 +233,7 @@ impl Leased {
             validity.renewals.push((share, renewal));
             validity.lease = renewal.lease;
         }
-        if judge(&mut validity, now) != State::Lost {
+        if judge(&mut validity, now) != HoldState::Lost {
             validity.confirmed(sent, lease.duration());
             validity.uncertain = false;
         }
@@ -258,7 +258,7 @@ impl Leased {
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
         let mut validity = self.validity.lock();
-        if judge(&mut validity, now) == State::Lost {
+        if judge(&mut validity, now) == HoldState::Lost {
             return;
         }
         validity.confirmed(sent, lease);
@@ -301,7 +301,7 @@ impl Leased {
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
         let mut validity = self.validity.lock();
         let Some(Change { lease, .. }) = validity.change.take() else { return };
-        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != State::Lost) {
+        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != HoldState::Lost) {
             validity.until = sent.after(lease - margin(lease));
         }
         validity.changed = now;
@@ -321,7 +321,7 @@ impl Leased {
     }
 
     /// It is over.
-    pub(crate) fn end(&self, why: LostBy) {
+    pub(crate) fn end(&self, why: LostReason) {
         self.validity.lock().lost.get_or_insert(why);
         self.changed.notify_waiters();
         for follower in self.followers() {
@@ -330,17 +330,17 @@ impl Leased {
     }
 
     /// Why it is lost, to be told: once, and not of one that was given back.
-    pub(crate) fn tell(&self) -> Option<LostBy> {
-        let why = self.validity.lock().lost.filter(|why| *why != LostBy::Released);
+    pub(crate) fn tell(&self) -> Option<LostReason> {
+        let why = self.validity.lock().lost.filter(|why| *why != LostReason::Released);
         why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
-    pub(crate) fn state(&self, now: Moment) -> State {
+    pub(crate) fn state(&self, now: Moment) -> HoldState {
         judge(&mut self.validity.lock(), now)
     }
 
     /// Why it is lost, if it is.
-    pub(crate) fn lost(&self, now: Moment) -> Option<LostBy> {
+    pub(crate) fn lost(&self, now: Moment) -> Option<LostReason> {
         let mut validity = self.validity.lock();
         judge(&mut validity, now);
         validity.lost
@@ -427,7 +427,7 @@ impl Leased {
 /// Runs work that must not outlive what is held: it is dropped when that is `lost`. Every poll judges first, and once
 /// more when the work is done.
 pub(crate) async fn while_held<F: Future>(
-    why_lost: impl Fn() -> Option<LostBy>,
+    why_lost: impl Fn() -> Option<LostReason>,
     lost: impl Future<Output = Lost>,
     work: F,
 ) -> Result<F::Output, Lost> {
@@ -460,13 +460,13 @@ impl Validity {
 }
 
 /// Judged on every read: once lost, lost for good.
-fn judge(validity: &mut Validity, now: Moment) -> State {
+fn judge(validity: &mut Validity, now: Moment) -> HoldState {
     if validity.lost.is_none() && now >= validity.until {
-        validity.lost = Some(LostBy::Deadline);
+        validity.lost = Some(LostReason::Deadline);
     }
     match (validity.lost, validity.uncertain) {
-        (Some(_), _) => State::Lost,
-        (None, true) => State::Uncertain,
-        (None, false) => State::Held,
+        (Some(_), _) => HoldState::Lost,
+        (None, true) => HoldState::Uncertain,
+        (None, false) => HoldState::Held,
     }
 }

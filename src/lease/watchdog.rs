@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
-use crate::error::LostBy;
-use crate::lease::validity::{Leased, State, Verdict};
+use crate::error::LostReason;
+use crate::lease::validity::{HoldState, Leased, Verdict};
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
@@ -266,7 +266,7 @@ impl Watchdog {
             Verdict::Refused => {
                 self.forget(hold);
                 // If it was over by the clock before, that is why.
-                hold.end(hold.lost(now).unwrap_or(LostBy::Server));
+                hold.end(hold.lost(now).unwrap_or(LostReason::Server));
                 hold.of.ended(hold.id);
                 report_lost(hold);
             }
@@ -275,7 +275,7 @@ impl Watchdog {
     }
 
     fn doubt(&self, hold: &Arc<Leased>, lease: Duration, now: Moment) {
-        if hold.doubted() && hold.state(now) == State::Uncertain {
+        if hold.doubted() && hold.state(now) == HoldState::Uncertain {
             let left = hold.valid_until().since(now);
             say(|| {
                 tracing::warn!(

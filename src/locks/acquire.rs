@@ -26,7 +26,7 @@ use crate::waiting::wait::{before, deadline, wait, Tried};
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    once: bool,
+    one_attempt: bool,
     wait: Option<Duration>,
     /// In place of `wait`, where several share one limit.
     until: Option<Instant>,
@@ -36,13 +36,13 @@ pub struct Request {
 
 impl Request {
     /// One attempt, no waiting: [`LockError::Unreachable`] if it is not answered within three command timeouts.
-    pub fn once() -> Self {
-        Self { once: true, ..Self::default() }
+    pub fn one_attempt() -> Self {
+        Self { one_attempt: true, ..Self::default() }
     }
 
-    /// Waits for at most this long, for the server too. Zero is one attempt, as [`once`](Self::once) is.
+    /// Waits for at most this long, for the server too. Zero is one attempt, as [`one_attempt`](Self::one_attempt) is.
     pub fn wait(mut self, limit: Duration) -> Self {
-        self.once = limit.is_zero();
+        self.one_attempt = limit.is_zero();
         self.wait = Some(limit);
         self
     }
@@ -109,7 +109,7 @@ impl<'a> Told<'a> {
 pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
     let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
     let deadline = request.deadline(engine.look_limit()).map_err(LockError::Wait)?;
-    let (outcome, unheard) = if request.once {
+    let (outcome, unheard) = if request.one_attempt {
         attempts.store(1, Ordering::Relaxed);
         (before(deadline, wish.attempt(None)).await.transpose()?, true)
     } else {
@@ -140,7 +140,7 @@ pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32)
 impl Request {
     /// What one of several is asked for: to be renewed for as long as the others take, until the same deadline.
     pub(crate) fn of_member(&self, deadline: Option<Instant>) -> Self {
-        Self { once: self.once, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
+        Self { one_attempt: self.one_attempt, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
     }
 
     /// When the wait ends, or one attempt, which is given `look`; the limit itself if that is beyond the clock.
@@ -148,11 +148,11 @@ impl Request {
         if self.until.is_some() {
             return Ok(self.until);
         }
-        deadline(if self.once { Some(look) } else { self.wait })
+        deadline(if self.one_attempt { Some(look) } else { self.wait })
     }
 
-    pub(crate) fn is_once(&self) -> bool {
-        self.once
+    pub(crate) fn is_one_attempt(&self) -> bool {
+        self.one_attempt
     }
 
     /// The lease asked for, or the watchdog's.

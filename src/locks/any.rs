@@ -15,6 +15,7 @@ use crate::error::{LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
 use crate::locks::acquire::Request;
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::wait::AcquireOutcome;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
 ///
@@ -31,13 +32,13 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     }
 
     /// See [`Lock::try_lock`](crate::Lock::try_lock).
-    async fn try_lock(&self) -> Result<bool, LockError> {
-        self.acquire_with(Request::once()).await
+    async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
+        self.acquire_with(Request::one_attempt()).await
     }
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
-    async fn acquire_with(&self, request: Request) -> Result<bool, LockError> {
-        Ok(self.take(&request).await?.map(Held::keep_bare).is_some())
+    async fn acquire_with(&self, request: Request) -> Result<AcquireOutcome, LockError> {
+        Ok(AcquireOutcome::of(self.take(&request).await?.map(Held::keep_bare)))
     }
 
     /// See [`Lock::guard`](crate::Lock::guard).
@@ -155,7 +156,7 @@ impl<'a, G: Guards> Acquire<'a, G> {
 }
 
 impl<'a, G: Guards> IntoFuture for Acquire<'a, G> {
-    type Output = Result<bool, LockError>;
+    type Output = Result<AcquireOutcome, LockError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {

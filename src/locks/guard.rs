@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{in_runtime, HoldError, Lost, UnlockError};
-use crate::lease::validity::{while_held, State};
+use crate::lease::validity::{while_held, HoldState};
 
 /// A lock that is held, until this is dropped.
 ///
@@ -53,7 +53,7 @@ impl Guard {
 
     /// What is known of the hold at this instant: of a multi-lock the worst of its members', of a red lock what most of
     /// its servers make of it.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> HoldState {
         self.held.standing().state()
     }
 

@@ -18,7 +18,7 @@ use crate::base::keys::NameError;
 use crate::base::owner::{field, InvalidOwner, Owner};
 use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
-use crate::error::{LockError, LostBy, QueryError, UnlockError};
+use crate::error::{LockError, LostReason, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Hold, Line, Share};
 use crate::hold::release::release;
@@ -29,6 +29,7 @@ use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
+use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::Role;
 
@@ -159,16 +160,16 @@ impl<K: Kind> Lock<K> {
         }
     }
 
-    /// One attempt: `false` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
+    /// One attempt: `Busy` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
     ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
-    pub async fn try_lock(&self) -> Result<bool, LockError> {
-        let ticket = self.contend(&Request::once()).await?;
-        Ok(ticket.map(Ticket::keep_bare).is_some())
+    pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
+        let ticket = self.contend(&Request::one_attempt()).await?;
+        Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end:
@@ -176,7 +177,7 @@ impl<K: Kind> Lock<K> {
     /// ```
     /// # use std::time::Duration;
     /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), lockson::LockError> {
-    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await? {
+    /// if lock.acquire().wait(Duration::from_secs(5)).lease(Duration::from_secs(60)).await?.is_acquired() {
     ///     // a bare hold of at most a minute
     /// }
     /// if let Some(guard) = lock.acquire().wait(Duration::from_secs(5)).guard().await? {
@@ -274,8 +275,9 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
-    /// hold of this client is lost at once ([`LostBy::Forced`]). Another client's is when it hears the message, as it
-    /// does while somebody waits there, or at its next renewal; until then only a fencing token protects what it does.
+    /// hold of this client is lost at once ([`LostReason::Forced`]). Another client's is when it hears the message, as
+    /// it does while somebody waits there, or at its next renewal; until then only a fencing token protects what it
+    /// does.
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
@@ -311,7 +313,7 @@ impl<K: Kind> Lock<K> {
         let ended = answer.status == Status::Done;
         if ended {
             for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
-                hold.lose(self.engine(), LostBy::Forced);
+                hold.lose(self.engine(), LostReason::Forced);
             }
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
@@ -337,11 +339,10 @@ impl<K: Kind> Lock<K> {
         // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
         let work = engine.janitor.carry(|abandoned| async move {
             let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            of.wire.settle(script, &keys, &args, &of.patience().unless(abandoned)).await
+            of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
-        let settled =
-            tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = settled.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
+        let called = tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
+        let answer = called.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
         match &answer.status {
             Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
             Status::WrongType(detail) => {
@@ -360,7 +361,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same lock, for whoever is the owner now.
-    pub(crate) fn settled(&self) -> Self {
+    pub(crate) fn of_caller(&self) -> Self {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
@@ -533,7 +534,7 @@ impl<K: Kind> Sealed for Lock<K> {
     }
 
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
-        let lock = self.settled();
+        let lock = self.of_caller();
         into.push(Leaf {
             session: self.session.clone(),
             line: self.line()?,

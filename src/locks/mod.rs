@@ -5,7 +5,7 @@ pub(crate) mod any;
 pub(crate) mod guard;
 pub(crate) mod lock;
 pub(crate) mod multi;
-pub(crate) mod once;
 pub(crate) mod red;
+pub(crate) mod run;
 pub(crate) mod traits;
 pub(crate) mod verbs;

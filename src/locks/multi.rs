@@ -13,14 +13,14 @@ use futures::future::{join_all, OptionFuture};
 use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
-use crate::error::{in_runtime, HoldError, LockError, LostBy, QueryError, UnlockError};
+use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::lease::validity::Lease;
 use crate::locks::acquire::{Request, Told};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::verbs::verbs;
-use crate::waiting::wait::before;
+use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
 
 /// Several locks as one (Redisson's `getMultiLock`): all of them are held, or none.
@@ -169,7 +169,7 @@ impl<G: Guards> MultiLock<G> {
             match round.unwrap_or_else(|| Err(late()))? {
                 Round::Held(taken) => return Ok(Some(taken)),
                 Round::Busy => return Ok(None),
-                Round::Lost(error) if request.is_once() => return Err(error),
+                Round::Lost(error) if request.is_one_attempt() => return Err(error),
                 Round::Lost(_) => tracing::debug!(target: "lockson", name = &*self.name, "one was lost: again"),
             }
         }
@@ -203,7 +203,7 @@ impl<G: Guards> MultiLock<G> {
         let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
         match taken.iter().rev().find_map(Held::lost) {
             // The lease that is wanted is too short for the way to the server: another round would find the same.
-            Some(LostBy::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
+            Some(LostReason::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
                 name: self.name.to_string(),
                 detail: "the answers took longer than the lease".to_owned(),
             })),

@@ -25,7 +25,7 @@ use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
 use crate::locks::verbs::verbs;
-use crate::waiting::wait::{before, wait, Tried};
+use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
 use crate::wire::table::Role;
 
@@ -184,7 +184,7 @@ impl<K: Votes> RedLock<K> {
         let (voters, rules) = self.voters(request)?;
         let deadline = request.deadline(rules.server_timeout).map_err(LockError::Wait)?;
         let mut candidate = Candidate::new(voters, rules, rounds);
-        let won = if request.is_once() {
+        let won = if request.is_one_attempt() {
             match candidate.round().await? {
                 Tried::Won(held) => Some(held),
                 Tried::Busy(_) => None,
@@ -226,16 +226,16 @@ impl<K: Votes> Sealed for RedLock<K> {
 
     /// One, in the place of its first server's lock.
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         let mut first = Vec::new();
         if let Some(lock) = locks.first() {
             lock.leaves(&mut first)?;
         }
-        let settled: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
+        let of_caller: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
         into.extend(first.into_iter().map(|leaf| Leaf {
             votes: true,
             role: Role::Exclusive,
-            lock: settled.clone(),
+            lock: of_caller.clone(),
             ..leaf
         }));
         Ok(())
@@ -260,7 +260,7 @@ impl<K: Votes> RLock for RedLock<K> {
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         let mut leaves = Vec::new();
         self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
@@ -273,7 +273,7 @@ impl<K: Votes> RLock for RedLock<K> {
     }
 
     async fn is_held(&self) -> Result<bool, QueryError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::settled).collect();
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         in_runtime()?;
         let held = join_all(locks.iter().map(|lock| async {
             let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;

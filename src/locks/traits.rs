@@ -16,7 +16,7 @@ pub trait Kind: Sealed {
     type Guard: Guards;
 }
 
-/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::Plain).
+/// The kinds whose owner is on the server, with a count: all but [`Plain`](crate::kind::Plain).
 pub trait Owned: Kind {}
 
 /// The kinds that several servers can vote on, as in [`RedLock<K>`](crate::RedLock): their holds need nothing that one
@@ -29,7 +29,7 @@ pub trait Ballot {
     const VOTE: &'static Script;
 }
 
-/// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::Fenced): the exclusive ones that are on one
+/// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::kind::Fenced): the exclusive ones that are on one
 /// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
 pub trait Fenceable: Owned + Fences {}
 

@@ -25,7 +25,7 @@ macro_rules! verbs {
         }
 
         /// One attempt at each member of a multi-lock, or one round of votes in which each server is given its
-        /// [`server_timeout`](crate::RedLock::server_timeout): `false` when another owner has a member, or most of the
+        /// [`server_timeout`](crate::RedLock::server_timeout): `Busy` when another owner has a member, or most of the
         /// servers can vote and did not vote for this owner.
         ///
         /// # Errors
@@ -34,7 +34,7 @@ macro_rules! verbs {
         ///
         /// # Cancel safety
         /// As [`lock`](Self::lock)'s.
-        pub async fn try_lock(&self) -> Result<bool, LockError> {
+        pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
             RLock::try_lock(self).await
         }
 

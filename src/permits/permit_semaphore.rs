@@ -14,8 +14,8 @@ use crate::backend::Script;
 use crate::base::clock::{millis, ServerTime};
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::engine::Engine;
-use crate::error::{Lost, LostBy, SyncError};
-use crate::lease::validity::{Leased, State};
+use crate::error::{Lost, LostReason, SyncError};
+use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
@@ -168,9 +168,9 @@ impl Semaphore<Expirable> {
         let (engine, pool) = (&self.session.engine, self.pool.clone()?);
         let (ids, lease) = (joined(permits)?, millis(engine.check_lease(lease)?).to_string());
         let set = async {
-            let settled = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
-            let answer = pool.ledger.read(settled.result)?;
-            if let Some(doubt) = settled.doubt {
+            let called = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
+            let answer = pool.ledger.read(called.result)?;
+            if let Some(doubt) = called.doubt {
                 // A late copy would undo what is set next.
                 engine.wire.pass(doubt).await;
             }
@@ -260,13 +260,13 @@ impl SemaphorePermit<Expirable> {
     }
 
     /// What is known of them at this instant.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> HoldState {
         self.lease.leased.state(self.engine().now())
     }
 
     /// Whether nobody else can have them at this instant.
     pub fn is_valid(&self) -> bool {
-        self.state() != State::Lost
+        self.state() != HoldState::Lost
     }
 
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
@@ -326,13 +326,13 @@ impl SemaphorePermit<Expirable> {
                 to.wire.pass(doubt).await;
             }
             let patience = to.patience().unless(abandoned);
-            let settled = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
-            *doubt = settled.doubt;
-            of.read(settled.result)
+            let called = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
+            *doubt = called.doubt;
+            of.read(called.result)
         });
         if !is_done(&work.await?) {
             engine.watchdog.forget(&self.lease.leased);
-            self.lease.leased.end(LostBy::Server);
+            self.lease.leased.end(LostReason::Server);
             report_lost(&self.lease.leased);
         }
         self.lease.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))

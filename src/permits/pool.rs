@@ -18,7 +18,7 @@ use crate::base::keys::Key::{self, Channel, Life, Lock as Free};
 use crate::base::keys::Keys;
 use crate::base::registry::{shrink, Listed, Registry};
 use crate::engine::Engine;
-use crate::error::{LostBy, SyncError};
+use crate::error::{LostReason, SyncError};
 use crate::lease::validity::{Leasable, Lease, Leased};
 use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
 use crate::waiting::row::Row;
@@ -263,7 +263,7 @@ impl Pool {
         drop(all);
         if let Some(leased) = taken.leased() {
             self.engine().watchdog.forget(leased);
-            leased.end(LostBy::Released);
+            leased.end(LostReason::Released);
         }
         Some(taken)
     }
@@ -332,7 +332,7 @@ impl Pool {
         engine.ready()?;
         let turn = tokio::time::timeout(engine.settings.outage_limit, self.asking.clone().lock_owned());
         let turn = turn.await.map_err(|_| {
-            let detail = "an earlier call is not settled yet".to_owned();
+            let detail = "an earlier call is not over yet".to_owned();
             SyncError::Unreachable { name: self.ledger.name(), detail }
         })?;
         engine.ready()?;
@@ -420,7 +420,7 @@ impl Pool {
     }
 
     /// Ends every wait; what guards have is theirs no more.
-    pub(crate) fn close(&self, why: LostBy) {
+    pub(crate) fn close(&self, why: LostReason) {
         self.row.close();
         let all = std::mem::take(&mut *self.taken.lock());
         for leased in all.values().filter_map(Taken::leased) {

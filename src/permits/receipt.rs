@@ -13,7 +13,7 @@ use crate::base::keys::Key::{Channel, Life, Lock};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::SyncError;
-use crate::wire::script::{Answer, Fault, Patience, Settled, Status};
+use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
@@ -96,9 +96,9 @@ impl Ledger {
         let limit = engine.settings.outage_limit;
         let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let settled = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
-        let was_done = settled.result.as_ref().is_ok_and(is_done);
-        match (settled.doubt, call.cancel) {
+        let called = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
+        let was_done = called.result.as_ref().is_ok_and(is_done);
+        match (called.doubt, call.cancel) {
             (None, _) => self.free.lock().push(receipt),
             (Some(_), Some((script, args))) if !was_done => {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
@@ -111,7 +111,7 @@ impl Ledger {
                         say(|| tracing::warn!(target: "lockson", name, ?fault, "a call in doubt was not taken back"));
                     }
                 };
-                if settled.result.is_ok() && call.waits {
+                if called.result.is_ok() && call.waits {
                     undone.await;
                 } else {
                     engine.janitor.finish(undone);
@@ -119,7 +119,7 @@ impl Ledger {
             }
             _ => {}
         }
-        (self.read(settled.result), settled.doubt.is_some())
+        (self.read(called.result), called.doubt.is_some())
     }
 
     async fn send_once(
@@ -129,12 +129,12 @@ impl Ledger {
         life: &str,
         args: &[String],
         patience: &Patience,
-    ) -> Settled {
+    ) -> Called {
         let mut keys = self.keys.of(script.keys);
         keys.push(&receipt.key);
         let args: Vec<&str> =
             [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
-        self.engine.wire.settle(script, &keys, &args, patience).await
+        self.engine.wire.call(script, &keys, &args, patience).await
     }
 
     /// Asks for something that may be asked for twice.
@@ -175,9 +175,9 @@ impl Ledger {
         script: &'static Script,
         args: &[&str],
         patience: &Patience,
-    ) -> Result<Settled, SyncError> {
+    ) -> Result<Called, SyncError> {
         self.engine.ready()?;
-        Ok(self.engine.wire.settle(script, &self.keys.of(script.keys), args, patience).await)
+        Ok(self.engine.wire.call(script, &self.keys.of(script.keys), args, patience).await)
     }
 
     /// Changes something, once; goes on if the caller goes away.

@@ -17,10 +17,11 @@ use crate::error::SyncError;
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{number, CANCEL, MOST};
 use crate::permits::take::{take, take_within, Take};
+use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
-/// A kind of permits: [`Counted`], or [`Expirable`](crate::Expirable). They are lockson's own.
+/// A kind of permits: [`Counted`], or [`Expirable`](crate::kind::Expirable). They are lockson's own.
 pub trait PermitKind: Send + Sync + 'static {
     /// The scripts.
     const SCRIPTS: &'static Scripts;
@@ -148,7 +149,7 @@ impl<K: PermitKind> Semaphore<K> {
     ///     // two permits, given back when the guard is dropped
     /// #   drop(guard);
     /// }
-    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await? {
+    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await?.is_acquired() {
     ///     semaphore.release(2).await?;
     /// }
     /// # Ok(()) }
@@ -192,7 +193,7 @@ impl Semaphore {
         self.pool.clone()?.drain().await
     }
 
-    /// One attempt: `false` when there are not so many, or others of this process wait for theirs. What it takes is not
+    /// One attempt: `Busy` when there are not so many, or others of this process wait for theirs. What it takes is not
     /// given back by itself.
     ///
     /// # Errors
@@ -200,7 +201,7 @@ impl Semaphore {
     ///
     /// # Cancel safety
     /// As [`guard`](Semaphore::guard)'s.
-    pub async fn try_acquire(&self, permits: u32) -> Result<bool, SyncError> {
+    pub async fn try_acquire(&self, permits: u32) -> Result<AcquireOutcome, SyncError> {
         self.acquire(permits).wait(Duration::ZERO).await
     }
 
@@ -257,11 +258,11 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
 }
 
 impl<'a> IntoFuture for Take<'a, Semaphore> {
-    type Output = Result<bool, SyncError>;
+    type Output = Result<AcquireOutcome, SyncError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(self.grant().await?.map(Grant::keep).is_some()) }.boxed()
+        async move { Ok(AcquireOutcome::of(self.grant().await?.map(Grant::keep))) }.boxed()
     }
 }
 

@@ -68,13 +68,13 @@ pub(crate) async fn within<C: Contest<Error = SyncError>>(
     listener: impl Fn(&C) -> &Listener,
 ) -> Result<Option<C::Prize>, SyncError> {
     ledger.engine.ready()?;
-    let once = limit.is_some_and(|limit| limit.is_zero());
-    let ends = deadline(if once { Some(ledger.engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
-    match contend(contest, once, ends).await? {
+    let one_attempt = limit.is_some_and(|limit| limit.is_zero());
+    let ends = deadline(if one_attempt { Some(ledger.engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+    match contend(contest, one_attempt, ends).await? {
         Some(Tried::Won(prize)) => Ok(Some(prize)),
         Some(Tried::Busy(_)) => Ok(None),
         // Nothing to be had and no server are told apart by whether the server answers.
-        None if once || listener(contest).is_unheard() => Err(SyncError::late(&ledger.keys.name)),
+        None if one_attempt || listener(contest).is_unheard() => Err(SyncError::late(&ledger.keys.name)),
         None => Ok(None),
     }
 }

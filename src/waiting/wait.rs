@@ -6,6 +6,45 @@ use std::time::Duration;
 use futures::future::FutureExt;
 use tokio::time::Instant;
 
+/// Whether a lock, or permits, were acquired. Whoever throws that away would go on without: the compiler warns.
+///
+/// ```
+/// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+/// if lock.try_lock().await?.is_acquired() {
+///     // nobody else has it
+///     lock.unlock().await?;
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+/// lock.try_lock().await?; // it may be busy
+/// lock.unlock().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "when it is `Busy`, nothing was acquired"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcquireOutcome {
+    /// It is the caller's, who gives it back.
+    Acquired,
+    /// Others had it until the limit, or too many of the permits. Nothing is held.
+    Busy,
+}
+
+impl AcquireOutcome {
+    /// Of what was taken, if it was.
+    pub(crate) fn of(taken: Option<()>) -> Self {
+        taken.map_or(Self::Busy, |()| Self::Acquired)
+    }
+
+    /// Whether it is the caller's now.
+    pub fn is_acquired(self) -> bool {
+        self == Self::Acquired
+    }
+}
+
 /// What an attempt came to.
 pub(crate) enum Tried<P> {
     Won(P),
@@ -55,13 +94,13 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
     }
 }
 
-/// One attempt (`once`), or as many as it takes, until the deadline. `None`: that came first.
+/// `one_attempt`, or as many as it takes, until the deadline. `None`: that came first.
 pub(crate) async fn contend<C: Contest>(
     contest: &mut C,
-    once: bool,
+    one_attempt: bool,
     deadline: Option<Instant>,
 ) -> Result<Option<Tried<C::Prize>>, C::Error> {
-    if once {
+    if one_attempt {
         before(deadline, contest.attempt()).await.transpose()
     } else {
         Ok(before(deadline, wait(contest)).await.transpose()?.map(Tried::Won))

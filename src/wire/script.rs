@@ -80,13 +80,13 @@ impl Answer {
 
 /// A call that was given all the copies that its patience allowed.
 #[derive(Debug)]
-pub(crate) struct Settled {
+pub(crate) struct Called {
     pub(crate) result: Result<Answer, Fault>,
     /// Copies without an answer may run until this moment of the server's clock (rule 6 of docs/PROTOCOL.md).
     pub(crate) doubt: Option<ServerTime>,
 }
 
-impl Settled {
+impl Called {
     /// Whether it was answered by a script that stopped half-way.
     pub(crate) fn goes_on(&self) -> bool {
         self.result.as_ref().is_ok_and(Answer::goes_on)
@@ -99,13 +99,13 @@ pub(crate) struct Patience {
     started: Moment,
     outage: Duration,
     abandoned: Option<Arc<AtomicBool>>,
-    once: bool,
+    one_copy: bool,
     end: Option<Moment>,
 }
 
 impl Patience {
     pub(crate) fn new(started: Moment, outage: Duration) -> Self {
-        Self { started, outage, abandoned: None, once: false, end: None }
+        Self { started, outage, abandoned: None, one_copy: false, end: None }
     }
 
     /// Ends as soon as the flag is set: the caller went away.
@@ -115,8 +115,8 @@ impl Patience {
     }
 
     /// Ends at the first copy that may have run: a second one would do it twice.
-    pub(crate) fn once(mut self) -> Self {
-        self.once = true;
+    pub(crate) fn one_copy(mut self) -> Self {
+        self.one_copy = true;
         self
     }
 
@@ -234,13 +234,13 @@ impl Wire {
     }
 
     /// Sends a call until it is answered or patience ends. Only here is anything sent again.
-    pub(crate) async fn settle(
+    pub(crate) async fn call(
         &self,
         script: &'static Script,
         keys: &[&str],
         args: &[&str],
         patience: &Patience,
-    ) -> Settled {
+    ) -> Called {
         let began = self.clock.now();
         let (mut doubt, mut first_doubt): (Option<ServerTime>, Option<ServerTime>) = (None, None);
         let mut pause = FIRST_PAUSE;
@@ -248,8 +248,8 @@ impl Wire {
         loop {
             let copy = self.copy(script, keys, args).await;
             let why = match copy.answer {
-                Ok(answer) => return Settled { result: Ok(answer), doubt },
-                Err(Fate::Refused(why)) => return Settled { result: Err(Fault::Refused(why)), doubt },
+                Ok(answer) => return Called { result: Ok(answer), doubt },
+                Err(Fate::Refused(why)) => return Called { result: Err(Fault::Refused(why)), doubt },
                 // It wrote nothing, and now the clock is known: once, that costs no patience.
                 Err(Fate::Late) if !was_late && !self.overslept(patience, began, first_doubt) => {
                     was_late = true;
@@ -258,24 +258,24 @@ impl Wire {
                 Err(Fate::Late) => "this client's idea of the server's clock was behind".to_owned(),
                 Err(Fate::UnknownScript) => {
                     let why = Refused::Other("the server does not keep scripts".to_owned());
-                    return Settled { result: Err(Fault::Refused(why)), doubt };
+                    return Called { result: Err(Fault::Refused(why)), doubt };
                 }
                 Err(Fate::NotSent(why)) => why,
                 Err(Fate::Doubtful(why)) => {
                     doubt = doubt.max(Some(copy.not_after));
-                    if patience.once {
-                        return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                    if patience.one_copy {
+                        return Called { result: Err(Fault::Unreachable(why)), doubt };
                     }
                     why
                 }
             };
             first_doubt = first_doubt.or(doubt);
             if self.is_over(patience, began) || self.overslept(patience, began, first_doubt) {
-                return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
             tokio::time::sleep(self.jittered(pause)).await;
             if self.is_over(patience, began) {
-                return Settled { result: Err(Fault::Unreachable(why)), doubt };
+                return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }

@@ -109,11 +109,11 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
         let answers = tokio::time::timeout(secs(5), raw.must(&["PING"])).await;
         assert!(answers.is_ok(), "without {right}: the server does not answer");
         match (needed.contains(&right), &tried) {
-            (true, Err(LockError::Refused { why: Refused::NoPermission(_), .. })) | (false, Ok(false)) => {}
+            (true, Err(LockError::Refused { why: Refused::NoPermission(_), .. })) | (false, Ok(Busy)) => {}
             other => panic!("without {right}: {other:?}"),
         }
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
-        assert_eq!(lock.try_lock().await, Ok(false), "behind java:1, without {right} before");
+        assert_eq!(lock.try_lock().await, Ok(Busy), "behind java:1, without {right} before");
         assert_eq!(raw.must(&["LRANGE", &queue, "0", "-1"]).await.texts(), ["java:1"], "without {right}");
         assert!(!raw.exists("app:acl").await, "without {right}");
     }
@@ -128,7 +128,7 @@ async fn a_fair_right_lost_later_leaves_no_half_place() {
         grant(&server, &[&rule()[..], &fair_rights()].concat()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
         let lock = |name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
-        assert!(lock("a").acquire().lease(secs(60)).await.unwrap());
+        assert!(lock("a").acquire().lease(secs(60)).await.unwrap().is_acquired());
         raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
         let came = lock("b").acquire().wait(ms(200)).await;
         assert!(matches!(came, Err(LockError::Refused { .. })), "without {right}: {came:?}");

@@ -13,8 +13,8 @@ pub async fn labels_never_make_two_clients_one(case: Case) {
     );
     assert!(a.client_id().starts_with("billing-") && a.client_id() != b.client_id());
     let owner = Owner::named("x").unwrap();
-    assert!(case.lock(&a).owned_by(&owner).try_lock().await.unwrap());
-    assert!(!case.lock(&b).owned_by(&owner).try_lock().await.unwrap());
+    assert!(case.lock(&a).owned_by(&owner).try_lock().await.unwrap().is_acquired());
+    assert!(!case.lock(&b).owned_by(&owner).try_lock().await.unwrap().is_acquired());
     let holder = b.lock(&case.name).holder().await.unwrap().unwrap();
     assert_eq!(holder.client, a.client_id());
 }
@@ -84,17 +84,17 @@ pub async fn health_counts(case: Case) {
 
 pub async fn prefixes_part_names(case: Case) {
     let (a, b) = (case.client_with(Locks::builder().key_prefix("app:")).await, case.client().await);
-    assert!(case.lock(&a).try_lock().await.unwrap());
-    assert!(case.lock(&b).try_lock().await.unwrap());
+    assert!(case.lock(&a).try_lock().await.unwrap().is_acquired());
+    assert!(case.lock(&b).try_lock().await.unwrap().is_acquired());
     assert_eq!(case.ask(&["EXISTS", &format!("app:{}", case.name)]).await, "1");
-    assert!(!(case.kind.lock)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap());
+    assert!(!(case.kind.lock)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap().is_acquired());
 }
 
 /// In bytes, with the prefix.
 pub async fn the_limit_of_names_is_the_builders(case: Case) {
     let limit = "app:".len() + case.name.len();
     let locks = case.client_with(Locks::builder().key_prefix("app:").max_name_len(limit)).await;
-    assert!(case.lock(&locks).try_lock().await.unwrap());
+    assert!(case.lock(&locks).try_lock().await.unwrap().is_acquired());
     case.lock(&locks).unlock().await.unwrap();
     let longer = format!("{}x", case.name);
     match (case.kind.lock)(&locks, &longer).try_lock().await {
@@ -121,7 +121,7 @@ pub async fn the_outage_limit_ends_calls(case: Case) {
     assert!(took >= ms(900) && took <= case.bound(ms(1400)), "{took:?}");
     assert!(!locks.health().reachable);
     way.open(&case, true);
-    patient("it works again", async { while lock.try_lock().await != Ok(true) {} }).await;
+    patient("it works again", async { while lock.try_lock().await != Ok(Acquired) {} }).await;
     lock.unlock().await.unwrap();
 }
 
@@ -129,7 +129,7 @@ pub async fn the_outage_limit_ends_calls(case: Case) {
 pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
     let patient_builder = || Locks::builder().wait_cap(secs(60));
     let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
-    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(50))).await.unwrap());
+    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(50))).await.unwrap().is_acquired());
     let waiter = spawn_with(case.lock(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;
     // Let the waiter's second attempt pass, so that only a message can wake it.

@@ -182,7 +182,7 @@ pub async fn permits_of_nobody_go_on(case: Case) {
     let waiter = begun(async move { next.guard(1).await }).await;
     held.release().await.unwrap();
     // Asks in the name of all that wait, and of the unpolled one first.
-    assert!(!plain.try_acquire(1).await.unwrap());
+    assert!(!plain.try_acquire(1).await.unwrap().is_acquired());
     drop(patient("the next", waiter).await.unwrap().unwrap());
     drop(patient("the one that is polled again", unpolled).await.unwrap());
 }

@@ -36,13 +36,13 @@ pub async fn one_owner_at_a_time(case: Case) {
 
 pub async fn try_lock_says_busy(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    assert!(case.lock(&a).try_lock().await.unwrap());
-    assert!(!case.rival(&b).try_lock().await.unwrap());
+    assert!(case.lock(&a).try_lock().await.unwrap().is_acquired());
+    assert!(!case.rival(&b).try_lock().await.unwrap().is_acquired());
     let stranger = case.rival(&a).owned_by(&Owner::unique());
-    assert!(!stranger.try_lock().await.unwrap());
-    assert!(stranger.guard_with(Request::once()).await.unwrap().is_none());
+    assert!(!stranger.try_lock().await.unwrap().is_acquired());
+    assert!(stranger.guard_with(Request::one_attempt()).await.unwrap().is_none());
     case.lock(&a).unlock().await.unwrap();
-    assert!(case.rival(&b).try_lock().await.unwrap());
+    assert!(case.rival(&b).try_lock().await.unwrap().is_acquired());
 }
 
 pub async fn unlock_by_another_changes_nothing(case: Case) {
@@ -75,11 +75,11 @@ pub async fn wait_limit_ends_as_busy(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     case.lock(&a).lock().await.unwrap();
     let began = Instant::now();
-    assert!(!case.rival(&b).acquire_with(Request::default().wait(ms(200))).await.unwrap());
+    assert!(!case.rival(&b).acquire_with(Request::default().wait(ms(200))).await.unwrap().is_acquired());
     assert!(began.elapsed() >= ms(200));
-    assert!(!case.rival(&b).acquire_with(Request::default().wait(Duration::ZERO)).await.unwrap());
+    assert!(!case.rival(&b).acquire_with(Request::default().wait(Duration::ZERO)).await.unwrap().is_acquired());
     case.lock(&a).unlock().await.unwrap();
-    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(5))).await.unwrap());
+    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(5))).await.unwrap().is_acquired());
 }
 
 /// Rule 15: by the message, long before the lease or the cap.
@@ -98,8 +98,8 @@ pub async fn a_release_wakes_the_other_client(case: Case) {
 pub async fn an_expired_lease_lets_the_next_in(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let began = Instant::now();
-    assert!(case.lock(&a).acquire_with(Request::default().lease(ms(300))).await.unwrap());
-    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(20))).await.unwrap());
+    assert!(case.lock(&a).acquire_with(Request::default().lease(ms(300))).await.unwrap().is_acquired());
+    assert!(case.rival(&b).acquire_with(Request::default().wait(secs(20))).await.unwrap().is_acquired());
     assert!(began.elapsed() >= ms(250) && began.elapsed() < case.bound(secs(2)));
     assert!(matches!(case.lock(&a).unlock().await, Err(UnlockError::NotHeld { .. })));
     case.rival(&b).unlock().await.unwrap();
@@ -111,7 +111,7 @@ pub async fn a_fixed_lease_is_not_renewed(case: Case) {
     let guard = case.lock(&locks).guard_with(request).await.unwrap().unwrap();
     assert!(case.pttl().await <= 600 && guard.remaining() <= ms(594));
     patient("the lease ends", guard.lost()).await;
-    assert_eq!((guard.state(), guard.remaining()), (State::Lost, Duration::ZERO));
+    assert_eq!((guard.state(), guard.remaining()), (HoldState::Lost, Duration::ZERO));
 }
 
 /// Rule 11: each third of the lease, and no more after the unlock.
@@ -120,7 +120,7 @@ pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(lease)).await;
     let guard = case.lock(&locks).guard().await.unwrap();
     sleep(lease * 3 / 2).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     assert!(case.pttl().await > 0);
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -132,7 +132,7 @@ pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
 pub async fn max_hold_ends_renewal(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let lock = case.lock(&locks);
-    assert!(lock.acquire_with(Request::default().max_hold(ms(900))).await.unwrap());
+    assert!(lock.acquire_with(Request::default().max_hold(ms(900))).await.unwrap().is_acquired());
     sleep(ms(800)).await;
     assert!(!case.is_free().await);
     let began = Instant::now();
@@ -158,7 +158,7 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     assert!(case.is_free().await);
     // A writer that waited may have readers let it go first until its client has said that it is gone.
     patient("others come in", async {
-        while !case.lock(&a).try_lock().await.unwrap() {
+        while !case.lock(&a).try_lock().await.unwrap().is_acquired() {
             sleep(ms(2)).await;
         }
     })
@@ -219,7 +219,7 @@ pub async fn a_bad_lease_is_refused(case: Case) {
         }
     }
     assert!(case.is_free().await);
-    assert!(case.lock(&locks).acquire_with(Request::default().lease(ms(100))).await.unwrap());
+    assert!(case.lock(&locks).acquire_with(Request::default().lease(ms(100))).await.unwrap().is_acquired());
 }
 
 pub async fn a_wait_beyond_the_clock_is_refused(case: Case) {
@@ -248,7 +248,7 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
         lock.lock().await.unwrap();
         case.ask(&["SET", &case.name, "tampered", "PX", "9000"]).await;
         assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
-        assert!(!lock.try_lock().await.unwrap() && !case.is_free().await);
+        assert!(!lock.try_lock().await.unwrap().is_acquired() && !case.is_free().await);
         return;
     }
     let field = case.field(&locks, "named-me");

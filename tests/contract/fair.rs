@@ -115,11 +115,11 @@ pub async fn length_and_position(case: Case) {
 pub async fn a_wait_limit_leaves_the_queue(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
-    assert!(!fair(&case, &b, "brief").acquire().wait(ms(200)).await.unwrap());
+    assert!(!fair(&case, &b, "brief").acquire().wait(ms(200)).await.unwrap().is_acquired());
     until_queued(&case, 0).await;
     assert_eq!(case.ask(&["EXISTS", &timeouts(&case), &seen(&case)]).await, "0");
     guard.unlock().await.unwrap();
-    assert!(fair(&case, &b, "next").try_lock().await.unwrap());
+    assert!(fair(&case, &b, "next").try_lock().await.unwrap().is_acquired());
 }
 
 pub async fn a_cancelled_waiter_leaves_the_queue(case: Case) {
@@ -253,7 +253,7 @@ pub async fn live_foreign_waiters_stay(case: Case) {
     case.ask(&["ZADD", &timeouts(&case), &now.to_string(), "java:1"]).await;
     let b = case.client_with(short()).await;
     let brief = fair(&case, &b, "brief").acquire().wait(ms(100)).await;
-    assert!(!brief.unwrap() && score(&case, "java:1").await > now + 300_000);
+    assert!(!brief.unwrap().is_acquired() && score(&case, "java:1").await > now + 300_000);
     assert_eq!(waiting(&case).await.first().map(String::as_str), Some("java:1"));
     guard.unlock().await.unwrap();
 }
@@ -315,7 +315,7 @@ pub async fn the_first_of_a_process_asks_though_the_scores_were_lowered(case: Ca
 pub async fn one_attempt_does_not_queue(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
-    assert!(!fair(&case, &b, "x").try_lock().await.unwrap());
+    assert!(!fair(&case, &b, "x").try_lock().await.unwrap().is_acquired());
     assert!(fair(&case, &b, "x").acquire().wait(ms(0)).guard().await.unwrap().is_none());
     assert_eq!(waiting(&case).await.len(), 0);
     // Nor does an owner that enters again.
@@ -324,7 +324,7 @@ pub async fn one_attempt_does_not_queue(case: Case) {
     guard.unlock().await.unwrap();
     // And it does not overtake those who wait.
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
-    assert!(!fair(&case, &b, "x").try_lock().await.unwrap());
+    assert!(!fair(&case, &b, "x").try_lock().await.unwrap().is_acquired());
     assert!(case.is_free().await);
 }
 
@@ -391,7 +391,7 @@ pub async fn shutdown_leaves_the_queue(case: Case) {
 
 pub async fn force_unlock_wakes_the_head(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    assert!(fair(&case, &a, "holder").acquire().lease(secs(60)).await.unwrap());
+    assert!(fair(&case, &a, "holder").acquire().lease(secs(60)).await.unwrap().is_acquired());
     let served = Arc::default();
     let task = waiter(fair(&case, &b, "w"), "w", &served);
     until_queued(&case, 1).await;

@@ -37,14 +37,14 @@ pub async fn a_dead_head_goes_however_seldom_one_looks(case: Case) {
     let lock = fair(&case, &locks, "x");
     for gap in gaps(&case) {
         bury(&case, 3, case.time().await).await;
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         let before = score(&case, "dead:1").await;
         // Looks in between change nothing, and lift nothing.
         sleep(ms(1_500)).await;
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         assert_eq!(score(&case, "dead:1").await, before, "lifted");
         sleep(ms(*gap)).await;
-        assert!(lock.try_lock().await.unwrap(), "looks {gap} ms apart");
+        assert!(lock.try_lock().await.unwrap().is_acquired(), "looks {gap} ms apart");
         assert_eq!(waiting(&case).await.len(), 0);
         lock.unlock().await.unwrap();
     }
@@ -56,14 +56,14 @@ pub async fn a_dead_foreign_head_goes_however_seldom_one_looks(case: Case) {
     let lock = fair(&case, &locks, "x");
     for gap in gaps(&case) {
         enqueue_by_hand(&case, "java:1", case.time().await).await;
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         let lifted = score(&case, "java:1").await;
         assert!(lifted >= case.time().await + 290_000, "it gets its turn");
         sleep(ms(700)).await;
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         assert_eq!(score(&case, "java:1").await, lifted);
         sleep(ms(*gap)).await;
-        assert!(lock.try_lock().await.unwrap(), "looks {gap} ms apart");
+        assert!(lock.try_lock().await.unwrap().is_acquired(), "looks {gap} ms apart");
         lock.unlock().await.unwrap();
     }
 }
@@ -90,14 +90,14 @@ pub async fn a_head_without_a_score_is_dropped(case: Case) {
     let lock = fair(&case, &locks, "x");
     bury(&case, 3, case.time().await - 60_000).await;
     for _ in 0..2 {
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         sleep(ms(1_550)).await;
     }
     case.ask(&["DEL", &timeouts(&case)]).await;
-    assert!(!lock.try_lock().await.unwrap(), "it is looked at anew");
+    assert!(!lock.try_lock().await.unwrap().is_acquired(), "it is looked at anew");
     sleep(ms(3_100)).await;
     case.ask(&["ZREM", &timeouts(&case), "dead:2"]).await;
-    assert!(lock.try_lock().await.unwrap());
+    assert!(lock.try_lock().await.unwrap().is_acquired());
     lock.unlock().await.unwrap();
     // Whoever leaves, leaves without a score too.
     bury(&case, 3, case.time().await).await;
@@ -129,9 +129,9 @@ pub async fn the_dead_go_a_hundred_a_call(case: Case) {
 pub async fn ten_thousand_dead_cost_one_attempt(case: Case) {
     let locks = case.client().await;
     bury(&case, 10_000, case.time().await - 60_000).await;
-    assert!(!fair(&case, &locks, "x").try_lock().await.unwrap());
+    assert!(!fair(&case, &locks, "x").try_lock().await.unwrap().is_acquired());
     sleep(ms(3_100)).await;
-    assert!(fair(&case, &locks, "x").try_lock().await.unwrap(), "one attempt");
+    assert!(fair(&case, &locks, "x").try_lock().await.unwrap().is_acquired(), "one attempt");
 }
 
 /// All that was noted lies an hour ahead then.
@@ -146,11 +146,11 @@ pub async fn a_clock_set_back_keeps_no_dead_head(case: Case) {
     let score = case.ask(&["ZSCORE", &timeouts(&case), "dead:1"]).await;
     case.ask(&["HSET", &state(&case), "score", &score]).await;
     for _ in 0..2 {
-        assert!(!lock.try_lock().await.unwrap());
+        assert!(!lock.try_lock().await.unwrap().is_acquired());
         sleep(ms(1_550)).await;
     }
     // Three seconds from the first look by the new clock.
-    assert!(lock.try_lock().await.unwrap());
+    assert!(lock.try_lock().await.unwrap().is_acquired());
 }
 
 /// It says only that somebody's hold was over, not that the lock is free since now.

@@ -258,10 +258,10 @@ pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
     case.ask(&["DEL", &case.name]).await;
     let rival = case.fenced().await.guard().await.unwrap();
     let set = "return redis.call('SET', KEYS[1], token)";
-    let lost = Err(RunError::Lost(Lost { why: LostBy::Server }));
+    let lost = Err(RunError::Lost(Lost { why: LostReason::Server }));
     assert!(guard.is_valid(), "it knows nothing of it");
     assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost);
-    assert_eq!(guard.state(), State::Lost);
+    assert_eq!(guard.state(), HoldState::Lost);
     patient("the guard is told", guard.lost()).await;
     rival.run_if_held(set, &[&state], &[]).await.unwrap();
     // It is known now: whatever the server has, nothing is asked any more.
@@ -281,7 +281,7 @@ pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let near = beside(&case, "near");
     let refused = guard.run_if_held("redis.call('SET', KEYS[1], 1)", &[&near, "far"], &[]).await;
-    assert_eq!(refused, Err(RunError::Slot { key: "far".to_owned(), tag: case.name.clone() }));
+    assert_eq!(refused, Err(RunError::CrossSlot { key: "far".to_owned(), tag: case.name.clone() }));
     let text = refused.unwrap_err().to_string();
     assert!(text.contains(&format!("{{{}}}:far", case.name)), "{text}");
     assert_eq!(case.ask(&["EXISTS", &near]).await, "0");
@@ -291,7 +291,9 @@ pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     let tagged = format!("{{{}}}x", case.name);
     let guard = case.client().await.fenced_lock(&tagged).guard().await.unwrap();
     guard.run_if_held("return KEYS[1]", &[&near, &tagged], &[]).await.unwrap();
-    assert!(matches!(guard.run_if_held("", &["far"], &[]).await, Err(RunError::Slot { tag, .. }) if tag == case.name));
+    assert!(
+        matches!(guard.run_if_held("", &["far"], &[]).await, Err(RunError::CrossSlot { tag, .. }) if tag == case.name)
+    );
     guard.unlock().await.unwrap();
 }
 
@@ -313,7 +315,7 @@ pub async fn a_scripts_own_error_is_said(case: Case) {
         }
     }
     assert_eq!(case.ask(&["GET", &state]).await, "half", "what a script wrote stays");
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     guard.unlock().await.unwrap();
 }
 

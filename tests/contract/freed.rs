@@ -25,8 +25,8 @@ pub async fn a_deleted_lock_is_free_here(case: Case) {
     let next = patient("the head looks", waiter).await.unwrap().unwrap();
     assert!(began.elapsed() <= case.bound(secs(3)), "{:?}", began.elapsed());
     // Before anybody knows of the new one.
-    assert_eq!(guard.state(), State::Lost);
-    assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostBy::Server);
+    assert_eq!(guard.state(), HoldState::Lost);
+    assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostReason::Server);
     assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. } | UnlockError::Several { .. })));
     next.verify().await.unwrap();
     next.unlock().await.unwrap();
@@ -46,7 +46,7 @@ pub async fn every_head_looks(case: Case) {
     let second = patient("its turn", second).await.unwrap().unwrap().unwrap();
     delete(&case).await;
     let third = patient("the next one looks", third).await.unwrap().unwrap().unwrap();
-    assert_eq!(second.state(), State::Lost);
+    assert_eq!(second.state(), HoldState::Lost);
     drop(second);
     third.unlock().await.unwrap();
 }
@@ -62,7 +62,7 @@ pub async fn force_ends_the_hold_of_its_own_client(case: Case) {
         let began = Instant::now();
         let field = lock.holder().await.unwrap().field().to_owned();
         assert!(if by_field { lock.force_unlock_if(&field).await } else { lock.force_unlock().await });
-        assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostBy::Forced);
+        assert_eq!(guard.lost().now_or_never().expect("it is told").why, LostReason::Forced);
         let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
         assert!(began.elapsed() <= case.bound(ms(100)), "{:?}", began.elapsed());
         assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
@@ -107,7 +107,7 @@ pub async fn a_message_has_a_holder_asked(case: Case) {
     case.eval(&script, &[&case.name], &[]).await;
     case.ask(&["PUBLISH", &channel, "0"]).await;
     let lost = patient("it is told", guard.lost()).await;
-    assert_eq!(lost.why, LostBy::Server);
+    assert_eq!(lost.why, LostReason::Server);
     delete(&case).await;
     patient("its turn", waiter).await.unwrap().unwrap().unlock().await.unwrap();
 }
@@ -117,12 +117,12 @@ pub async fn a_lost_bare_hold_is_said_to_new_handles(case: Case) {
     let locks = case.client().await;
     let owner = Owner::named("forgetful").unwrap();
     let lock = || case.lock(&locks).owned_by(&owner);
-    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
+    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap().is_acquired());
     sleep(ms(400)).await;
     assert!(matches!(lock().unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap());
+    assert!(lock().acquire_with(Request::default().lease(ms(200))).await.unwrap().is_acquired());
     sleep(ms(400)).await;
     assert!(matches!(lock().try_lock().await, Err(LockError::Lost { .. })));
-    assert!(lock().try_lock().await.unwrap());
+    assert!(lock().try_lock().await.unwrap().is_acquired());
     lock().unlock().await.unwrap();
 }

@@ -11,7 +11,7 @@ pub async fn a_guard_releases_when_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     drop(case.lock(&a).guard().await.unwrap());
     // Its owner's next acquisition comes after the release: a hold of its own, not a second entry into the old one.
-    assert!(case.lock(&a).try_lock().await.unwrap());
+    assert!(case.lock(&a).try_lock().await.unwrap().is_acquired());
     assert!(case.is_kind(&a, "plain") || case.ask(&["HVALS", &case.name]).await.ends_with('1'));
     case.lock(&a).unlock().await.unwrap();
     let next = case.rival(&b).guard_with(Request::default().wait(secs(10))).await.unwrap();
@@ -87,7 +87,7 @@ pub async fn losing_it_is_told(case: Case) {
     let lost = tokio::spawn(guard.lost());
     case.ask(&["DEL", &case.name]).await;
     let lost = patient("the renewal is refused", lost).await.unwrap();
-    assert_eq!(lost.why, LostBy::Server);
+    assert_eq!(lost.why, LostReason::Server);
     assert!(!guard.is_valid() && case.is_free().await);
     assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
@@ -110,7 +110,7 @@ pub async fn run_stops_the_work(case: Case) {
             std::future::pending::<()>().await;
         })
         .await;
-    assert_eq!(result.unwrap_err().why, LostBy::Deadline);
+    assert_eq!(result.unwrap_err().why, LostReason::Deadline);
     let after = stopped.lock().unwrap().unwrap() - began;
     assert!(after >= ms(400) && after <= case.bound(ms(500)), "{after:?}");
 }
@@ -144,7 +144,7 @@ pub async fn verify_asks_the_server(case: Case) {
     assert!(case.pttl().await <= before);
     case.ask(&["DEL", &case.name]).await;
     match guard.verify().await {
-        Err(HoldError::Lost(lost)) => assert_eq!(lost.why, LostBy::Server),
+        Err(HoldError::Lost(lost)) => assert_eq!(lost.why, LostReason::Server),
         other => panic!("{other:?}"),
     }
     assert!(!guard.is_valid());

@@ -64,7 +64,7 @@ pub async fn what_looks_once_has_a_limit_of_its_own(case: Case) {
     assert!(matches!(extended, Err(HoldError::Query(QueryError::Unreachable { .. }))), "{extended:?}");
     way.open(&case, true);
     // Those that were left behind an earlier copy.
-    patient("it is free", async { while free().try_lock().await != Ok(true) {} }).await;
+    patient("it is free", async { while free().try_lock().await != Ok(Acquired) {} }).await;
 }
 
 /// The questions that only some kinds have, and `force_unlock`.
@@ -113,7 +113,7 @@ pub async fn looks_at_permits_and_counts_have_a_limit(case: Case) {
     late(within(&case, LOOK, "one look", latch.wait_for(zero)).await.err());
     way.open(&case, true);
     // What took any is undone.
-    patient("the permit is free", async { while pool.try_acquire(1).await != Ok(true) {} }).await;
+    patient("the permit is free", async { while pool.try_acquire(1).await != Ok(Acquired) {} }).await;
 }
 
 /// Work that is done does not stand still: the limit ends the wait, and the client goes on with the release.

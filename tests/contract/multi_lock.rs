@@ -1,7 +1,8 @@
 //! What a multi-lock promises beside what every lock does: rule 20. Its members are locks of three kinds, which the
 //! list of factories gives in another order than they are taken in.
 
-use lockson::{Fencing, Request};
+use lockson::kind::Fencing;
+use lockson::Request;
 
 use crate::contract::world::*;
 
@@ -38,9 +39,9 @@ pub async fn all_members_or_none(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (multi, last) = (case.lock(&a), b.fair_lock(&keys(&case)[2]));
     let rival = last.guard().await.unwrap();
-    assert!(!multi.try_lock().await.unwrap());
+    assert!(!multi.try_lock().await.unwrap().is_acquired());
     until_held(&case, "001").await;
-    assert!(!multi.acquire_with(Request::default().wait(ms(150))).await.unwrap());
+    assert!(!multi.acquire_with(Request::default().wait(ms(150))).await.unwrap().is_acquired());
     until_held(&case, "001").await;
     // What fails gives back too.
     case.ask(&["SET", &keys(&case)[1], "mine"]).await;
@@ -105,7 +106,7 @@ pub async fn multi_locks_nest(case: Case) {
     let guard = outermost.guard().await.unwrap();
     assert_eq!(held(&case).await, "111");
     for key in keys(&case).iter().chain([&format!("{}:a", case.name)]) {
-        assert!(!b.lock(key).try_lock().await.unwrap(), "{key}");
+        assert!(!b.lock(key).try_lock().await.unwrap().is_acquired(), "{key}");
     }
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
@@ -122,7 +123,7 @@ pub async fn both_sides_of_one_read_write_lock(case: Case) {
     let multi = MultiLock::new(vec![Arc::new(both.read()) as Arc<dyn RLock>, Arc::new(both.write())]);
     let guard = multi.guard().await.unwrap();
     assert!(both.read().is_held().await.unwrap() && both.write().is_held().await.unwrap());
-    assert!(!b.read_write_lock(&case.name).read().try_lock().await.unwrap());
+    assert!(!b.read_write_lock(&case.name).read().try_lock().await.unwrap().is_acquired());
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
 }
@@ -207,7 +208,7 @@ pub async fn a_lease_begins_when_all_are_held(case: Case) {
         assert!((1..=1500).contains(&ttl), "{key}: {ttl}");
     }
     assert!(guard.remaining() <= ms(1485) && guard.is_valid());
-    assert_eq!(patient("it is not renewed", guard.lost()).await.why, LostBy::Deadline);
+    assert_eq!(patient("it is not renewed", guard.lost()).await.why, LostReason::Deadline);
     until_held(&case, "000").await;
 }
 
@@ -247,13 +248,13 @@ pub async fn one_lost_member_loses_the_guard(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3))).await;
     for key in keys(&case) {
         let guard = case.lock(&locks).guard().await.unwrap();
-        assert_eq!(guard.state(), State::Held);
+        assert_eq!(guard.state(), HoldState::Held);
         case.ask(&["DEL", &key]).await;
         let lost = patient("one member is lost", guard.lost()).await;
         assert!(!guard.is_valid());
-        assert_eq!((lost.why, guard.state(), guard.remaining()), (LostBy::Server, State::Lost, Duration::ZERO));
+        assert_eq!((lost.why, guard.state(), guard.remaining()), (LostReason::Server, HoldState::Lost, Duration::ZERO));
         assert_eq!(held(&case).await.matches('1').count(), 2, "the others protect what they stand for");
-        assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostBy::Server);
+        assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostReason::Server);
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))));
         match guard.unlock().await {
             Err(UnlockError::NotHeld { name, .. }) => assert_eq!(name, key),
@@ -394,7 +395,7 @@ pub async fn every_member_has_a_token_of_its_own(case: Case) {
         let lost = member.run_if_held("return redis.call('SET', KEYS[1], 'late')", &[&state], &[]).await;
         assert!(matches!(lost, Err(RunError::Lost(_))), "{lost:?}");
     }
-    assert_eq!(guard.state(), State::Lost);
+    assert_eq!(guard.state(), HoldState::Lost);
     drop(guard);
     let next = patient("the next", theirs.guard()).await.unwrap();
     for ((name, token), (_, before)) in next.tokens().zip(&first) {

@@ -129,7 +129,7 @@ pub async fn a_guard_is_renewed_and_gives_back(case: Case) {
     let (one, two) = (own.guard(1).await.unwrap(), own.guard(2).await.unwrap());
     assert_eq!((a.health().holds, a.health().uncertain), (2, 0));
     sleep(ms(2500)).await;
-    assert_eq!((one.state(), two.state()), (State::Held, State::Held));
+    assert_eq!((one.state(), two.state()), (HoldState::Held, HoldState::Held));
     assert!(one.is_valid() && two.remaining() > ms(300));
     assert_eq!(counts(&semaphore).await, (0, 3));
     drop(two);
@@ -204,7 +204,7 @@ pub async fn losing_permits_is_told(case: Case) {
     semaphore.release(&guard.ids()).await.unwrap();
     patient("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
     patient("the loss", lost).await;
-    assert_eq!((guard.state(), guard.remaining()), (State::Lost, ms(0)));
+    assert_eq!((guard.state(), guard.remaining()), (HoldState::Lost, ms(0)));
     assert_eq!(guard.set_lease(secs(1)).await, Err(SyncError::NotHeld { name: case.name.clone() }));
     drop(guard);
     let guard = a.permit_semaphore(&case.name).guard(1).await.unwrap();

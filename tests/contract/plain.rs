@@ -79,8 +79,8 @@ pub async fn what_another_library_took_is_left_alone(case: Case) {
     let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
     let lock = locks.plain_lock(&case.name);
     take_as_another_library(&case, "60000").await;
-    assert!(!lock.try_lock().await.unwrap());
-    assert!(!lock.acquire().wait(ms(300)).lease(secs(600)).await.unwrap());
+    assert!(!lock.try_lock().await.unwrap().is_acquired());
+    assert!(!lock.acquire().wait(ms(300)).lease(secs(600)).await.unwrap().is_acquired());
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
     assert!(!lock.is_held().await.unwrap() && lock.is_locked().await.unwrap());
     assert_eq!(value(&case).await, "theirs");
@@ -104,7 +104,7 @@ pub async fn a_hold_that_expired_and_went_to_another_is_not_held(case: Case) {
             _ => drop(guard),
         }
         // What a dropped guard sends has come by when the same owner's next call has.
-        assert!(!matches!(lock.try_lock().await, Ok(true)));
+        assert!(!matches!(lock.try_lock().await, Ok(Acquired)));
         assert_eq!(value(&case).await, "theirs", "round {round}");
         assert!(case.pttl().await <= 5_000);
         case.ask(&["DEL", &case.name]).await;
@@ -176,7 +176,7 @@ pub async fn a_value_that_is_no_text(case: Case) {
     let lock = plain(&case).await;
     let set = "return redis.call('SET', KEYS[1], '\\255\\0\\254', 'PX', 600)";
     case.eval(set, &[&case.name], &[]).await;
-    assert!(!lock.try_lock().await.unwrap());
+    assert!(!lock.try_lock().await.unwrap().is_acquired());
     assert!(lock.is_locked().await.unwrap() && !lock.is_held().await.unwrap());
     assert!(patient("its lease ends", lock.guard()).await.is_ok());
     case.eval(set, &[&case.name], &[]).await;
@@ -208,7 +208,7 @@ pub async fn the_same_owner_of_another_process_is_another(case: Case) {
     let owner = Owner::named("request-17").unwrap();
     let (a, b) = (plain(&case).await.owned_by(&owner), plain(&case).await.owned_by(&owner));
     a.lock().await.unwrap();
-    assert!(!b.try_lock().await.unwrap());
+    assert!(!b.try_lock().await.unwrap().is_acquired());
     assert!(matches!(b.unlock().await, Err(UnlockError::NotHeld { .. })));
     assert!(a.is_held().await.unwrap());
     a.unlock().await.unwrap();

@@ -1,6 +1,7 @@
 //! What the read/write lock adds. Rule 18.
 
-use lockson::{Read, ReadWriteLock};
+use lockson::kind::Read;
+use lockson::ReadWriteLock;
 
 use crate::contract::world::*;
 
@@ -28,7 +29,7 @@ pub async fn many_readers_or_one_writer(case: Case) {
     }
     assert_eq!(a.read().holders().await.unwrap().len(), 4);
     for lock in [&a, &b] {
-        assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+        assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     }
     for guard in readers {
         guard.unlock().await.unwrap();
@@ -36,8 +37,8 @@ pub async fn many_readers_or_one_writer(case: Case) {
     assert!(case.is_free().await);
     let writer = a.write().owned_by(&named("w")).guard().await.unwrap();
     for lock in [&a, &b] {
-        assert!(!lock.read().owned_by(&Owner::unique()).try_lock().await.unwrap());
-        assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+        assert!(!lock.read().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
+        assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     }
     writer.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -109,7 +110,7 @@ pub async fn the_layout_of_readers_and_writers_is_redissons(case: Case) {
     case.ask(&["SET", &format!("{{{}}}:java:1:rwlock_timeout:2", case.name), "1", "PX", "60000"]).await;
     case.ask(&["PEXPIRE", &case.name, "60000"]).await;
     read.lock().await.unwrap();
-    assert!(!write.owned_by(&named("w")).try_lock().await.unwrap());
+    assert!(!write.owned_by(&named("w")).try_lock().await.unwrap().is_acquired());
     read.unlock().await.unwrap();
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, "mode read java:1 2");
 }
@@ -198,7 +199,7 @@ pub async fn a_dropped_guard_is_no_upgrade(case: Case) {
         drop(read.guard().await.unwrap());
         let guard = write.acquire().wait(ms(0)).guard().await.unwrap().expect("its own read guard is gone");
         drop(guard);
-        assert!(read.try_lock().await.unwrap());
+        assert!(read.try_lock().await.unwrap().is_acquired());
         read.unlock().await.unwrap();
     }
     assert!(case.is_free().await);
@@ -211,8 +212,8 @@ pub async fn a_release_of_the_write_hold_keeps_the_read_holds(case: Case) {
     let guard = read.guard().await.unwrap();
     write.unlock().await.unwrap();
     guard.verify().await.unwrap();
-    assert!(!b.write().try_lock().await.unwrap());
-    assert!(b.read().try_lock().await.unwrap());
+    assert!(!b.write().try_lock().await.unwrap().is_acquired());
+    assert!(b.read().try_lock().await.unwrap().is_acquired());
     b.read().unlock().await.unwrap();
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -224,7 +225,7 @@ pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     let dead = reader(&lock, "dead").guard_with_lease(ms(300)).await;
     let alive = reader(&lock, "alive").guard_with_lease(secs(60)).await;
     sleep(ms(400)).await;
-    assert_eq!(dead.state(), State::Lost);
+    assert_eq!(dead.state(), HoldState::Lost);
     assert_eq!(other.read().holders().await.unwrap().len(), 1);
     assert!(dead.unlock().await.is_err());
     alive.unlock().await.unwrap();
@@ -233,7 +234,7 @@ pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     case.ask(&["HSET", &case.name, "mode", "read", "java:1", "1", "java:2", "3"]).await;
     case.ask(&["PEXPIRE", &case.name, "600000"]).await;
     assert!(!other.read().is_locked().await.unwrap());
-    assert!(other.write().try_lock().await.unwrap());
+    assert!(other.write().try_lock().await.unwrap().is_acquired());
     let (field, ttl) = (format!("{}:", b.client_id()), case.pttl().await);
     assert!(case.ask(&["HGETALL", &case.name]).await.starts_with(&format!("mode write {field}")) && ttl <= 30_000);
     other.write().unlock().await.unwrap();
@@ -248,7 +249,7 @@ pub async fn a_reader_is_renewed_with_its_keys(case: Case) {
     read.lock().await.unwrap();
     let guard = read.guard().await.unwrap();
     sleep(ms(2500)).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     for key in [hold_key(&case, &locks, "o", 1), hold_key(&case, &locks, "o", 2), case.name.clone()] {
         assert!(case.ask(&["PTTL", &key]).await.parse::<i64>().unwrap() > 300, "{key}");
     }
@@ -261,14 +262,14 @@ pub async fn a_reader_is_renewed_with_its_keys(case: Case) {
 pub async fn an_inner_read_release_never_shortens_the_write_lease(case: Case) {
     let lock = case.client().await.read_write_lock(&case.name);
     let (read, write) = (reader(&lock, "o"), lock.write().owned_by(&named("o")));
-    assert!(write.acquire().lease(secs(600)).await.unwrap());
+    assert!(write.acquire().lease(secs(600)).await.unwrap().is_acquired());
     read.lock().await.unwrap();
     read.lock().await.unwrap();
     read.unlock().await.unwrap();
     assert!(case.pttl().await > 590_000);
     read.unlock().await.unwrap();
     assert!(case.pttl().await > 590_000);
-    assert!(read.acquire().lease(secs(900)).await.unwrap());
+    assert!(read.acquire().lease(secs(900)).await.unwrap().is_acquired());
     assert!(case.pttl().await > 890_000);
     write.unlock().await.unwrap();
     assert!(case.pttl().await > 890_000);
@@ -379,11 +380,13 @@ pub async fn transactions_read_what_they_write(case: Case) {
     write.lock().await.unwrap();
     let client = locks.client_id();
     assert_eq!(case.ask(&["HKEYS", &case.name]).await, format!("mode {client}:named-task:write:a1"));
-    assert!(patient("its own write hold", read.try_lock()).await.unwrap());
-    assert!(!other_read.try_lock().await.unwrap() && !other_write.try_lock().await.unwrap());
+    assert!(patient("its own write hold", read.try_lock()).await.unwrap().is_acquired());
+    assert!(
+        !other_read.try_lock().await.unwrap().is_acquired() && !other_write.try_lock().await.unwrap().is_acquired()
+    );
     assert_eq!(write.holder().await.unwrap().unwrap().owner.as_str(), "named-task:a1");
     write.unlock().await.unwrap();
-    assert!(other_read.try_lock().await.unwrap());
+    assert!(other_read.try_lock().await.unwrap().is_acquired());
     read.unlock().await.unwrap();
     other_read.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -393,10 +396,12 @@ pub async fn another_kinds_lock_keeps_both_out(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
     let plain = locks.lock(&case.name).guard().await.unwrap();
-    assert!(!lock.read().try_lock().await.unwrap() && !lock.write().try_lock().await.unwrap());
+    assert!(
+        !lock.read().try_lock().await.unwrap().is_acquired() && !lock.write().try_lock().await.unwrap().is_acquired()
+    );
     plain.unlock().await.unwrap();
-    assert!(lock.read().try_lock().await.unwrap());
-    assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap());
+    assert!(lock.read().try_lock().await.unwrap().is_acquired());
+    assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     lock.read().unlock().await.unwrap();
 }
 

@@ -76,9 +76,9 @@ pub async fn a_write_hold_ends_before_a_longer_read_hold_in_it(case: Case) {
     let in_transaction = (read.in_transaction("t1").unwrap(), write.in_transaction("t1").unwrap());
     for (read, write) in [(read, write), in_transaction] {
         let began = Instant::now();
-        assert!(write.acquire().lease(secs(1)).await.unwrap());
+        assert!(write.acquire().lease(secs(1)).await.unwrap().is_acquired());
         let nested = read.acquire().lease(secs(20)).guard().await.unwrap().unwrap();
-        assert!(!others.read().try_lock().await.unwrap());
+        assert!(!others.read().try_lock().await.unwrap().is_acquired());
         assert!(others.write().remaining_ttl().await.unwrap().unwrap() <= ms(1001));
         let second = others.read().guard().await.unwrap();
         assert!(began.elapsed() >= secs(1) && began.elapsed() < case.bound(secs(2)), "{:?}", began.elapsed());
@@ -88,9 +88,9 @@ pub async fn a_write_hold_ends_before_a_longer_read_hold_in_it(case: Case) {
         assert!(write.unlock().await.is_err() && !others.write().is_locked().await.unwrap());
         second.unlock().await.unwrap();
         let rival = others.write().owned_by(&Owner::unique());
-        assert!(!rival.try_lock().await.unwrap());
+        assert!(!rival.try_lock().await.unwrap().is_acquired());
         nested.unlock().await.unwrap();
-        assert!(rival.try_lock().await.unwrap());
+        assert!(rival.try_lock().await.unwrap().is_acquired());
         rival.unlock().await.unwrap();
         assert!(case.is_free().await);
     }
@@ -106,9 +106,9 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
     let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     sleep(ms(2500)).await;
     watched.verify().await.unwrap();
-    assert!(!is_in().await, "it was renewed");
+    assert!(!is_in().await.is_acquired(), "it was renewed");
     watched.unlock().await.unwrap();
-    assert!(is_in().await, "it was given back");
+    assert!(is_in().await.is_acquired(), "it was given back");
     others.read().unlock().await.unwrap();
     nested.unlock().await.unwrap();
 
@@ -116,14 +116,14 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
     let nested = read.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     let inner = write.acquire().lease(secs(30)).guard().await.unwrap().unwrap();
     sleep(ms(500)).await;
-    assert!(!is_in().await, "it was entered once more");
+    assert!(!is_in().await.is_acquired(), "it was entered once more");
     inner.unlock().await.unwrap();
     outer.set_lease(secs(30)).await.unwrap();
     sleep(ms(500)).await;
-    assert!(!is_in().await, "it was extended");
+    assert!(!is_in().await.is_acquired(), "it was extended");
     outer.set_lease(ms(300)).await.unwrap();
     sleep(ms(400)).await;
-    assert!(is_in().await, "it was extended to less");
+    assert!(is_in().await.is_acquired(), "it was extended to less");
     nested.verify().await.unwrap();
     others.read().unlock().await.unwrap();
     nested.unlock().await.unwrap();
@@ -195,7 +195,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
             }));
             patient("it waits", waiting(count)).await;
         }
-        assert!(!lock(1).write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+        assert!(!lock(1).write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
         first.unlock().await.unwrap();
         for writer in writers {
             patient("each is served", writer).await.unwrap();
@@ -207,7 +207,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
     let now = case.time().await;
     let (until, came) = ((now + 500).to_string(), (now * 1000 - 10_000_000_001_000_000).to_string());
     case.ask(&["ZADD", &key, &until, "dead", &came, "#dead"]).await;
-    assert!(case.is_free().await && !lock(1).write().try_lock().await.unwrap());
+    assert!(case.is_free().await && !lock(1).write().try_lock().await.unwrap().is_acquired());
     let began = Instant::now();
     let guard = patient("then it is the next one's", lock(2).write().guard()).await.unwrap();
     assert!(began.elapsed() <= case.bound(ms(1100)), "{:?}", began.elapsed());
@@ -222,8 +222,8 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     let guard = reader(&lock, "first").guard().await.unwrap();
     let writer = spawn_with(lock.write().owned_by(&named("w")), |write| async move { write.guard().await });
     until_a_writer_waits(&case).await;
-    assert!(!other.read().try_lock().await.unwrap(), "a writer goes first");
-    assert!(reader(&lock, "first").try_lock().await.unwrap(), "but not before those inside");
+    assert!(!other.read().try_lock().await.unwrap().is_acquired(), "a writer goes first");
+    assert!(reader(&lock, "first").try_lock().await.unwrap().is_acquired(), "but not before those inside");
     let waiter = spawn_with(other.read(), |read| async move { read.guard().await });
     case.until_waiting(&b).await;
     sleep(ms(100)).await;
@@ -236,9 +236,9 @@ pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
     // One that dies without giving up is waited for until its time is over.
     case.ask(&["ZADD", &format!("lockson:writers:{{{}}}", case.name), &(case.time().await + 500).to_string(), "x"])
         .await;
-    assert!(!other.read().try_lock().await.unwrap());
+    assert!(!other.read().try_lock().await.unwrap().is_acquired());
     sleep(ms(600)).await;
-    assert!(other.read().try_lock().await.unwrap());
+    assert!(other.read().try_lock().await.unwrap().is_acquired());
     drop(guard);
 }
 
@@ -259,7 +259,7 @@ pub async fn very_many_dead_readers_keep_nobody_out(case: Case) {
     many_readers(&case, false).await;
     assert!(!lock.read().is_locked().await.unwrap());
     assert_eq!(lock.read().holders().await.unwrap(), []);
-    assert!(lock.write().try_lock().await.unwrap());
+    assert!(lock.write().try_lock().await.unwrap().is_acquired());
     lock.write().unlock().await.unwrap();
     assert!(case.is_free().await);
     let alive = reader(&lock, "alive").guard().await.unwrap();
@@ -275,7 +275,7 @@ pub async fn very_many_readers_are_listed_and_ended(case: Case) {
     let lock = case.client().await.read_write_lock(&case.name);
     let own = lock.read().owned_by(&named("own")).guard().await.unwrap();
     many_readers(&case, true).await;
-    assert!(!lock.write().owned_by(&named("w")).try_lock().await.unwrap());
+    assert!(!lock.write().owned_by(&named("w")).try_lock().await.unwrap().is_acquired());
     assert!(lock.read().is_locked().await.unwrap());
     // Those of Java have other owners' names.
     assert!(lock.read().holder().await.is_ok());

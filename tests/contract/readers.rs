@@ -318,7 +318,7 @@ pub async fn an_owner_that_is_in_already_enters_once_more(case: Case) {
     // It asks, listens, asks again, and then sleeps.
     assert!(tokio::time::timeout(secs(2), &mut waits).await.is_err());
     writer.unlock().await.unwrap();
-    assert!(one.try_lock().await.unwrap() && two.try_lock().await.unwrap());
+    assert!(one.try_lock().await.unwrap().is_acquired() && two.try_lock().await.unwrap().is_acquired());
     // Time for what the second would take along.
     sleep(ms(50)).await;
     let guard = patient("the re-entry", waits).await.unwrap();

@@ -1,6 +1,7 @@
 //! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
 
-use lockson::{Reentrant, Request};
+use lockson::kind::Reentrant;
+use lockson::Request;
 
 use crate::contract::world::*;
 
@@ -36,7 +37,7 @@ pub async fn a_young_server_does_not_vote(case: Case) {
     assert!(matches!(RLock::acquire_with(&strict, limit).await, Err(LockError::NoMajority { .. })));
     until_free(&case).await;
     for willing in [strict.clone().fresh(), strict.clone().durable()] {
-        assert!(willing.try_lock().await.unwrap());
+        assert!(willing.try_lock().await.unwrap().is_acquired());
         willing.unlock().await.unwrap();
     }
     // Old enough by now, or soon: it is waited for.
@@ -88,11 +89,11 @@ pub async fn it_is_the_lock_of_its_server(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (red, lock) = (case.lock(&a), b.lock(&case.name));
     let guard = red.guard().await.unwrap();
-    assert!(!lock.try_lock().await.unwrap());
+    assert!(!lock.try_lock().await.unwrap().is_acquired());
     assert_eq!(lock.holder().await.unwrap().unwrap().owner, guard.owner());
     guard.unlock().await.unwrap();
     lock.lock().await.unwrap();
-    assert!(!red.try_lock().await.unwrap());
+    assert!(!red.try_lock().await.unwrap().is_acquired());
     lock.unlock().await.unwrap();
 }
 
@@ -103,7 +104,10 @@ pub async fn a_member_of_a_multi_lock(case: Case) {
     let multi = MultiLock::new(vec![Arc::new(a.lock(&other)) as Arc<dyn RLock>, case.lock(&a)]);
     let guard = multi.acquire().lease(secs(9)).guard().await.unwrap().unwrap();
     assert!((1..=9000).contains(&case.pttl().await) && guard.remaining() <= secs(9));
-    assert!(!b.lock(&other).try_lock().await.unwrap() && !case.lock(&b).try_lock().await.unwrap());
+    assert!(
+        !b.lock(&other).try_lock().await.unwrap().is_acquired()
+            && !case.lock(&b).try_lock().await.unwrap().is_acquired()
+    );
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -111,9 +115,9 @@ pub async fn a_member_of_a_multi_lock(case: Case) {
     assert!(multi.is_held().await.unwrap());
     multi.unlock().await.unwrap();
     let rival = case.lock(&b).guard().await.unwrap();
-    assert!(!multi.try_lock().await.unwrap());
+    assert!(!multi.try_lock().await.unwrap().is_acquired());
     rival.unlock().await.unwrap();
-    assert!(multi.acquire().wait(secs(20)).await.unwrap());
+    assert!(multi.acquire().wait(secs(20)).await.unwrap().is_acquired());
     multi.unlock().await.unwrap();
 }
 

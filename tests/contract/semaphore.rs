@@ -33,15 +33,15 @@ pub async fn permits_are_counted(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.semaphore(&case.name);
     assert_eq!(semaphore.available_permits().await.unwrap(), 0);
-    assert!(!semaphore.try_acquire(1).await.unwrap());
+    assert!(!semaphore.try_acquire(1).await.unwrap().is_acquired());
     assert!(!semaphore.release_if_exists(3).await.unwrap());
     assert!(case.is_free().await);
     assert!(semaphore.try_set_permits(10).await.unwrap());
     assert!(!semaphore.try_set_permits(20).await.unwrap());
-    assert!(semaphore.acquire(3).await.unwrap());
+    assert!(semaphore.acquire(3).await.unwrap().is_acquired());
     assert_eq!(semaphore.available_permits().await.unwrap(), 7);
-    assert!(!semaphore.try_acquire(8).await.unwrap());
-    assert!(semaphore.try_acquire(7).await.unwrap());
+    assert!(!semaphore.try_acquire(8).await.unwrap().is_acquired());
+    assert!(semaphore.try_acquire(7).await.unwrap().is_acquired());
     semaphore.release(2).await.unwrap();
     assert!(semaphore.release_if_exists(3).await.unwrap());
     assert_eq!(semaphore.drain_permits().await.unwrap(), 5);
@@ -51,7 +51,7 @@ pub async fn permits_are_counted(case: Case) {
     assert_eq!(semaphore.available_permits().await.unwrap(), -2);
     assert_eq!(semaphore.drain_permits().await.unwrap(), 0);
     semaphore.release(3).await.unwrap();
-    assert!(semaphore.try_acquire(1).await.unwrap());
+    assert!(semaphore.try_acquire(1).await.unwrap().is_acquired());
     assert_eq!(case.ask(&["GET", &case.name]).await, "0");
 }
 
@@ -60,7 +60,7 @@ pub async fn handles_come_and_go(case: Case) {
     let locks = case.client().await;
     assert!(locks.semaphore(&case.name).try_set_permits(100).await.unwrap());
     for taken in 1..=10 {
-        assert!(locks.semaphore(&case.name).try_acquire(1).await.unwrap());
+        assert!(locks.semaphore(&case.name).try_acquire(1).await.unwrap().is_acquired());
         assert!(locks.permit_semaphore(&case.name).acquire(1).ids(secs(60)).await.unwrap().is_some());
         assert_eq!(locks.semaphore(&case.name).available_permits().await.unwrap(), 100 - 2 * taken);
     }
@@ -112,7 +112,7 @@ pub async fn a_semaphore_that_was_deleted_and_set_again(case: Case) {
     let semaphore = locks.semaphore(&case.name);
     let guard = semaphore.guard(3).await.unwrap();
     case.ask(&["DEL", &case.name]).await;
-    assert!(!semaphore.try_acquire(1).await.unwrap());
+    assert!(!semaphore.try_acquire(1).await.unwrap().is_acquired());
     case.ask(&["SET", &case.name, "3"]).await;
     guard.release().await.unwrap();
     assert_eq!(free().await, 3);
@@ -125,7 +125,7 @@ pub async fn a_semaphore_that_was_deleted_and_set_again(case: Case) {
 pub async fn a_release_serves_as_many_as_fit(case: Case) {
     let (a, b) = (patient_client(&case).await, patient_client(&case).await);
     let semaphore = with_permits(&case, &a, 5).await;
-    assert!(semaphore.acquire(5).await.unwrap());
+    assert!(semaphore.acquire(5).await.unwrap().is_acquired());
     let mut waiters = Vec::new();
     for _ in 0..5 {
         waiters.push(begun(taken(b.semaphore(&case.name), 1)).await);
@@ -163,7 +163,7 @@ async fn taken(semaphore: Semaphore, permits: u32) -> lockson::SemaphorePermit {
 pub async fn a_large_request_is_not_starved(case: Case) {
     let (a, b) = (patient_client(&case).await, patient_client(&case).await);
     let semaphore = with_permits(&case, &a, 4).await;
-    assert!(semaphore.acquire(4).await.unwrap());
+    assert!(semaphore.acquire(4).await.unwrap().is_acquired());
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for permits in [1, 4, 1, 2, 3] {
@@ -178,7 +178,7 @@ pub async fn a_large_request_is_not_starved(case: Case) {
     case.until_waiting(&b).await;
     // One that does not wait does not overtake either.
     semaphore.release(3).await.unwrap();
-    assert!(!b.semaphore(&case.name).try_acquire(4).await.unwrap());
+    assert!(!b.semaphore(&case.name).try_acquire(4).await.unwrap().is_acquired());
     semaphore.release(1).await.unwrap();
     for task in join_all(tasks.into_iter().map(|task| patient("its turn", task))).await {
         task.unwrap();
@@ -193,10 +193,10 @@ pub async fn a_wait_limit_ends_as_busy(case: Case) {
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 1).await;
     let guard = semaphore.guard(1).await.unwrap();
-    assert!(!semaphore.acquire(1).wait(ms(150)).await.unwrap());
+    assert!(!semaphore.acquire(1).wait(ms(150)).await.unwrap().is_acquired());
     assert!(semaphore.acquire(1).wait(ms(150)).guard().await.unwrap().is_none());
     guard.release().await.unwrap();
-    assert!(semaphore.acquire(1).wait(secs(20)).await.unwrap());
+    assert!(semaphore.acquire(1).wait(secs(20)).await.unwrap().is_acquired());
     let error = semaphore.acquire(1).wait(std::time::Duration::MAX).await.unwrap_err();
     assert_eq!(error, SyncError::Wait(std::time::Duration::MAX));
 }
@@ -216,7 +216,7 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
             }
             drop(waiting);
             until_free(&semaphore, 3).await;
-            assert!(patient("the permits", semaphore.acquire(3).into_future()).await.unwrap());
+            assert!(patient("the permits", semaphore.acquire(3).into_future()).await.unwrap().is_acquired());
             semaphore.release(3).await.unwrap();
         }
         let mut draining = semaphore.drain_permits().boxed();
@@ -240,7 +240,7 @@ pub async fn shutdown_gives_back_and_ends_waits(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let semaphore = with_permits(&case, &a, 3).await;
     let guard = b.semaphore(&case.name).guard(2).await.unwrap();
-    assert!(b.semaphore(&case.name).acquire(1).await.unwrap());
+    assert!(b.semaphore(&case.name).acquire(1).await.unwrap().is_acquired());
     let waiter = spawn_with(b.semaphore(&case.name), |semaphore| async move { semaphore.acquire(3).await });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();

@@ -29,7 +29,7 @@ pub async fn it_says_nothing(case: Case) {
     for task in tasks {
         patient("all turns", task).await.unwrap();
     }
-    assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap());
+    assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap().is_acquired());
     assert!(a.spin_lock(&case.name, Backoff::default()).force_unlock().await.unwrap());
     assert_eq!((a.health().subscriptions, b.health().subscriptions), (0, 0));
     if let Some(heard) = heard {
@@ -45,7 +45,7 @@ pub async fn the_wait_limit_is_kept(case: Case) {
     case.lock(&a).lock().await.unwrap();
     let lock = b.spin_lock(&case.name, Backoff::constant(secs(100)));
     let began = Instant::now();
-    assert!(!lock.acquire().wait(ms(150)).await.unwrap());
+    assert!(!lock.acquire().wait(ms(150)).await.unwrap().is_acquired());
     assert!(began.elapsed() >= ms(150) && began.elapsed() < secs(20), "{:?}", began.elapsed());
 }
 
@@ -54,7 +54,7 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let spin = a.spin_lock(&case.name, Backoff::default());
     spin.lock().await.unwrap();
-    assert!(!b.lock(&case.name).try_lock().await.unwrap());
+    assert!(!b.lock(&case.name).try_lock().await.unwrap().is_acquired());
     let waiter = spawn_with(b.lock(&case.name), |lock| async move { lock.guard().await });
     while b.health().subscriptions == 0 {
         sleep(ms(1)).await;
@@ -69,7 +69,7 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
 pub async fn an_exponential_back_off_grows(case: Case) {
     let World::Embedded(server) = &case.world else { return };
     let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
-    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(600))).await.unwrap());
+    assert!(case.lock(&a).acquire_with(Request::default().lease(secs(600))).await.unwrap().is_acquired());
     let lock = b.spin_lock(&case.name, Backoff::exponential(secs(1), secs(4)));
     let before = server.calls();
     let attempts = || server.calls() - before;
@@ -96,6 +96,6 @@ pub async fn its_own_back_off_is_asked(case: Case) {
             ms(5)
         }),
     );
-    assert!(!lock.acquire().wait(ms(300)).await.unwrap());
+    assert!(!lock.acquire().wait(ms(300)).await.unwrap().is_acquired());
     assert!(asked.load(Ordering::SeqCst) > 3);
 }

@@ -45,7 +45,7 @@ pub async fn force_unlock_frees_and_wakes(case: Case) {
     assert!(case.owned(&a).force_unlock().await);
     let next = patient("the waiter is woken", waiter).await.unwrap().unwrap();
     assert!(guard.verify().await.is_err());
-    assert_eq!(guard.lost().await.why, LostBy::Forced);
+    assert_eq!(guard.lost().await.why, LostReason::Forced);
     drop(guard);
     next.verify().await.unwrap();
     next.unlock().await.unwrap();
@@ -87,8 +87,8 @@ pub async fn a_mutex_is_not_entered_again(case: Case) {
     }
     assert_eq!(mutex.hold_count().await.unwrap(), 1);
     // The same lock on the server: a reentrant handle of the same owner enters it, another owner does not.
-    assert!(lock.try_lock().await.unwrap());
-    assert!(!lock.owned_by(&Owner::unique()).try_lock().await.unwrap());
+    assert!(lock.try_lock().await.unwrap().is_acquired());
+    assert!(!lock.owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     lock.unlock().await.unwrap();
     mutex.unlock().await.unwrap();
     assert!(case.is_free().await);
@@ -101,12 +101,12 @@ pub async fn transactions_of_one_task_exclude_each_other(case: Case) {
     let (one, two) = (lock.in_transaction("a1").unwrap(), lock.in_transaction("b2").unwrap());
     one.lock().await.unwrap();
     assert_eq!(case.ask(&["HKEYS", &case.name]).await, format!("{}:named-task:a1", locks.client_id()));
-    assert!(!two.try_lock().await.unwrap() && !lock.try_lock().await.unwrap());
-    assert!(one.try_lock().await.unwrap());
+    assert!(!two.try_lock().await.unwrap().is_acquired() && !lock.try_lock().await.unwrap().is_acquired());
+    assert!(one.try_lock().await.unwrap().is_acquired());
     assert_eq!(one.holder().await.unwrap().unwrap().owner.as_str(), "named-task:a1");
     assert!(two.unlock().await.is_err() && lock.unlock().await.is_err());
     one.unlock().await.unwrap();
     one.unlock().await.unwrap();
-    assert!(two.try_lock().await.unwrap());
+    assert!(two.try_lock().await.unwrap().is_acquired());
     assert!(lock.in_transaction("").is_err() && lock.in_transaction("a:b").is_err());
 }

@@ -1,7 +1,8 @@
 //! Where a case runs: a real server or the embedded one, seen through the same few questions.
 
 use async_trait::async_trait;
-use lockson::{Fenceable, Fenced, FencedGuard, Holder, Lock, Owned, ReadLock, ReentrantLock, SpinLock, WriteLock};
+use lockson::kind::{Fenceable, Fenced, Owned};
+use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
 pub use support::prelude::*;
 use support::{self, Reply};
 use tokio::task::JoinHandle;

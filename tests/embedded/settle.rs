@@ -9,14 +9,14 @@ use super::shipped;
 /// gone, and written anew has none.
 #[tokio::test(start_paused = true)]
 async fn a_settle_leaves_the_ttl_alone() {
-    let settles = shipped().into_iter().filter(|(name, _)| name.ends_with("settle.lua") && !name.contains("plain"));
+    let settles = shipped().into_iter().filter(|(name, _)| name.ends_with("/settle") && !name.contains("plain"));
     let mut done = 0;
     for ((name, text), ttl) in settles.flat_map(|settle| [None, Some(0), Some(5_000)].map(|ttl| (settle.clone(), ttl)))
     {
         let server = EmbeddedServer::new();
-        let (owner, mode) = if name.contains("/write/") { ("o:write", "write") } else { ("o", "read") };
+        let (owner, mode) = if name.contains("write/") { ("o:write", "write") } else { ("o", "read") };
         server.command(&["HSET", "lock", owner, "2"]).unwrap();
-        if name.contains("/read/") || name.contains("/write/") {
+        if name.contains("read/") || name.contains("write/") {
             server.command(&["HSET", "lock", "mode", mode]).unwrap();
         }
         if let Some(left) = ttl {

@@ -1,17 +1,15 @@
 //! The reading itself, on small trees: what it must find is found.
 
-use super::arrows::Arrows;
-use super::drawing;
-use super::rooms::{arrow_up, circle, too_high, Rooms};
+use super::rooms::House;
 use super::source::Tree;
 use super::types::Index;
-use super::walks::Walk;
+use super::walks::{written, Walk};
 
 /// `a -> b: x y`, one for each pair of files.
 fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
-    let arrows = Arrows::of(&Tree::of(files));
-    let text = |names: &std::collections::BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(" ");
-    arrows.all().map(|(from, to, names)| format!("{from} -> {to}: {}", text(names))).collect()
+    let text = |names: std::collections::BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(" ");
+    let arrows = House::new("", &Tree::of(files)).arrows.into_iter();
+    arrows.map(|((from, to), names)| format!("{from} -> {to}: {}", text(names))).collect()
 }
 
 /// What one file imports of `b.rs`.
@@ -21,25 +19,28 @@ fn imported(text: &str) -> Vec<String> {
 
 #[test]
 fn imports_are_read_wherever_they_stand() {
-    let of = |names: &str| vec![format!("a.rs -> b.rs: {names}")];
-    assert_eq!(imported("use crate::b::B;"), of("B"));
-    assert_eq!(imported("use crate::{b::{self, B as C, E::{V}}}; fn g() { b::f() }"), of("B E f"));
-    assert_eq!(imported("use super::b::*;"), of("*"));
-    assert_eq!(imported("fn g(b: &crate::b::B) -> u8 { 0 }"), of("B"));
-    assert_eq!(imported("fn g() { if true { crate::b::f::<u8>(); } }"), of("f"));
-    assert_eq!(imported("fn g() { use crate::b::f; f() }"), of("f"));
-    assert_eq!(imported("macro_rules! m { () => { $crate::b::f() }; }"), of("f"));
-    assert_eq!(imported("fn g() { vec![super::b::f()]; }"), of("f"));
-    assert_eq!(imported("mod inner { use super::super::b::B; }"), of("B"));
-    assert_eq!(imported("fn g<T: Into<crate::b::B>>() where T: From<crate::b::E> {}"), of("B E"));
-    assert_eq!(imported("#[cfg(not(test))] use crate::b::B;"), of("B"));
-    assert_eq!(imported("#[derive(crate::b::B)] struct A;"), of("B"));
-    assert_eq!(imported("#[cfg(test)] fn x<A, B>() { crate::b::f() } use crate::b::B;"), of("B"));
+    for (text, names) in [
+        ("use crate::b::B;", "B"),
+        ("use crate::{b::{self, B as C, E::{V}}}; fn g() { b::f() }", "B E f"),
+        ("use super::b::*;", "*"),
+        ("fn g(b: &crate::b::B) -> u8 { 0 }", "B"),
+        ("fn g() { if true { crate::b::f::<u8>(); } }", "f"),
+        ("fn g() { use crate::b::f; f() }", "f"),
+        ("macro_rules! m { () => { $crate::b::f() }; }", "f"),
+        ("fn g() { vec![super::b::f()]; }", "f"),
+        ("mod inner { use super::super::b::B; }", "B"),
+        ("fn g<T: Into<crate::b::B>>() where T: From<crate::b::E> {}", "B E"),
+        ("#[cfg(not(test))] use crate::b::B;", "B"),
+        ("#[derive(crate::b::B)] struct A;", "B"),
+        ("#[cfg(test)] fn x<A, B>() { crate::b::f() } use crate::b::B;", "B"),
+        ("struct A { b: crate::b::B }", "B"),
+    ] {
+        assert_eq!(imported(text), [format!("a.rs -> b.rs: {names}")], "{text}");
+    }
 }
 
 #[test]
 fn what_is_no_import_is_not_read() {
-    let nothing: Vec<String> = Vec::new();
     for text in [
         "/// See [`crate::b::B`].\nstruct A;",
         "//! [B]: crate::b::B",
@@ -54,7 +55,7 @@ fn what_is_no_import_is_not_read() {
         "use std::b::B; use b::C;",
         "use crate::a::A; use self::A as C;",
     ] {
-        assert_eq!(imported(text), nothing, "{text}");
+        assert!(imported(text).is_empty(), "{text}");
     }
 }
 
@@ -86,86 +87,68 @@ fn a_name_is_found_where_it_is_declared() {
     assert_eq!(of_the_folder, ["room/one.rs -> room/mod.rs: Here"]);
 }
 
-/// Files that import others, by letters: `ab` is `a.rs` with an import of `b.rs`.
-fn tree(imports: &[&str]) -> Tree {
+/// Files that import others, by letters, in rooms: `ab` is `a.rs` with an import of `b.rs`.
+fn house(rooms: &[(&str, &str)], imports: &[&str]) -> House {
     let file = |text: &&str| {
         let (name, others) = text.split_at(1);
         let uses: String = others.chars().map(|other| format!("use crate::{other}::X;")).collect();
         (format!("{name}.rs"), format!("pub struct X; {uses}"))
     };
     let files: Vec<(String, String)> = imports.iter().map(file).collect();
-    Tree::of(&files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect::<Vec<_>>())
+    let rows: String = rooms.iter().map(|(name, files)| format!("| {name} | | {files} |\n")).collect();
+    let document = format!("| room | what it is | files |\n|---|---|---|\n{rows}");
+    House::new(&document, &Tree::of(&files.iter().map(|(name, text)| (&**name, &**text)).collect::<Vec<_>>()))
+}
+
+const ROOMS: [(&str, &str); 3] = [("`top.rs`", "`a`"), ("`middle/`", "`b` `c` `x`"), ("`d.rs`", "`d`")];
+
+#[test]
+fn what_is_wrong_is_found() {
+    let one_missing = "middle has 2 files, not 3 to 9; middle: x.rs is only in the document or only in src/";
+    for (imports, wrong) in [
+        (&["abcd", "bcd", "cd", "d", "x"][..], ""),
+        (&["abcd", "bc", "cb", "d", "x"], "in a circle: b.rs imports X of c.rs; in a circle: c.rs imports X of b.rs"),
+        (&["abcd", "bc", "c", "db", "x"], "runs up: d.rs imports X of b.rs"),
+        (&["abcd", "bcd", "cd", "d"], one_missing),
+        (&["abcd", "bcd", "cd", "d", "x", "y"], "src/y.rs is in no room"),
+    ] {
+        assert_eq!(house(&ROOMS, imports).wrong().join("; "), wrong);
+    }
+    let long = house(&[("a/", "a b c d")], &["ab", "bc", "cd", "da"]);
+    assert_eq!(long.wrong().len(), 4, "a circle is found by each of its arrows");
+    let ten: Vec<String> = ('a'..='j').map(String::from).collect();
+    let ten: Vec<&str> = ten.iter().map(|name| &**name).collect();
+    let large = |files: &[&str]| house(&[("room/", &files.join(" "))], files).wrong();
+    assert_eq!((large(&ten), large(&ten[1..])), (vec!["room has 10 files, not 3 to 9".to_owned()], vec![]));
 }
 
 #[test]
-fn the_shortest_circle_is_found() {
-    let arrows = Arrows::of(&tree(&["ab", "bc", "cad", "de", "ed", "f"]));
-    assert_eq!(circle(&arrows).unwrap(), "files import one another: d.rs -> e.rs -> d.rs");
-    let knots: Vec<usize> = arrows.knots().iter().map(std::collections::BTreeSet::len).collect();
-    assert_eq!(knots, [3, 2]);
-    let long = Arrows::of(&tree(&["ab", "bc", "cd", "da"]));
-    assert_eq!(circle(&long).unwrap(), "files import one another: a.rs -> b.rs -> c.rs -> d.rs -> a.rs");
-    assert_eq!(circle(&Arrows::of(&tree(&["abcd", "bcd", "cd", "d"]))), None);
-}
-
-#[test]
-fn files_have_levels() {
-    let arrows = Arrows::of(&tree(&["abd", "bc", "cb", "d", "ea"]));
-    let levels: String = arrows.levels().values().map(ToString::to_string).collect();
-    assert_eq!(levels, "21113");
-}
-
-#[test]
-fn an_arrow_up_is_found() {
-    let rooms = Rooms::of(&[("`top.rs`", "`a`"), ("`middle/`", "`b` `c`"), ("`d.rs`", "`d`")]);
-    let arrows = Arrows::of(&tree(&["abcd", "bcd", "cd", "d"]));
-    assert_eq!(arrow_up(&rooms, &arrows), None);
-    assert_eq!(rooms.levels(&arrows), 3);
-    assert_eq!(
-        drawing::drawing(&rooms, &arrows),
-        "                3  2  1\n  3 top         ·  ▼  ▼\n  2 middle         ·  ▼\n  1 d                 ·"
-    );
-    let arrows = Arrows::of(&tree(&["abcd", "bc", "c", "db"]));
-    assert_eq!(arrow_up(&rooms, &arrows).unwrap(), "1 arrows run up; the first: d.rs (d) imports X of b.rs (middle)");
-    assert!(drawing::drawing(&rooms, &arrows).ends_with("\n  1 d              ▲  ·"));
+fn what_is_right_is_drawn() {
+    let drawn = "                3  2  1\n  3 top         ·  ▼  ▼\n  2 middle         ·  ▼\n  1 d                 ·";
+    assert_eq!(house(&ROOMS, &["abcd", "bcd", "cd", "d", "x"]).drawing(), drawn);
+    assert!(house(&ROOMS, &["abcd", "bc", "c", "db", "x"]).drawing().ends_with("\n  1 d              ▲  ·"));
 }
 
 #[test]
 fn the_rooms_of_folders_and_files_are_told_apart() {
-    let rooms = Rooms::of(&[("lib.rs", "lib"), ("room/", "mod one two"), ("base/", "low")]);
-    let files = [("lib.rs", ""), ("room/mod.rs", ""), ("room/one.rs", ""), ("room/two.rs", ""), ("low.rs", "")];
-    let room = |file: &str| rooms.room_of(file).map(|room| rooms.0[room].name.as_str());
-    assert_eq!(files.map(|(file, _)| room(file).unwrap()), ["lib", "room", "room", "room", "base"]);
-    assert_eq!((room("hall/one.rs"), room("stray.rs"), room("lib/one.rs")), (None, None, None));
-    assert_eq!(rooms.misfits(&Arrows::of(&Tree::of(&files))), ["base has 1 files, not 3 to 9"]);
-}
-
-#[test]
-fn misfits_are_found() {
-    let misfits =
-        |rooms: &[(&str, &str)], files: &[(&str, &str)]| Rooms::of(rooms).misfits(&Arrows::of(&Tree::of(files)));
-    let stray = misfits(&[("lib.rs", "lib")], &[("lib.rs", ""), ("stray.rs", ""), ("hall/one.rs", "")]);
-    assert_eq!(stray, ["src/hall/one.rs is in no room", "src/stray.rs is in no room"]);
-    let differs =
-        misfits(&[("room/", "one two old")], &[("room/one.rs", ""), ("room/two.rs", ""), ("room/new.rs", "")]);
-    assert_eq!(differs, ["room has no old.rs, but the document lists it", "room/new.rs is not listed in the document"]);
-    let ten: Vec<String> = ('a'..='j').map(|name| format!("room/{name}.rs")).collect();
-    let ten: Vec<(&str, &str)> = ten.iter().map(|name| (name.as_str(), "")).collect();
-    assert_eq!(misfits(&[("room/", "a b c d e f g h i j")], &ten), ["room has 10 files, not 3 to 9"]);
-    assert_eq!(misfits(&[("room/", "a b c d e f g h i")], &ten[..9]), Vec::<String>::new());
+    let files = ["room/mod.rs", "room/one.rs", "room/two.rs", "hall/one.rs", "lib/one.rs", "lib.rs"];
+    let tree = Tree::of(&files.map(|file| (file, "")));
+    let wrong = House::new("| room | | |\n|---|\n| lib.rs | | lib |\n| room/ | | mod one two |\n", &tree).wrong();
+    assert_eq!(wrong, ["src/hall/one.rs is in no room", "src/lib/one.rs is in no room"]);
 }
 
 #[test]
 fn a_high_house_is_found() {
     let letters: Vec<char> = ('a'..='o').collect();
     let imports: Vec<String> = letters.windows(2).map(|pair| pair.iter().collect()).chain(["o".to_owned()]).collect();
-    let names: Vec<String> = letters.iter().map(|name| format!("{name}.rs")).collect();
-    let bare: Vec<String> = letters.iter().map(ToString::to_string).collect();
-    let rooms: Vec<(&str, &str)> = names.iter().zip(&bare).map(|(name, bare)| (name.as_str(), bare.as_str())).collect();
-    let arrows = Arrows::of(&tree(&imports.iter().map(String::as_str).collect::<Vec<_>>()));
-    assert_eq!(too_high(&Rooms::of(&rooms), &arrows).unwrap(), "15 rooms stand on one another, more than 14");
-    let lower = Arrows::of(&tree(&imports[1..].iter().map(String::as_str).collect::<Vec<_>>()));
-    assert_eq!(too_high(&Rooms::of(&rooms[1..]), &lower), None);
+    let imports: Vec<&str> = imports.iter().map(|text| &**text).collect();
+    let wrong = |imports: &[&str]| {
+        let rooms: Vec<String> = imports.iter().map(|text| format!("{}.rs", &text[..1])).collect();
+        let rooms: Vec<(&str, &str)> = rooms.iter().map(|room| (&**room, &room[..1])).collect();
+        house(&rooms, imports).wrong()
+    };
+    assert_eq!(wrong(&imports), ["15 rooms stand on one another, more than 14"]);
+    assert!(wrong(&imports[1..]).is_empty());
 }
 
 const LOCK: &str = "
@@ -210,7 +193,7 @@ fn a_walk_meets_what_is_named() {
     };
     assert_eq!(lines("`lock::Lock::lock`"), ["Lock", "Outcome", "Low", "Slot", "Mail", "Prize"]);
     assert_eq!(lines("- a: `Low::sum`, `Some` text, `low::helper`"), ["Low", "Total", "Other"]);
-    assert_eq!(walks("`Lock::lock`")[0].count(&index), Ok([1, 6, 2]));
+    assert_eq!(walks("`Lock::lock`")[0].count(&index), Ok("6 types in 2 files".to_owned()));
     assert_eq!(walks("`Lock::gone`")[0].count(&index), Err("take: no function `Lock::gone`".to_owned()));
     let text = walks("`Lock::lock`")[0].print(&index).unwrap();
     assert!(text.contains("with all that they call: 7 types in 2 files, by 2 functions:\n    low::helper"), "{text}");
@@ -218,17 +201,15 @@ fn a_walk_meets_what_is_named() {
 
 #[test]
 fn what_is_written_is_kept_with_what_was_before() {
-    let (rooms, arrows) = (Rooms::of(&[("a.rs", "a")]), Arrows::of(&tree(&["a"])));
+    let house = house(&[("a.rs", "a")], &["a"]);
     let tree = Tree::of(&[("a.rs", "struct A; impl A { fn f(&self) {} }")]);
-    let begin = |name: &str| format!("<!-- written by tests/house: {name} -->\n");
-    let table = "| walk | before | now |\n|---|---|---|\n| x | 9 types in 8 files |";
     let document = |drawn: &str, now: &str| {
-        let walks = format!("{}{table}{now}\n<!-- end -->\n\n## Walks\n\n### x\n`A::f`\n", begin("walks"));
-        format!("text\n{}{drawn}\n<!-- end -->\n{walks}", begin("drawing"))
+        let table = format!("| walk | before | now |\n|---|---|---|\n| x | 9 types in 8 files | {now} |\n");
+        let [drawing, walks] = ["drawing", "walks"].map(|name| format!("<!-- written by tests/house: {name} -->"));
+        format!("text\n{drawing}\n{drawn}\n<!-- end -->\n{walks}\n{table}<!-- end -->\n\n## Walks\n\n### x\n`A::f`\n")
     };
-    let written = drawing::written(&document("old", " old |"), &rooms, &arrows, &Index::of(&tree)).unwrap();
-    let drawn = format!("```text\n{}\n```", drawing::drawing(&rooms, &arrows));
-    assert_eq!(written, document(&drawn, " 1 types in 1 files |"));
-    let missing = drawing::written("text", &rooms, &arrows, &Index::of(&tree));
-    assert!(missing.unwrap_err().starts_with("the document has no"));
+    let written = |document: &str| written(document, &house, &Index::of(&tree));
+    let drawn = format!("```text\n{}\n```", house.drawing());
+    assert_eq!(written(&document("old", "old")), Ok(document(&drawn, "1 types in 1 files")));
+    assert!(written("text").unwrap_err().starts_with("the document has no"));
 }

@@ -1,8 +1,9 @@
-//! The rooms of the house in their order, as the document lists them, and what is wrong with the files and arrows.
+//! The rooms in their order, as docs/ARCHITECTURE.md lists them; which file imports which; and what is wrong with both.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
-use super::arrows::Arrows;
+use super::source::Tree;
 
 /// Files of a folder.
 const FEWEST: usize = 3;
@@ -11,69 +12,54 @@ const MOST: usize = 9;
 const LEVELS: usize = 14;
 
 /// A folder of `src/`, or a file beside them.
-pub struct Room {
-    pub name: String,
+struct Room {
+    name: String,
     is_folder: bool,
     /// Its files, as the document lists them, without `.rs`.
-    files: Vec<String>,
+    files: BTreeSet<String>,
 }
 
-/// From the highest to the lowest.
-pub struct Rooms(pub Vec<Room>);
+pub struct House {
+    /// From the highest to the lowest.
+    rooms: Vec<Room>,
+    files: Vec<String>,
+    /// The names for which the first file imports the second.
+    pub arrows: BTreeMap<(String, String), BTreeSet<String>>,
+}
 
-impl Rooms {
-    /// From the table with the head `| room | what it is | files |`: `hold/` is a folder, `error.rs` a file.
-    pub fn read(document: &str) -> Self {
-        let cell = |text: &str| text.trim().replace('`', "");
-        let rows = document.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
-        let rooms = rows.map_while(|row| row.strip_prefix('|')).filter_map(|row| {
-            let mut cells = row.split('|');
-            let (name, files) = (cell(cells.next()?), cell(cells.nth(1)?));
-            Some(Room {
-                is_folder: name.ends_with('/'),
-                name: name.trim_end_matches('/').trim_end_matches(".rs").to_owned(),
-                files: files.split_whitespace().map(str::to_owned).collect(),
-            })
-        });
-        Self(rooms.collect())
-    }
-
-    pub fn of(rooms: &[(&str, &str)]) -> Self {
-        let rows: String = rooms.iter().map(|(name, files)| format!("| {name} | | {files} |\n")).collect();
-        Self::read(&format!("| room | what it is | files |\n|---|---|---|\n{rows}"))
+impl House {
+    pub fn new(document: &str, tree: &Tree) -> Self {
+        let mut house =
+            Self { rooms: rooms(document), files: tree.files.keys().cloned().collect(), arrows: BTreeMap::new() };
+        for module in tree.modules.values() {
+            for (to, name) in module.named.iter().filter_map(|route| tree.find(route)) {
+                if to.file != module.file {
+                    house.arrows.entry((module.file.clone(), to.file.clone())).or_default().insert(name);
+                }
+            }
+        }
+        house
     }
 
     /// The room of a file, 0 for the highest. A folder is a room; so is a file beside them, unless the document lists
     /// it in another one, as before the folders were made.
-    pub fn room_of(&self, file: &str) -> Option<usize> {
+    fn room_of(&self, file: &str) -> Option<usize> {
         let bare = file.trim_end_matches(".rs");
-        if let Some((folder, _)) = bare.split_once('/') {
-            return self.0.iter().position(|room| room.is_folder && room.name == folder);
-        }
-        let lists = |room: &Room| room.files.iter().any(|listed| listed == bare);
-        let is_it = |room: &Room| !room.is_folder && room.name == bare;
-        self.0.iter().position(is_it).or_else(|| self.0.iter().position(lists))
-    }
-
-    /// Arrows from a lower room to a higher one.
-    pub fn arrows_up<'a>(&self, arrows: &'a Arrows) -> Vec<(&'a String, &'a String, Vec<&'a str>)> {
-        let up = arrows.all().filter(|(from, to, _)| match (self.room_of(from), self.room_of(to)) {
-            (Some(from), Some(to)) => to < from,
-            _ => false,
-        });
-        up.map(|(from, to, names)| (from, to, names.iter().map(String::as_str).collect())).collect()
+        let folder = bare.split_once('/').map(|(folder, _)| folder);
+        let is_it = |room: &Room| room.is_folder == folder.is_some() && room.name == folder.unwrap_or(bare);
+        let lists = |room: &Room| folder.is_none() && room.files.contains(bare);
+        self.rooms.iter().position(is_it).or_else(|| self.rooms.iter().position(lists))
     }
 
     /// The rooms, by their places, of which one imports the other.
-    pub fn between(&self, arrows: &Arrows) -> BTreeSet<(usize, usize)> {
-        let both = arrows.all().filter_map(|(from, to, _)| Some((self.room_of(from)?, self.room_of(to)?)));
+    fn between(&self) -> BTreeSet<(usize, usize)> {
+        let both = self.arrows.keys().filter_map(|(from, to)| Some((self.room_of(from)?, self.room_of(to)?)));
         both.filter(|(from, to)| from != to).collect()
     }
 
     /// How many rooms stand on one another. Arrows up don't count.
-    pub fn levels(&self, arrows: &Arrows) -> usize {
-        let between = self.between(arrows);
-        let mut levels = vec![0; self.0.len()];
+    fn levels(&self) -> usize {
+        let (between, mut levels) = (self.between(), vec![0; self.rooms.len()]);
         for room in (0..levels.len()).rev() {
             let below = between.iter().filter(|(from, to)| *from == room && to > from).map(|(_, to)| levels[*to]);
             levels[room] = below.max().unwrap_or(0) + 1;
@@ -81,50 +67,90 @@ impl Rooms {
         levels.into_iter().max().unwrap_or(0)
     }
 
-    /// Files without a room, rooms without files, folders that are too large or too small, and where the list and the
-    /// files differ.
-    pub fn misfits(&self, arrows: &Arrows) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut present: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-        for file in arrows.files() {
-            match self.room_of(file) {
-                None => found.push(format!("src/{file} is in no room")),
-                Some(room) => {
-                    let bare = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".rs");
-                    present.entry(room).or_default().push(bare.to_owned());
-                }
-            }
+    /// Whether a file imports itself through others.
+    fn is_in_circle(&self, file: &String) -> bool {
+        let (mut reached, mut todo) = (BTreeSet::new(), vec![file]);
+        while let Some(file) = todo.pop() {
+            let next = self.arrows.keys().filter(|(from, _)| from == file).map(|(_, to)| to);
+            todo.extend(next.filter(|to| reached.insert(*to)));
         }
-        for (at, room) in self.0.iter().enumerate() {
-            let files = present.remove(&at).unwrap_or_default();
+        reached.contains(file)
+    }
+
+    /// Circles, arrows from a lower room to a higher one, files without a room, rooms without files or with too many.
+    pub fn wrong(&self) -> Vec<String> {
+        let circles: BTreeSet<&String> = self.files.iter().filter(|file| self.is_in_circle(file)).collect();
+        let mut wrong: Vec<String> = Vec::new();
+        for ((from, to), names) in &self.arrows {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let arrow = format!("{from} imports {} of {to}", names.join(", "));
+            let is_up = matches!((self.room_of(from), self.room_of(to)), (Some(from), Some(to)) if to < from);
+            wrong.extend((circles.contains(from) && circles.contains(to)).then(|| format!("in a circle: {arrow}")));
+            wrong.extend(is_up.then(|| format!("runs up: {arrow}")));
+        }
+        let strays = self.files.iter().filter(|file| self.room_of(file).is_none());
+        wrong.extend(strays.map(|file| format!("src/{file} is in no room")));
+        for (at, room) in self.rooms.iter().enumerate() {
+            let files = self.files.iter().filter(|file| self.room_of(file) == Some(at));
+            let bare = |file: &String| Some(file.rsplit('/').next()?.trim_end_matches(".rs").to_owned());
+            let files: BTreeSet<String> = files.filter_map(bare).collect();
             let (few, many) = if room.is_folder { (FEWEST, MOST) } else { (1, 1) };
             if !(few..=many).contains(&files.len()) {
-                found.push(format!("{} has {} files, not {few} to {many}", room.name, files.len()));
+                wrong.push(format!("{} has {} files, not {few} to {many}", room.name, files.len()));
             }
-            let absent = room.files.iter().filter(|file| !files.contains(file));
-            found.extend(absent.map(|file| format!("{} has no {file}.rs, but the document lists it", room.name)));
-            let unlisted = files.iter().filter(|file| !room.files.contains(file));
-            found.extend(unlisted.map(|file| format!("{}/{file}.rs is not listed in the document", room.name)));
+            let differ = room.files.symmetric_difference(&files);
+            wrong
+                .extend(differ.map(|file| format!("{}: {file}.rs is only in the document or only in src/", room.name)));
         }
-        found
+        let levels = self.levels();
+        wrong.extend((levels > LEVELS).then(|| format!("{levels} rooms stand on one another, more than {LEVELS}")));
+        wrong
+    }
+
+    /// A row for each room, and a mark under the number of each room that it imports: `▼` runs down, `▲` runs up.
+    pub fn drawing(&self) -> String {
+        let (between, count) = (self.between(), self.rooms.len());
+        let heads: String = (0..count).map(|column| format!("{:>3}", count - column)).collect();
+        let mut text = format!("{:>14}{heads}", "");
+        for (row, room) in self.rooms.iter().enumerate() {
+            let marks = (0..count).map(|column| match between.contains(&(row, column)) {
+                _ if row == column => "  ·",
+                true if row < column => "  ▼",
+                true => "  ▲",
+                false => "   ",
+            });
+            let line = format!("{:>3} {:<10}{}", count - row, room.name, marks.collect::<String>());
+            write!(text, "\n{}", line.trim_end()).unwrap();
+        }
+        text
+    }
+
+    /// What is counted beside the drawing.
+    pub fn figures(&self) -> [(&'static str, usize); 6] {
+        let up = self.wrong().iter().filter(|wrong| wrong.starts_with("runs up")).count();
+        [
+            ("files", self.files.len()),
+            ("files side by side in `src/`", self.files.iter().filter(|file| !file.contains('/')).count()),
+            ("imports, file to file", self.arrows.len()),
+            ("imports that run up", up),
+            ("files in circles of imports", self.files.iter().filter(|file| self.is_in_circle(file)).count()),
+            ("levels of rooms", self.levels()),
+        ]
     }
 }
 
-/// The shortest circle of imports, if there is one.
-pub fn circle(arrows: &Arrows) -> Option<String> {
-    Some(format!("files import one another: {}", arrows.shortest_circle()?.join(" -> ")))
-}
-
-pub fn arrow_up(rooms: &Rooms, arrows: &Arrows) -> Option<String> {
-    let up = rooms.arrows_up(arrows);
-    let (from, to, names) = up.first()?;
-    let name = |file: &str| rooms.room_of(file).map_or("?", |room| &rooms.0[room].name).to_owned();
-    let names = names.join(", ");
-    let (low, high) = (name(from), name(to));
-    Some(format!("{} arrows run up; the first: {from} ({low}) imports {names} of {to} ({high})", up.len()))
-}
-
-pub fn too_high(rooms: &Rooms, arrows: &Arrows) -> Option<String> {
-    let levels = rooms.levels(arrows);
-    (levels > LEVELS).then(|| format!("{levels} rooms stand on one another, more than {LEVELS}"))
+/// From the table with the head `| room | what it is | files |`: `hold/` is a folder, `error.rs` a file.
+fn rooms(document: &str) -> Vec<Room> {
+    let cell = |text: &str| text.trim().replace('`', "");
+    let rows = document.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
+    let rooms = rows.map_while(|row| row.strip_prefix('|')).filter_map(|row| {
+        let mut cells = row.split('|');
+        let (name, files) = (cell(cells.next()?), cell(cells.nth(1)?));
+        Some(Room {
+            is_folder: name.ends_with('/'),
+            name: name.trim_end_matches('/').trim_end_matches(".rs").to_owned(),
+            files: files.split_whitespace().map(str::to_owned).collect(),
+        })
+    });
+    rooms.collect()
 }

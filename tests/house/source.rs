@@ -1,9 +1,9 @@
-//! The files of `src/`: which module each is, what it declares, and the paths that its code names.
+//! The modules of `src/`: what each declares, and the paths that its code names. Unit tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 /// From the crate's root: `["backend", "fred", "Fred"]`. `*` is all that a module has.
 pub type Route = Vec<String>;
@@ -17,11 +17,11 @@ pub struct Module {
     /// Its path below `src/`.
     pub file: String,
     /// Names that it declares, its child modules too.
-    pub declares: BTreeSet<String>,
+    declares: BTreeSet<String>,
     /// Names that it imports, and from where.
-    pub imports: BTreeMap<String, Route>,
+    imports: BTreeMap<String, Route>,
     /// Modules of which it imports all.
-    pub globs: BTreeSet<Route>,
+    globs: BTreeSet<Route>,
     /// All paths in its code that begin at the crate, at this module, at the one above or at a child.
     pub named: BTreeSet<Route>,
 }
@@ -29,118 +29,82 @@ pub struct Module {
 /// All modules of a crate.
 pub struct Tree {
     pub modules: BTreeMap<Route, Module>,
-    /// The text of each file by its path below `src/`.
-    pub files: BTreeMap<String, String>,
-    routes: BTreeSet<Route>,
+    /// The code of each file by its path below `src/`, without what only unit tests have.
+    pub files: BTreeMap<String, TokenStream>,
 }
 
 impl Tree {
     /// Of `src/` at a repository's root.
     pub fn read(root: &Path) -> Self {
         let src = root.join("src");
-        let (mut folders, mut files) = (vec![src.clone()], BTreeMap::new());
+        let (mut folders, mut files) = (vec![src.clone()], Vec::new());
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
                 let path = entry.unwrap().path();
                 let name = path.strip_prefix(&src).unwrap().to_str().unwrap().replace('\\', "/");
-                match path.is_dir() {
-                    true => folders.push(path),
-                    false if name.ends_with(".rs") && !name.starts_with(APART) => {
-                        files.insert(name, std::fs::read_to_string(path).unwrap());
-                    }
-                    false => {}
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with(".rs") && !name.starts_with(APART) {
+                    files.push((name, std::fs::read_to_string(path).unwrap()));
                 }
             }
         }
-        Self::new(files)
+        Self::of(&files.iter().map(|(name, text)| (&**name, &**text)).collect::<Vec<_>>())
     }
 
-    /// A small tree that a test makes up.
+    /// Of files that a test makes up, too.
     pub fn of(files: &[(&str, &str)]) -> Self {
-        Self::new(files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
-    }
-
-    fn new(files: BTreeMap<String, String>) -> Self {
-        let routes = files.keys().map(|file| module_of(file)).collect();
-        let mut tree = Self { modules: BTreeMap::new(), files, routes };
-        for (file, text) in tree.files.clone() {
-            let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("src/{file}: {error}"));
-            let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-            tree.declare(&file, &module_of(&file), &tokens);
-            tree.scan(&module_of(&file), &tokens);
-        }
+        let code = |text: &str| without_tests(text.parse().unwrap());
+        let files: BTreeMap<_, _> = files.iter().map(|(file, text)| ((*file).to_owned(), code(text))).collect();
+        let mut tree = Self { modules: BTreeMap::new(), files: files.clone() };
+        // All are declared before the first path is read.
+        files.iter().for_each(|(file, code)| tree.declare(file, &module_of(file), code));
+        files.into_iter().for_each(|(file, code)| tree.scan(&module_of(&file), code));
         tree
     }
 
-    /// Notes what a module declares, before its paths are read.
-    fn declare(&mut self, file: &str, module: &Route, tokens: &[TokenTree]) {
-        let mut declares = BTreeSet::new();
-        let mut rest = tokens;
-        while let Some((first, after)) = rest.split_first() {
-            if let Some(item) = behind_test(rest) {
-                rest = behind_item(item);
-                continue;
-            }
-            rest = after;
-            let name = match (word(first).as_deref(), after) {
-                (Some("macro_rules"), [_, name, ..]) => word(name),
-                (Some("struct" | "enum" | "trait" | "type" | "fn" | "const" | "static" | "mod"), [name, ..]) => {
-                    word(name)
-                }
-                _ => None,
-            };
-            declares.extend(name);
-        }
-        let entry = self.modules.entry(module.clone()).or_default();
-        entry.file = file.to_owned();
-        entry.declares.extend(declares);
+    fn declare(&mut self, file: &str, module: &Route, code: &TokenStream) {
+        let tokens: Vec<TokenTree> = code.clone().into_iter().collect();
+        let declared = tokens.windows(3).filter_map(|tokens| match word(&tokens[0])?.as_str() {
+            "macro_rules" => word(&tokens[2]),
+            "struct" | "enum" | "trait" | "type" | "fn" | "const" | "static" | "mod" => word(&tokens[1]),
+            _ => None,
+        });
+        let declares = declared.collect();
+        self.modules.insert(module.clone(), Module { file: file.to_owned(), declares, ..Module::default() });
     }
 
-    fn scan(&mut self, module: &Route, tokens: &[TokenTree]) {
-        let mut rest = tokens;
-        let mut before: Option<String> = None;
-        while let Some((first, after)) = rest.split_first() {
-            if let Some(item) = behind_test(rest) {
-                rest = behind_item(item);
-                continue;
-            }
-            let (last, here) = (before.take(), word(first));
-            before = here.clone().or_else(|| Some(first.to_string()));
-            rest = match (here.as_deref(), first, after) {
+    fn scan(&mut self, module: &Route, code: TokenStream) {
+        let tokens: Vec<TokenTree> = code.into_iter().collect();
+        let mut rest = tokens.as_slice();
+        while let [first, after @ ..] = rest {
+            rest = match (word(first).as_deref(), first, after) {
                 // `pub(in crate::a)` is no import.
-                (_, TokenTree::Group(_), _) if last.as_deref() == Some("pub") => after,
+                (Some("pub"), _, [TokenTree::Group(_), after @ ..]) => after,
                 (Some("mod"), _, [name, TokenTree::Group(body), after @ ..]) => {
                     let inner = [module.as_slice(), &[name.to_string()]].concat();
                     let file = self.modules[module].file.clone();
-                    let body: Vec<TokenTree> = body.stream().into_iter().collect();
-                    self.declare(&file, &inner, &body);
-                    self.scan(&inner, &body);
+                    self.declare(&file, &inner, &body.stream());
+                    self.scan(&inner, body.stream());
                     after
                 }
                 (Some("use"), ..) => {
-                    let (tree, after) = split_at_semicolon(after);
-                    self.imports(module, &[], tree);
-                    after
+                    let end = after.iter().position(|token| is(token, ';')).unwrap_or(after.len());
+                    self.imports(module, &[], &after[..end]);
+                    &after[end..]
                 }
-                (Some(_), _, [colon, ..]) if is_colon(colon) && last.as_deref() != Some(":") => {
+                (Some(_), _, [colon, ..]) if is_colon(colon) => {
                     let (path, after) = simple_path(rest);
-                    self.name(module, &path);
+                    let route = self.absolute(module, &path).or_else(|| self.imported(module, &path));
+                    self.modules.entry(module.clone()).or_default().named.extend(route);
                     after
                 }
                 (_, TokenTree::Group(group), _) => {
-                    let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                    self.scan(module, &inside);
+                    self.scan(module, group.stream());
                     after
                 }
                 _ => after,
             };
-        }
-    }
-
-    /// A path in a body or a signature.
-    fn name(&mut self, module: &Route, path: &[String]) {
-        if let Some(route) = self.absolute(module, path).or_else(|| self.imported(module, path)) {
-            self.modules.get_mut(module).unwrap().named.insert(route);
         }
     }
 
@@ -159,7 +123,7 @@ impl Tree {
 
     /// The paths of one `use`, groups within groups too.
     fn imports(&mut self, module: &Route, prefix: &[String], tokens: &[TokenTree]) {
-        for tree in split_at_commas(tokens) {
+        for tree in tokens.split(|token| is(token, ',')).filter(|part| !part.is_empty()) {
             let mut path = prefix.to_vec();
             let mut alias = None;
             let mut rest = tree;
@@ -216,8 +180,7 @@ impl Tree {
     }
 
     fn is_module(&self, parent: &Route, child: &str) -> bool {
-        let route = [parent.as_slice(), &[child.to_owned()]].concat();
-        self.modules.contains_key(&route) || self.routes.contains(&route)
+        self.modules.contains_key(&[parent.as_slice(), &[child.to_owned()]].concat())
     }
 
     /// The module that declares what a path leads to, and its name there: through whatever re-exports it.
@@ -283,48 +246,40 @@ pub fn simple_path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
     (path, rest)
 }
 
-/// What comes behind a `#[cfg(test)]` that begins here.
-fn behind_test(tokens: &[TokenTree]) -> Option<&[TokenTree]> {
-    let [hash, TokenTree::Group(attribute), rest @ ..] = tokens else { return None };
-    let mut inside = attribute.stream().into_iter();
-    let is_cfg = is(hash, '#') && inside.next().is_some_and(|name| name.to_string() == "cfg");
-    let only_tests = |condition: TokenTree| match condition {
-        TokenTree::Group(group) => needs_test(group.stream()),
-        _ => false,
-    };
-    (is_cfg && inside.next().is_some_and(only_tests)).then_some(rest)
+/// Code without each item, field or arm behind a `#[cfg(test)]`.
+fn without_tests(code: TokenStream) -> TokenStream {
+    let tokens: Vec<TokenTree> = code.into_iter().collect();
+    let (mut kept, mut rest) = (TokenStream::new(), tokens.as_slice());
+    while let [first, after @ ..] = rest {
+        rest = match (first, after) {
+            (hash, [TokenTree::Group(attribute), item @ ..]) if is(hash, '#') && is_for_tests(attribute) => {
+                let is_item = item.first().and_then(word).is_some_and(|word| BEGINS_ITEM.contains(&word.as_str()));
+                let is_end = |token: &TokenTree| match token {
+                    TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+                    token => is(token, ';') || (is(token, ',') && !is_item),
+                };
+                let end = item.iter().position(is_end).map_or(item.len(), |at| at + 1);
+                &item[end..]
+            }
+            (TokenTree::Group(group), after) => {
+                let group = Group::new(group.delimiter(), without_tests(group.stream()));
+                kept.extend([TokenTree::from(group)]);
+                after
+            }
+            (token, after) => {
+                kept.extend([token.clone()]);
+                after
+            }
+        };
+    }
+    kept
 }
 
-/// `test`, or `all(..)` with it.
-pub fn needs_test(condition: TokenStream) -> bool {
-    let tokens: Vec<TokenTree> = condition.into_iter().collect();
-    tokens.iter().enumerate().any(|(at, token)| match token {
-        TokenTree::Ident(ident) => ident == "test",
-        TokenTree::Group(group) => at > 0 && tokens[at - 1].to_string() == "all" && needs_test(group.stream()),
-        _ => false,
-    })
+/// `[cfg(test)]`, or with more conditions in an `all(..)`.
+fn is_for_tests(attribute: &Group) -> bool {
+    let text = attribute.stream().to_string().replace(' ', "");
+    text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-const BEGINS_ITEM: [&str; 12] =
-    ["pub", "fn", "async", "struct", "enum", "impl", "mod", "trait", "type", "const", "static", "use"];
-
-/// What comes behind the item, field or arm that begins here.
-fn behind_item(tokens: &[TokenTree]) -> &[TokenTree] {
-    let begin = tokens.first().and_then(word).unwrap_or_default();
-    let is_item = BEGINS_ITEM.contains(&begin.as_str());
-    let is_end = |token: &TokenTree| match token {
-        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace && begin != "use",
-        token => is(token, ';') || (is(token, ',') && !is_item),
-    };
-    let end = tokens.iter().position(is_end).map_or(tokens.len(), |at| at + 1);
-    &tokens[end..]
-}
-
-fn split_at_semicolon(tokens: &[TokenTree]) -> (&[TokenTree], &[TokenTree]) {
-    let end = tokens.iter().position(|token| is(token, ';')).unwrap_or(tokens.len());
-    (&tokens[..end], tokens.get(end + 1..).unwrap_or_default())
-}
-
-fn split_at_commas(tokens: &[TokenTree]) -> impl Iterator<Item = &[TokenTree]> {
-    tokens.split(|token| is(token, ',')).filter(|part| !part.is_empty())
-}
+const BEGINS_ITEM: [&str; 11] =
+    ["pub", "fn", "async", "struct", "enum", "impl", "mod", "trait", "type", "const", "static"];

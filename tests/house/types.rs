@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, Fields, FnArg, ImplItem, Item, Meta, Pat, Signature, TraitItem, Visibility};
+use syn::{
+    Field, Fields, FnArg, ImplItem, ImplItemFn, Item, ItemFn, ItemMod, Pat, Signature, TraitItem, TraitItemFn,
+    Visibility,
+};
 
-use super::source::{is, module_of, needs_test, simple_path, word, Route, Tree};
+use super::source::{is, module_of, simple_path, word, Route, Tree};
 
 /// A type by the file that declares it, and its name.
 pub type Type = (String, String);
 
 /// What a type is made of: the types in each field; of an enum, also those in each variant.
-type Parts = BTreeMap<String, TokenStream>;
+pub type Parts = BTreeMap<String, TokenStream>;
 
 pub struct Function {
     /// Modules, type if any, name.
@@ -30,7 +33,9 @@ pub struct Function {
 /// What is declared, outside of tests.
 pub struct Index<'a> {
     tree: &'a Tree,
-    types: BTreeMap<Type, Parts>,
+    pub types: BTreeMap<Type, Parts>,
+    /// How many fields other files can touch, but users can't.
+    pub shared_fields: usize,
     pub functions: Vec<Function>,
 }
 
@@ -45,8 +50,9 @@ pub struct Named {
 
 impl<'a> Index<'a> {
     pub fn of(tree: &'a Tree) -> Self {
-        let mut index = Self { tree, types: BTreeMap::new(), functions: Vec::new() };
-        let parsed: Vec<_> = tree.files.iter().map(|(name, text)| (name, syn::parse_file(text).unwrap())).collect();
+        let mut index = Self { tree, types: BTreeMap::new(), shared_fields: 0, functions: Vec::new() };
+        let parse = |code: &TokenStream| syn::parse2::<syn::File>(code.clone()).unwrap();
+        let parsed: Vec<_> = tree.files.iter().map(|(file, code)| (file, parse(code))).collect();
         parsed.iter().for_each(|(file, parsed)| index.declare(file, &parsed.items));
         // Owners are found by their names: after all types are known.
         parsed.iter().for_each(|(file, parsed)| index.implement(file, &module_of(file), &parsed.items));
@@ -55,65 +61,60 @@ impl<'a> Index<'a> {
 
     fn declare(&mut self, file: &str, items: &[Item]) {
         for item in items {
-            let (name, attributes, parts) = match item {
-                Item::Struct(item) => (&item.ident, &item.attrs, parts_of(&item.fields)),
+            let (name, parts) = match item {
+                Item::Struct(item) => {
+                    let is_shared = |field: &&Field| matches!(field.vis, Visibility::Restricted(_));
+                    self.shared_fields += item.fields.iter().filter(is_shared).count();
+                    (&item.ident, parts_of(&item.fields))
+                }
                 Item::Enum(item) => {
                     let mut parts = Parts::new();
                     for variant in &item.variants {
                         parts.insert(variant.ident.to_string(), variant.fields.to_token_stream());
                         parts.extend(parts_of(&variant.fields).into_iter().filter(|(name, _)| name != "0"));
                     }
-                    (&item.ident, &item.attrs, parts)
+                    (&item.ident, parts)
                 }
-                Item::Trait(item) => (&item.ident, &item.attrs, Parts::new()),
-                Item::Type(item) => (&item.ident, &item.attrs, Parts::new()),
-                Item::Mod(item) if !is_test(&item.attrs) => {
-                    self.declare(file, item.content.as_ref().map_or(&[], |content| &content.1));
+                Item::Trait(item) => (&item.ident, Parts::new()),
+                Item::Type(item) => (&item.ident, Parts::new()),
+                Item::Mod(ItemMod { content: Some((_, items)), .. }) => {
+                    self.declare(file, items);
                     continue;
                 }
                 _ => continue,
             };
-            if !is_test(attributes) {
-                self.types.insert((file.to_owned(), name.to_string()), parts);
-            }
+            self.types.insert((file.to_owned(), name.to_string()), parts);
         }
     }
 
     fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
         for item in items {
             match item {
-                Item::Fn(item) if !is_test(&item.attrs) => {
-                    let body = item.block.to_token_stream();
-                    self.function(file, module, (None, TokenStream::new(), false), &item.sig, body);
+                Item::Fn(ItemFn { sig, block, .. }) => {
+                    self.function(file, module, (None, TokenStream::new(), false), sig, block.to_token_stream());
                 }
-                Item::Impl(item) if !is_test(&item.attrs) => {
+                Item::Impl(item) => {
                     let (generics, bounds) = (&item.generics.params, &item.generics.where_clause);
                     let of = item.trait_.as_ref().map(|(_, path, _)| path);
                     let mut header = item.self_ty.to_token_stream();
                     let owner = self.collect(module, header.clone()).into_iter().next();
                     header.extend([of.to_token_stream(), generics.to_token_stream(), bounds.to_token_stream()]);
                     for part in &item.items {
-                        if let ImplItem::Fn(function) = part {
-                            if !is_test(&function.attrs) {
-                                let body = function.block.to_token_stream();
-                                let part_of = (owner.clone(), header.clone(), of.is_some());
-                                self.function(file, module, part_of, &function.sig, body);
-                            }
-                        }
+                        let ImplItem::Fn(ImplItemFn { sig, block, .. }) = part else { continue };
+                        let part_of = (owner.clone(), header.clone(), of.is_some());
+                        self.function(file, module, part_of, sig, block.to_token_stream());
                     }
                 }
-                Item::Trait(item) if !is_test(&item.attrs) => {
+                Item::Trait(item) => {
                     let owner = Some((file.to_owned(), item.ident.to_string()));
                     for part in &item.items {
-                        if let TraitItem::Fn(function) = part {
-                            let part_of = (owner.clone(), item.ident.to_token_stream(), true);
-                            self.function(file, module, part_of, &function.sig, function.default.to_token_stream());
-                        }
+                        let TraitItem::Fn(TraitItemFn { sig, default, .. }) = part else { continue };
+                        let part_of = (owner.clone(), item.ident.to_token_stream(), true);
+                        self.function(file, module, part_of, sig, default.to_token_stream());
                     }
                 }
-                Item::Mod(item) if !is_test(&item.attrs) => {
-                    let inner = [module.as_slice(), &[item.ident.to_string()]].concat();
-                    self.implement(file, &inner, item.content.as_ref().map_or(&[], |content| &content.1));
+                Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
+                    self.implement(file, &[module.as_slice(), &[ident.to_string()]].concat(), items);
                 }
                 _ => {}
             }
@@ -133,11 +134,6 @@ impl<'a> Index<'a> {
         route.push(signature.ident.to_string());
         let signature = signature.clone();
         self.functions.push(Function { route, file: file.to_owned(), owner, is_of_trait, header, signature, body });
-    }
-
-    /// How many types there are.
-    pub fn types(&self) -> usize {
-        self.types.len()
     }
 
     /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
@@ -384,22 +380,4 @@ fn parts_of(fields: &Fields) -> Parts {
         (name, field.ty.to_token_stream())
     });
     named.collect()
-}
-
-fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::List(list) => list.path.is_ident("cfg") && needs_test(list.tokens.clone()),
-        _ => false,
-    })
-}
-
-/// Fields that other files can touch, but users can't.
-pub fn shared_fields(text: &str) -> usize {
-    let file = syn::parse_file(text).unwrap();
-    let shared = |fields: &Fields| fields.iter().filter(|field| matches!(field.vis, Visibility::Restricted(_))).count();
-    let all = file.items.iter().map(|item| match item {
-        Item::Struct(item) => shared(&item.fields),
-        _ => 0,
-    });
-    all.sum()
 }

@@ -1,20 +1,25 @@
-//! The walks of the document: what a reader meets on the way of one call.
+//! The walks of the document: what a reader meets on the way of one call; and the parts of it that are written here.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::rooms::House;
 use super::types::{Index, Type};
 
 /// Functions in the order of a call, as the document lists them.
 pub struct Walk {
-    pub name: String,
+    name: String,
     functions: Vec<String>,
 }
 
 /// A function, and the types that are met in it for the first time.
-struct Step {
-    function: usize,
-    types: Vec<Type>,
+type Step = (usize, Vec<Type>);
+
+/// `9 types in 8 files`.
+fn sum<'a>(types: impl Iterator<Item = &'a Type>) -> String {
+    let types: BTreeSet<&Type> = types.collect();
+    let files: BTreeSet<&String> = types.iter().map(|(file, _)| file).collect();
+    format!("{} types in {} files", types.len(), files.len())
 }
 
 impl Walk {
@@ -31,39 +36,34 @@ impl Walk {
     }
 
     fn steps(&self, index: &Index) -> Result<Vec<Step>, String> {
-        let (mut steps, mut met) = (Vec::new(), Vec::<Type>::new());
-        for name in &self.functions {
+        let mut met = Vec::<Type>::new();
+        let steps = self.functions.iter().map(|name| {
             let function = index.find(name).map_err(|why| format!("{}: {why}", self.name))?;
-            let types: Vec<Type> =
-                index.named(function, &met).types.into_iter().filter(|found| !met.contains(found)).collect();
+            let mut types = index.named(function, &met).types;
+            types.retain(|found| !met.contains(found));
             met.extend(types.iter().cloned());
-            steps.push(Step { function, types });
-        }
-        Ok(steps)
+            Ok((function, types))
+        });
+        steps.collect()
     }
 
-    /// Functions, types, files that declare these.
-    pub fn count(&self, index: &Index) -> Result<[usize; 3], String> {
-        let steps = self.steps(index)?;
-        let types: Vec<&Type> = steps.iter().flat_map(|step| &step.types).collect();
-        let files: BTreeSet<&String> = types.iter().map(|(file, _)| file).collect();
-        Ok([steps.len(), types.len(), files.len()])
+    pub fn count(&self, index: &Index) -> Result<String, String> {
+        Ok(sum(self.steps(index)?.iter().flat_map(|(_, types)| types)))
     }
 
     /// Step by step; and what it comes to with all that these functions call, down to the last.
     pub fn print(&self, index: &Index) -> Result<String, String> {
-        let (steps, [functions, types, files]) = (self.steps(index)?, self.count(index)?);
-        let mut text = format!("{}: {types} types in {files} files, by {functions} functions\n", self.name);
-        let mut number = 0;
-        for (step, name) in steps.iter().zip(&self.functions) {
+        let (steps, count) = (self.steps(index)?, self.count(index)?);
+        let mut text = format!("{}: {count}, by {} functions\n", self.name, steps.len());
+        let mut numbers = 1..;
+        for ((_, types), name) in steps.iter().zip(&self.functions) {
             writeln!(text, "      {name}").unwrap();
-            for (file, found) in &step.types {
-                number += 1;
+            for ((file, found), number) in types.iter().zip(&mut numbers) {
                 writeln!(text, "  {number:>3}   {found:<16} {file}").unwrap();
             }
         }
-        let walked: Vec<usize> = steps.iter().map(|step| step.function).collect();
-        let (mut all, mut todo, mut met) = (BTreeSet::new(), walked.clone(), BTreeSet::new());
+        let walked: Vec<usize> = steps.iter().map(|(function, _)| *function).collect();
+        let (mut all, mut todo, mut met) = (BTreeSet::new(), walked.clone(), Vec::new());
         while let Some(function) = todo.pop() {
             if all.insert(function) {
                 let named = index.named(function, &[]);
@@ -71,12 +71,33 @@ impl Walk {
                 met.extend(named.types);
             }
         }
-        let files: BTreeSet<&String> = met.iter().map(|(file, _)| file).collect();
-        let (called, types, files) = (all.len(), met.len(), files.len());
-        writeln!(text, "  with all that they call: {types} types in {files} files, by {called} functions:").unwrap();
-        let beside = all.iter().filter(|function| !walked.contains(function));
-        let beside: Vec<String> = beside.map(|at| index.functions[*at].route.join("::")).collect();
-        writeln!(text, "    {}", beside.join("\n    ")).unwrap();
+        writeln!(text, "  with all that they call: {}, by {} functions:", sum(met.iter()), all.len()).unwrap();
+        for function in all.into_iter().filter(|function| !walked.contains(function)) {
+            writeln!(text, "    {}", index.functions[function].route.join("::")).unwrap();
+        }
         Ok(text)
     }
+}
+
+/// The document with all that this code writes in it as it is now. Of a walk, what was counted before the rooms were
+/// built stays as the document has it.
+pub fn written(document: &str, house: &House, index: &Index) -> Result<String, String> {
+    let mut written = document.to_owned();
+    for name in ["drawing", "walks"] {
+        let begin = format!("<!-- written by tests/house: {name} -->\n");
+        let (_, old) = document.split_once(&begin).ok_or(format!("the document has no `{}`", begin.trim()))?;
+        let old = old.split("<!-- end -->").next().unwrap_or(old);
+        let mut new = format!("```text\n{}\n```\n", house.drawing());
+        if name == "walks" {
+            new = String::from("| walk | before | now |\n|---|---|---|\n");
+            for walk in Walk::read(document) {
+                let (name, now) = (&walk.name, walk.count(index)?);
+                let row = old.lines().find_map(|row| row.strip_prefix(&format!("| {name} | ")));
+                let before = row.and_then(|row| row.split(" |").next()).unwrap_or(&now);
+                writeln!(new, "| {name} | {before} | {now} |").unwrap();
+            }
+        }
+        written = written.replace(&format!("{begin}{old}"), &format!("{begin}{new}"));
+    }
+    Ok(written)
 }

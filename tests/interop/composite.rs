@@ -50,7 +50,7 @@ impl Hand {
                     match lock.acquire_with(request.clone()).await {
                         // A busy machine: nothing is known, so it is asked again.
                         Err(LockError::Unreachable { .. }) => {}
-                        known => return known.unwrap(),
+                        known => return known.unwrap().is_acquired(),
                     }
                 }
             }

@@ -105,7 +105,7 @@ impl Stage {
             }
             (false, Fate::GivesUp) => {
                 let lock = fair(&self.rust, &name, &who);
-                tokio::spawn(async move { lock.acquire().wait(secs(5)).await.unwrap() })
+                tokio::spawn(async move { lock.acquire().wait(secs(5)).await.unwrap().is_acquired() })
             }
             (false, Fate::Killed) => {
                 self.dying_rust.push(Process::start("interop", "queue", &[&self.port, &name, &who]));

@@ -87,7 +87,7 @@ pub async fn hold_counts_of_many_owners(world: Arc<World>) {
     assert_eq!((holders.len(), counts), (6, 12));
     for (at, owner) in owners.iter().enumerate() {
         for _ in 0..=at {
-            assert!(!side.write().owned_by(&Owner::unique()).try_lock().await.unwrap());
+            assert!(!side.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
             java.must(&format!("t{at}"), "read", &name, "unlock").await;
             side.read().owned_by(owner).unlock().await.unwrap();
         }

@@ -128,9 +128,12 @@ pub trait Handle: Send + Sync {
 }
 
 #[async_trait]
-impl<K: lockson::Owned> Handle for Lock<K> {
+impl<K: lockson::kind::Owned> Handle for Lock<K> {
     async fn take(&self, request: Request) -> Result<bool, String> {
-        lockson::RLock::acquire_with(self, request).await.map_err(|error| error.to_string())
+        lockson::RLock::acquire_with(self, request)
+            .await
+            .map(|taken| taken.is_acquired())
+            .map_err(|error| error.to_string())
     }
 
     async fn give(&self) -> Result<(), String> {

@@ -14,7 +14,10 @@ pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
         let guard = side.read().guard().await.unwrap();
         churn_of_java(&world, &name, rounds, seed, async || {
             guard.verify().await.expect("Java's unlock took a Rust reader's hold");
-            assert!(!side.write().owned_by(&Owner::unique()).try_lock().await.unwrap(), "a writer beside a reader");
+            assert!(
+                !side.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired(),
+                "a writer beside a reader"
+            );
         })
         .await;
         guard.unlock().await.unwrap();
@@ -90,8 +93,8 @@ async fn churn_of_rust(rust: &Locks, name: &str, rounds: usize, seed: u64, check
                 rust.read_write_lock(name).read().owned_by(&Owner::unique()).acquire().lease(ms(300)).await.unwrap(),
             ),
             1 => {
-                assert!(lock.acquire().lease(secs(60)).await.unwrap());
-                assert!(lock.acquire().lease(ms(200)).await.unwrap());
+                assert!(lock.acquire().lease(secs(60)).await.unwrap().is_acquired());
+                assert!(lock.acquire().lease(ms(200)).await.unwrap().is_acquired());
                 lock.unlock().await.unwrap();
                 lock.unlock().await.unwrap();
             }

@@ -47,11 +47,11 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     free(3).await;
     // Java has two of three.
     java.must("t", "semaphore", &name, "acquire 2").await;
-    assert!(!rust.try_acquire(2).await.unwrap());
+    assert!(!rust.try_acquire(2).await.unwrap().is_acquired());
     free(1).await;
     shown("semaphore", "state", "J>R");
     shown("semaphore", "excludes", "J>R");
-    assert!(!rust.acquire(2).wait(secs(1)).await.unwrap());
+    assert!(!rust.acquire(2).wait(secs(1)).await.unwrap().is_acquired());
     free(1).await;
     shown("semaphore", "times out", "J>R");
     let waiter = spawn_local({
@@ -60,7 +60,7 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     });
     until_waiting(&world, &name).await;
     java.must("t", "semaphore", &name, "release 2").await;
-    assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap());
+    assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap().is_acquired());
     shown("semaphore", "wakes", "J>R");
     // Rust has all three.
     free(0).await;

@@ -45,9 +45,9 @@ pub async fn transactions_exclude(world: Arc<World>) {
     let lock = bucket.lock(&owner, "t-1");
     bucket.java("begin 60000").await.unwrap();
     bucket.java("set from-java").await.unwrap();
-    assert!(!lock.try_lock().await.unwrap(), "a transaction of Java holds the bucket");
+    assert!(!lock.try_lock().await.unwrap().is_acquired(), "a transaction of Java holds the bucket");
     shows("excludes", "J>R");
-    assert!(!lock.acquire().wait(secs(1)).await.unwrap());
+    assert!(!lock.acquire().wait(secs(1)).await.unwrap().is_acquired());
     let holder = lock.holder().await.unwrap().unwrap();
     let thread = bucket.java.must(&format!("t-{}", bucket.name), "client", "-", "thread").await;
     assert!(holder.field().contains(&format!(":{thread}:")) && holder.count == 1, "{holder:?}");
@@ -60,7 +60,7 @@ pub async fn transactions_exclude(world: Arc<World>) {
     sleep(ms(500)).await;
     assert!(!waiter.is_finished());
     bucket.java("commit").await.unwrap();
-    assert!(patient("the commit wakes", waiter).await.unwrap().unwrap());
+    assert!(patient("the commit wakes", waiter).await.unwrap().unwrap().is_acquired());
     shows("wakes", "J>R");
     // lockson holds it: Java's transaction waits at its first write.
     let name = format!("{}:transaction_lock", bucket.name);
@@ -79,8 +79,8 @@ pub async fn transactions_exclude(world: Arc<World>) {
     shows("wakes", "R>J");
     let _ = bucket.java("rollback").await;
     assert_eq!(world.server.raw().await.get(&bucket.name).await.as_deref(), Some("from-java"));
-    assert!(lock.try_lock().await.unwrap());
-    assert!(!bucket.lock(&owner, "t-2").try_lock().await.unwrap(), "two transactions of one owner");
+    assert!(lock.try_lock().await.unwrap().is_acquired());
+    assert!(!bucket.lock(&owner, "t-2").try_lock().await.unwrap().is_acquired(), "two transactions of one owner");
     lock.unlock().await.unwrap();
 }
 
@@ -91,7 +91,7 @@ pub async fn transactions_end(world: Arc<World>) {
     bucket.java("begin 2000").await.unwrap();
     bucket.java("set forgotten").await.unwrap();
     let request = Request::default().lease(ms(2000));
-    assert!(patient("the transaction's lease ends", RLock::acquire_with(&lock, request)).await.unwrap());
+    assert!(patient("the transaction's lease ends", RLock::acquire_with(&lock, request)).await.unwrap().is_acquired());
     shown(ROW, "expires", "J>R");
     let _ = bucket.java("rollback").await;
     bucket.java("begin 60000").await.unwrap();
@@ -100,7 +100,7 @@ pub async fn transactions_end(world: Arc<World>) {
     shown(ROW, "expires", "R>J");
     assert!(lock.force_unlock().await.unwrap());
     shown(ROW, "forces", "J>R");
-    assert!(lock.acquire().lease(secs(60)).await.unwrap());
+    assert!(lock.acquire().lease(secs(60)).await.unwrap().is_acquired());
     let _ = bucket.java("rollback").await;
     let name = format!("{}:transaction_lock", bucket.name);
     assert!(bucket.java.get::<bool>("breaker", "lock", &name, "force_unlock").await);

@@ -37,7 +37,7 @@ async fn each_keeps_the_other_out(meeting: Meeting) {
         guard.verify().await.unwrap();
         guard.unlock().await.unwrap();
         assert!(peer.take(&meeting.name, LONG).await);
-        assert!(!other.take(&meeting.name, LONG).await && !lock.try_lock().await.unwrap());
+        assert!(!other.take(&meeting.name, LONG).await && !lock.try_lock().await.unwrap().is_acquired());
         assert!(lock.is_locked().await.unwrap() && !lock.is_held().await.unwrap());
         peer.give_back().await;
     }
@@ -71,7 +71,7 @@ async fn each_takes_over_what_expired(meeting: Meeting) {
     patient("the peer's turn", peer.wait(&meeting.name, LONG)).await;
     assert!(!guard.is_valid());
     assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert!(!lock.try_lock().await.unwrap(), "a late unlock took the peer's hold away");
+    assert!(!lock.try_lock().await.unwrap().is_acquired(), "a late unlock took the peer's hold away");
     peer.give_back().await;
     patient("the peer again", peer.wait(&meeting.name, SHORT)).await;
     let guard = patient("its lease ends", lock.guard()).await.unwrap();
@@ -102,7 +102,7 @@ async fn each_extends_its_own(meeting: Meeting) {
     let [mut peer, _] = meeting.peers;
     assert!(peer.take(&meeting.name, 5 * SHORT).await && peer.extend(LONG).await);
     assert!(lock.remaining_ttl().await.unwrap().unwrap() > LONG / 2);
-    assert!(!lock.try_lock().await.unwrap());
+    assert!(!lock.try_lock().await.unwrap().is_acquired());
     assert!(lock.force_unlock().await.unwrap());
     let guard = lock.acquire().lease(5 * SHORT).guard().await.unwrap().unwrap();
     assert!(!peer.extend(LONG).await);

@@ -8,7 +8,7 @@ use crate::pitfalls::*;
 async fn lockson_leaves_the_next_alone(server: &Server) {
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
-    assert!(first.lock(&name).acquire().lease(ms(100)).await.unwrap());
+    assert!(first.lock(&name).acquire().lease(ms(100)).await.unwrap().is_acquired());
     let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
     assert!(first.lock(&name).unlock().await.is_err(), "it is told");
     guard.verify().await.unwrap();

@@ -46,7 +46,7 @@ async fn setnx_and_expire_in_one_script() {
     let (first, second) = (connect(server).await, connect(server).await);
     let name = unique("pitfall");
     let lease = ms(100);
-    assert!(first.lock(&name).acquire().lease(lease).await.unwrap());
+    assert!(first.lock(&name).acquire().lease(lease).await.unwrap().is_acquired());
     let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
     assert!(first.lock(&name).unlock().await.is_err());
     guard.verify().await.unwrap();
@@ -76,7 +76,7 @@ async fn the_time_in_the_value() {
     let name = unique("pitfall");
     let guard = one.lock(&name).guard().await.unwrap();
     let before = a.hgetall(&name).await;
-    assert!(!other.lock(&name).try_lock().await.unwrap());
+    assert!(!other.lock(&name).try_lock().await.unwrap().is_acquired());
     assert_eq!(a.hgetall(&name).await, before);
     guard.unlock().await.unwrap();
 }
@@ -98,7 +98,7 @@ async fn another_holders_lease_is_repaired() {
     let name = unique("pitfall");
     a.must(&["HSET", &name, "another:1", "1"]).await;
     let lock = connect(server).await.lock(&name);
-    assert!(!lock.acquire().wait(ms(200)).await.unwrap());
+    assert!(!lock.acquire().wait(ms(200)).await.unwrap().is_acquired());
     assert_eq!(a.pttl(&name).await, -1);
 }
 

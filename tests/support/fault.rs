@@ -3,7 +3,7 @@
 use super::hub::Hub;
 use super::patient;
 use super::reply::Reply;
-use super::request::{Filter, Request};
+use super::request::Filter;
 use super::Raw;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
@@ -63,8 +63,6 @@ impl Fault {
 pub(super) struct Kept {
     /// The commands that set up its connection.
     pub prelude: Vec<Vec<u8>>,
-    /// What it says.
-    pub request: Request,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
@@ -75,7 +73,6 @@ pub struct Held {
     pub(super) hub: Arc<Hub>,
     pub(super) kept: Arc<Mutex<Vec<Kept>>>,
     pub(super) count: watch::Sender<usize>,
-    pub(super) fault: Fault,
 }
 
 impl Held {
@@ -94,17 +91,6 @@ impl Held {
         let mut counts = self.count.subscribe();
         let enough = counts.wait_for(|found| *found >= count);
         patient(&format!("{count} requests held back"), enough).await.unwrap();
-    }
-
-    /// The cuts that go with it.
-    pub fn fault(&self) -> &Fault {
-        &self.fault
-    }
-
-    /// The requests that wait for their release.
-    pub fn requests(&self) -> Vec<Request> {
-        let kept = self.kept.lock().unwrap();
-        kept.iter().map(|kept| kept.request.clone()).collect()
     }
 
     /// Sends what it kept to the server in the order it came, each request over a fresh connection set up as its own

@@ -1,7 +1,8 @@
 //! Five servers in this process, on paused time, and a red lock on them.
 
 use crate::secs;
-use lockson::{Builder, EmbeddedServer, Locks, RedLock, Reentrant, Reply};
+use lockson::kind::Reentrant;
+use lockson::{Builder, EmbeddedServer, Locks, RedLock, Reply};
 
 pub fn red(clients: &[Locks]) -> RedLock<Reentrant> {
     RedLock::new(clients.iter().map(|locks| locks.lock("red"))).fresh()

@@ -2,15 +2,11 @@
 
 use super::fault::Rule;
 use super::link::Link;
-use super::request::{Filter, Request};
-use super::sha1;
-use std::collections::{BTreeMap, HashMap};
+use super::request::Request;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// How many requests a proxy remembers.
-const LOG_LIMIT: usize = 500_000;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, PartialEq)]
@@ -64,24 +60,14 @@ impl Modes {
 }
 
 /// What a proxy has done since it started.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Connections that were passed on to the server.
     pub accepted: usize,
-    /// Connections closed at once because of [`super::Proxy::refuse`].
-    pub refused: usize,
-    /// Connections the proxy itself cut.
-    pub cuts: usize,
-    /// Connections that ended, for whatever cause.
-    pub ended: usize,
     /// Requests clients sent, whatever became of them.
     pub requests: usize,
-    /// Answers and messages clients got.
-    pub replies: usize,
     /// Messages that were swallowed.
     pub swallowed: usize,
-    /// Answers in which bytes were replaced.
-    pub replaced: usize,
 }
 
 /// The parts that change together.
@@ -89,9 +75,7 @@ pub struct Counts {
 pub(super) struct State {
     pub rules: Vec<Rule>,
     pub links: BTreeMap<u64, Arc<Link>>,
-    log: Vec<Arc<Request>>,
-    overflowed: bool,
-    scripts: HashMap<String, Arc<str>>,
+    pub log: Vec<Request>,
 }
 
 /// What all connections of a proxy share.
@@ -127,39 +111,10 @@ impl Hub {
         self.until(|modes| !modes.way(way).black).await;
     }
 
-    /// Writes a request down, after the text of its script was put in.
-    pub fn note(&self, request: &mut Request) {
-        let mut state = self.state.lock().unwrap();
-        if let Some(text) = request.carried_script() {
-            let name = sha1(&text);
-            state.scripts.entry(name).or_insert_with(|| text.into());
-        }
-        request.script = match request.name().as_str() {
-            "EVALSHA" | "EVALSHA_RO" => state.scripts.get(&request.arg(1).to_lowercase()).cloned(),
-            _ => request.carried_script().map(Arc::from),
-        };
-        if state.log.len() < LOG_LIMIT {
-            state.log.push(Arc::new(request.clone()));
-        } else {
-            state.overflowed = true;
-        }
-        drop(state);
+    /// Writes a request down.
+    pub fn note(&self, request: &Request) {
+        self.state.lock().unwrap().log.push(request.clone());
         self.count(|counts| counts.requests += 1);
-    }
-
-    /// The requests so far that a filter is for.
-    pub fn logged(&self, filter: &Filter) -> Vec<Arc<Request>> {
-        let state = self.state.lock().unwrap();
-        assert!(!state.overflowed, "more than {LOG_LIMIT} requests: call forget_requests now and then");
-        let picked = state.log.iter().filter(|request| filter.picks(request));
-        picked.cloned().collect()
-    }
-
-    /// Empties the log.
-    pub fn forget(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.log.clear();
-        state.overflowed = false;
     }
 
     /// The connections that are open now.

@@ -23,11 +23,10 @@ mod spawner;
 pub use certs::{Certs, Pair};
 pub use fault::{Fault, Held};
 pub use files::root;
-pub use hub::Counts;
 pub use kinds::{Kind, KINDS};
 pub use logs::Logs;
 pub use proxy::Proxy;
-pub use raw::{Listener, Message, Raw};
+pub use raw::{Listener, Raw};
 pub use reply::Reply;
 pub use request::{Filter, Request};
 pub use rng::Rng;
@@ -36,11 +35,13 @@ pub use server::Server;
 /// What nearly every suite uses.
 pub mod prelude {
     pub use super::{eventually, ms, patient, report, secs, seed, soak, spawn_with, unique};
-    pub use super::{Counts, Fault, Filter, Held, Kind, Listener, Logs, Message, Proxy, Raw, Rng, Server, KINDS};
+    pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use futures::future::join_all;
+    pub use lockson::AcquireOutcome::{Acquired, Busy};
     pub use lockson::{
-        Builder, ConnectError, EmbeddedServer, Guard, HoldError, LockError, Locks, Lost, LostBy, MultiLock, NameError,
-        Owner, QueryError, RLock, RedLock, Refused, RunError, State, SyncError, UnlockError, WaitOutcome,
+        AcquireOutcome, Builder, ConnectError, EmbeddedServer, Guard, HoldError, HoldState, LockError, Locks, Lost,
+        LostReason, MultiLock, NameError, Owner, QueryError, RLock, RedLock, Refused, RunError, SyncError, UnlockError,
+        WaitOutcome,
     };
     pub use std::future::Future;
     pub use std::sync::Arc;

@@ -29,15 +29,11 @@ enum Pending {
 }
 
 /// What becomes of a request.
-enum Verdict {
+struct Verdict {
     /// It goes on to the server.
-    Forward,
-    /// It goes on, and nothing after it.
-    Last,
-    /// It is dropped.
-    Drop,
-    /// It is dropped, and all after it.
-    Deaf,
+    forward: bool,
+    /// Nothing after it does.
+    deaf: bool,
 }
 
 /// What a frame from the server is.
@@ -99,22 +95,14 @@ impl Link {
         }
     }
 
-    /// Ends the connection now, as a fault.
+    /// Ends the connection now.
     pub fn cut(&self) {
-        self.close(true);
-    }
-
-    fn close(&self, fault: bool) {
         if std::mem::replace(&mut self.talk.lock().unwrap().closed, true) {
             return;
         }
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
         self.hub.state.lock().unwrap().links.remove(&self.id);
-        self.hub.count(|counts| {
-            counts.cuts += usize::from(fault);
-            counts.ended += 1;
-        });
     }
 
     /// Cuts it if bytes of it got lost.
@@ -140,15 +128,14 @@ impl Link {
         let mut deaf = false;
         while let Some(bytes) = self.next(&mut chunks, Way::Requests).await {
             buffer.extend(bytes);
-            while let Some((request, len)) = Request::read(&buffer, self.id) {
+            while let Some((request, len)) = Request::read(&buffer) {
                 let bytes: Vec<u8> = buffer.drain(..len).collect();
-                let verdict = match deaf {
-                    true => Verdict::Drop,
-                    false => self.judge(request, &bytes),
-                };
-                deaf |= matches!(verdict, Verdict::Last | Verdict::Deaf);
-                let forward = matches!(verdict, Verdict::Forward | Verdict::Last);
-                if forward && server.write_all(&bytes).await.is_err() {
+                if deaf {
+                    continue;
+                }
+                let verdict = self.judge(&request, &bytes);
+                deaf = verdict.deaf;
+                if verdict.forward && server.write_all(&bytes).await.is_err() {
                     return self.hub.until_clear(Way::Replies).await;
                 }
             }
@@ -186,36 +173,34 @@ impl Link {
     }
 
     /// Decides about a request and notes what its answer means.
-    fn judge(&self, mut request: Request, bytes: &[u8]) -> Verdict {
-        self.hub.note(&mut request);
+    fn judge(&self, request: &Request, bytes: &[u8]) -> Verdict {
+        self.hub.note(request);
         let mut talk = self.talk.lock().unwrap();
         if talk.closed {
-            return Verdict::Deaf;
+            return Verdict { forward: false, deaf: true };
         }
         if self.hub.modes.borrow().requests.black {
             talk.lossy = true;
-            return Verdict::Drop;
+            return Verdict { forward: false, deaf: false };
         }
-        if let Some((harm, hits)) = self.harm(&request) {
-            if matches!(harm, Harm::Deafen) {
-                talk.lossy = true;
-                hits.send_modify(|hits| *hits += 1);
-                return Verdict::Deaf;
-            }
-            let pending = match &harm {
-                Harm::After => Pending::Lose(hits),
-                _ => Pending::Cut(hits),
-            };
-            talk.pending.push_back(pending);
-            if let Harm::Hold(held) = &harm {
-                held.keep(Kept { prelude: talk.prelude.clone(), request, bytes: bytes.to_vec() });
+        if let Some((harm, hits)) = self.harm(request) {
+            let forward = matches!(harm, Harm::After);
+            match harm {
+                Harm::Deafen => {
+                    talk.lossy = true;
+                    hit(&hits);
+                    return Verdict { forward, deaf: true };
+                }
+                Harm::After => talk.pending.push_back(Pending::Lose(hits)),
+                Harm::Before => talk.pending.push_back(Pending::Cut(hits)),
+                Harm::Hold(held) => {
+                    talk.pending.push_back(Pending::Cut(hits));
+                    held.keep(Kept { prelude: talk.prelude.clone(), bytes: bytes.to_vec() });
+                }
             }
             drop(talk);
             self.settle();
-            return match harm {
-                Harm::After => Verdict::Last,
-                _ => Verdict::Deaf,
-            };
+            return Verdict { forward, deaf: true };
         }
         if request.is_prelude() {
             talk.resp3 |= request.name() == "HELLO" && request.arg(1) == "3";
@@ -223,11 +208,11 @@ impl Link {
         }
         talk.subscribed |= request.is_subscribe();
         let pending = match request.is_subscribe() || request.is_unsubscribe() {
-            true => Pending::Confirm((request.args.len() - 1).max(1)),
+            true => Pending::Confirm((request.0.len() - 1).max(1)),
             false => Pending::Answer,
         };
         talk.pending.push_back(pending);
-        Verdict::Forward
+        Verdict { forward: true, deaf: false }
     }
 
     /// The first rule for a request; it is used up by one.
@@ -244,11 +229,12 @@ impl Link {
     /// Cuts the connection when that is what comes next.
     fn settle(&self) {
         let mut talk = self.talk.lock().unwrap();
-        if let Some(Pending::Cut(_)) = talk.pending.front() {
-            let Some(Pending::Cut(hits)) = talk.pending.pop_front() else { unreachable!() };
+        if let Some(Pending::Cut(hits)) = talk.pending.front() {
+            let hits = hits.clone();
+            talk.pending.pop_front();
             drop(talk);
             self.cut();
-            hits.send_modify(|hits| *hits += 1);
+            hit(&hits);
         }
     }
 
@@ -263,7 +249,7 @@ impl Link {
             if let Some(hits) = talk.answered(&kind, reply) {
                 drop(talk);
                 self.cut();
-                hits.send_modify(|hits| *hits += 1);
+                hit(&hits);
                 return false;
             }
         }
@@ -276,23 +262,17 @@ impl Link {
             self.hub.count(|counts| counts.swallowed += 1);
             return false;
         }
-        self.hub.count(|counts| counts.replies += 1);
         true
     }
 
     /// Replaces what is to be replaced in a frame.
     fn alter(&self, frame: &mut [u8]) {
-        let mut altered = false;
         for (from, to) in &self.hub.modes.borrow().replace {
             for at in 0..frame.len().saturating_sub(from.len() - 1) {
                 if frame[at..].starts_with(from) {
                     frame[at..at + from.len()].copy_from_slice(to);
-                    altered = true;
                 }
             }
-        }
-        if altered {
-            self.hub.count(|counts| counts.replaced += 1);
         }
     }
 }
@@ -302,7 +282,7 @@ struct Closing(Arc<Link>);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.0.close(false);
+        self.0.cut();
     }
 }
 
@@ -349,6 +329,11 @@ impl Talk {
             },
         }
     }
+}
+
+/// A fault has done what it was asked for, once more.
+fn hit(hits: &watch::Sender<usize>) {
+    hits.send_modify(|hits| *hits += 1);
 }
 
 /// A stream and a second handle to its socket.

@@ -7,7 +7,7 @@ use super::patient;
 use super::request::{Filter, Request};
 use lockson::Locks;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -71,40 +71,32 @@ impl Proxy {
 
     /// The next `count` matching requests never reach the server.
     pub fn cut_before(&self, count: usize, filter: Filter) -> Fault {
-        let (hits, fault) = fault(count);
-        self.add(count, filter, Harm::Before, hits);
-        fault
+        self.add(count, filter, Harm::Before)
     }
 
     /// The connections of the next `count` matching requests go deaf: these requests and all after them get lost, and
     /// nothing else tells. The "cuts" of the fault are those requests.
     pub fn deafen(&self, count: usize, filter: Filter) -> Fault {
-        let (hits, fault) = fault(count);
-        self.add(count, filter, Harm::Deafen, hits);
-        fault
+        self.add(count, filter, Harm::Deafen)
     }
 
     /// The next `count` matching requests are executed, and the client does
     /// not get their answers. The fault is done when the answers have come.
     pub fn cut_after(&self, count: usize, filter: Filter) -> Fault {
-        let (hits, fault) = fault(count);
-        self.add(count, filter, Harm::After, hits);
-        fault
+        self.add(count, filter, Harm::After)
     }
 
     /// The next `count` matching requests are kept until the test has them delivered late.
     pub fn hold_back(&self, count: usize, filter: Filter) -> Held {
-        let (hits, fault) = fault(count);
-        let held =
-            Held { hub: self.hub.clone(), kept: Arc::new(Mutex::new(Vec::new())), count: watch::channel(0).0, fault };
-        self.add(count, filter, Harm::Hold(held.clone()), hits);
+        let held = Held { hub: self.hub.clone(), kept: Arc::default(), count: watch::channel(0).0 };
+        self.add(count, filter, Harm::Hold(held.clone()));
         held
     }
 
-    fn add(&self, left: usize, filter: Filter, harm: Harm, hits: watch::Sender<usize>) {
-        if left > 0 {
-            self.hub.state.lock().unwrap().rules.push(Rule { left, filter, harm, hits });
-        }
+    fn add(&self, asked: usize, filter: Filter, harm: Harm) -> Fault {
+        let (sender, hits) = watch::channel(0);
+        self.hub.state.lock().unwrap().rules.push(Rule { left: asked, filter, harm, hits: sender });
+        Fault { asked, hits }
     }
 
     /// Loses all requests; connections stay open and new ones are accepted. At the end of it those connections that
@@ -138,13 +130,8 @@ impl Proxy {
 
     /// Makes both ways take this much longer.
     pub fn delay(&self, delay: Duration) {
-        self.delay_requests(delay);
-        self.delay_replies(delay);
-    }
-
-    /// Makes requests take this much longer.
-    pub fn delay_requests(&self, delay: Duration) {
         self.hub.modes.send_modify(|modes| modes.requests.delay = delay);
+        self.delay_replies(delay);
     }
 
     /// Makes answers and messages take this much longer.
@@ -176,49 +163,31 @@ impl Proxy {
 
     /// How many requests a filter is for came from clients so far.
     pub fn requests(&self, filter: Filter) -> usize {
-        self.hub.logged(&filter).len()
+        self.seen(filter).len()
     }
 
     /// Those requests, in the order they came.
-    pub fn seen(&self, filter: Filter) -> Vec<Arc<Request>> {
-        self.hub.logged(&filter)
+    pub fn seen(&self, filter: Filter) -> Vec<Request> {
+        let state = self.hub.state.lock().unwrap();
+        state.log.iter().filter(|request| filter.picks(request)).cloned().collect()
     }
 
     /// Forgets the requests that came so far.
     pub fn forget_requests(&self) {
-        self.hub.forget();
+        self.hub.state.lock().unwrap().log.clear();
     }
 
     /// Awaits that so many requests came that a filter is for.
     pub async fn wait_requests(&self, count: usize, filter: Filter) {
         let what = format!("{count} requests of {filter:?}");
-        let enough = self.wait_so(|_| self.requests(filter.clone()) >= count);
-        patient(&what, enough).await;
-    }
-
-    /// How many connections the proxy has cut.
-    pub fn cuts(&self) -> usize {
-        self.counts().cuts
-    }
-
-    /// How many connections are open.
-    pub fn open(&self) -> usize {
-        self.hub.links().len()
+        let mut counts = self.hub.counts.subscribe();
+        let enough = counts.wait_for(|_| self.requests(filter.clone()) >= count);
+        patient(&what, enough).await.expect("the proxy is there");
     }
 
     /// What it has done so far.
     pub fn counts(&self) -> Counts {
         self.hub.counts.borrow().clone()
-    }
-
-    /// Awaits that the counts are so.
-    pub async fn wait(&self, so: impl FnMut(&Counts) -> bool) {
-        patient("counts of the proxy", self.wait_so(so)).await;
-    }
-
-    async fn wait_so(&self, so: impl FnMut(&Counts) -> bool) {
-        let mut counts = self.hub.counts.subscribe();
-        let _ = counts.wait_for(so).await;
     }
 }
 
@@ -230,12 +199,6 @@ impl Drop for Proxy {
         }
         self.cut_all();
     }
-}
-
-/// The two ends of what a fault tells.
-fn fault(asked: usize) -> (watch::Sender<usize>, Fault) {
-    let (sender, hits) = watch::channel(0);
-    (sender, Fault { asked, hits })
 }
 
 /// The thread of a proxy.
@@ -256,7 +219,6 @@ async fn accept(listener: tokio::net::TcpListener, hub: Arc<Hub>) {
     for id in 1.. {
         let (client, _) = listener.accept().await.unwrap();
         if hub.modes.borrow().refuse {
-            hub.count(|counts| counts.refused += 1);
             continue;
         }
         tokio::spawn(Link::serve(hub.clone(), id, client));

@@ -123,7 +123,7 @@ async fn id_6_c_2f_opposite_orders_are_one_order() {
     tokio::time::timeout(secs(60), join_all([one, other])).await.expect("nobody waits in a circle");
 }
 
-async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::Reentrant>) {
+async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::kind::Reentrant>) {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
     let clients = join_all(proxies.iter().map(|proxy| async { proxy.locks().await })).await;

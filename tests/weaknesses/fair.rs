@@ -135,7 +135,7 @@ async fn id_6_d_3_no_live_waiter_is_dropped_however_long_the_hold() {
 async fn id_6_d_5_the_residue_of_a_long_lease_blocks_nobody() {
     let (a, b) = (connect(short()).await, connect(short()).await);
     let (name, mut raw) = (unique("6d5"), raw().await);
-    assert!(fair(&a, &name, "holder").acquire().lease(secs(3600)).await.unwrap());
+    assert!(fair(&a, &name, "holder").acquire().lease(secs(3600)).await.unwrap().is_acquired());
     let task = spawn_with(fair(&b, &name, "dead"), |dead| async move { dead.guard().await });
     until_queued(&name, 1).await;
     let owner = waiting(&mut raw, &name).await.remove(0);
@@ -255,7 +255,7 @@ async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
     until_queued(&name, 1).await;
     eventually(secs(10), "the entry is swept", async || waiting(&mut raw, &name).await.is_empty()).await;
     guard.unlock().await.unwrap();
-    assert!(fair(&a, &name, "next").try_lock().await.unwrap());
+    assert!(fair(&a, &name, "next").try_lock().await.unwrap().is_acquired());
 }
 
 /// The answer to an enqueue is lost: asked again, and queued once.

@@ -100,7 +100,7 @@ async fn id_6_b_2e_a_late_answer_starts_no_renewal() {
     eventually(secs(5), "the server has it", || async { raw().await.exists(&name).await }).await;
     interrupted.abort();
     proxy.stall_replies(false);
-    assert!(lock.acquire().wait(secs(5)).lease(ms(1000)).await.unwrap());
+    assert!(lock.acquire().wait(secs(5)).lease(ms(1000)).await.unwrap().is_acquired());
     leases_pass(2).await;
     assert!(!raw().await.exists(&name).await, "a fixed lease of 1 s ended");
 }
@@ -118,7 +118,7 @@ async fn id_6_b_5_stale_holds_delay_no_renewal() {
     let holder = locks.lock(&name).owned_by(&"holder".parse().unwrap());
     let guard = holder.guard().await.unwrap();
     leases_pass(3).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     guard.unlock().await.unwrap();
 }
 
@@ -195,8 +195,8 @@ async fn id_6_b_10a_a_shorter_inner_lease_shortens_nothing() {
     let locks = connect(short()).await;
     let name = unique("6b10a");
     let lock = locks.lock(&name);
-    assert!(lock.acquire().lease(secs(600)).await.unwrap());
-    assert!(lock.acquire().lease(secs(5)).await.unwrap());
+    assert!(lock.acquire().lease(secs(600)).await.unwrap().is_acquired());
+    assert!(lock.acquire().lease(secs(5)).await.unwrap().is_acquired());
     assert!(raw().await.pttl(&name).await > 590_000);
     lock.unlock().await.unwrap();
     assert!(raw().await.pttl(&name).await > 590_000);
@@ -209,7 +209,7 @@ async fn id_6_b_10b_a_lease_belongs_to_its_hold() {
     let locks = connect(short().watchdog_lease(secs(20))).await;
     let name = unique("6b10b");
     let lock = locks.lock(&name);
-    assert!(lock.acquire().lease(secs(2)).await.unwrap());
+    assert!(lock.acquire().lease(secs(2)).await.unwrap().is_acquired());
     lock.unlock().await.unwrap();
     let handle = lock.clone();
     tokio::spawn(async move { handle.lock().await }).await.unwrap().unwrap();
@@ -226,11 +226,11 @@ async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let name = unique("6b11");
     let guard = locks.lock(&name).guard().await.unwrap();
     const FORCE: &str = support::lua!("reentrant/force");
-    let lost = proxy.cut_before(1000, Filter::script(FORCE));
+    let lost = proxy.cut_before(1000, Filter::script_of(FORCE));
     assert!(locks.lock(&name).force_unlock().await.is_err());
     assert!(lost.hits() > 0);
     leases_pass(3).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     guard.unlock().await.unwrap();
 }
 
@@ -246,13 +246,13 @@ async fn id_3_3_a_a_late_refusal_is_about_its_own_hold() {
     const RENEW: &str = support::lua!("reentrant/renew");
     proxy.forget_requests();
     proxy.delay_replies(ms(150));
-    proxy.wait_requests(1, Filter::script(RENEW)).await;
+    proxy.wait_requests(1, Filter::script_of(RENEW)).await;
     // The refusal is on its way; the hold is found lost first by its owner, who takes the lock again.
     assert!(matches!(lock.lock().await, Err(LockError::Lost { .. })));
     let second = lock.guard().await.unwrap();
     proxy.delay_replies(ms(0));
     leases_pass(3).await;
-    assert_eq!((first.state(), second.state()), (State::Lost, State::Held));
+    assert_eq!((first.state(), second.state()), (HoldState::Lost, HoldState::Held));
     second.unlock().await.unwrap();
     assert!(patient("the first stays lost", first.unlock()).await.is_err());
 }

@@ -67,7 +67,10 @@ async fn id_6_c_4a_a_pause_ends_with_the_wait_limit() {
     let (a, b, name) = (connect(short()).await, connect(short()).await, unique("6c4a"));
     let guard = a.lock(&name).guard().await.unwrap();
     let spin = b.spin_lock(&name, Backoff::constant(secs(1000)));
-    assert!(!patient("long before the pause", async { spin.acquire().wait(ms(150)).await }).await.unwrap());
+    assert!(!patient("long before the pause", async { spin.acquire().wait(ms(150)).await })
+        .await
+        .unwrap()
+        .is_acquired());
     guard.unlock().await.unwrap();
 }
 
@@ -96,7 +99,7 @@ async fn id_6_c_transactions_read_what_they_write() {
     let (read, write) = (lock.read().in_transaction("a1").unwrap(), lock.write().in_transaction("a1").unwrap());
     let guard = write.guard().await.unwrap();
     patient("its own write hold", read.lock()).await.unwrap();
-    assert!(!lock.read().in_transaction("b2").unwrap().try_lock().await.unwrap());
+    assert!(!lock.read().in_transaction("b2").unwrap().try_lock().await.unwrap().is_acquired());
     read.unlock().await.unwrap();
     guard.unlock().await.unwrap();
 }

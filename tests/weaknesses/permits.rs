@@ -119,11 +119,11 @@ async fn id_6_b_1p_a_lost_answer_moves_one_permit() {
     let proxy = Proxy::start(Server::shared().port());
     let locks = Locks::builder().command_timeout(ms(400)).connect(&proxy.url()).await.unwrap();
     let semaphore = with_permits(&locks, &name, 5).await;
-    assert!(semaphore.acquire(1).await.unwrap());
+    assert!(semaphore.acquire(1).await.unwrap().is_acquired());
     semaphore.release(1).await.unwrap();
     for _ in 0..3 {
         let fault = proxy.cut_after(2, Filter::Script.with(name.as_str()));
-        assert!(patient("the permit", semaphore.try_acquire(1)).await.unwrap());
+        assert!(patient("the permit", semaphore.try_acquire(1)).await.unwrap().is_acquired());
         fault.done().await;
         assert_eq!(semaphore.available_permits().await.unwrap(), 4);
         let fault = proxy.cut_after(2, Filter::Script.with(name.as_str()));

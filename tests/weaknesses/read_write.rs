@@ -63,7 +63,7 @@ async fn id_6_b_3a_a_read_release_keeps_the_write_hold_renewed() {
     read.lock().await.unwrap();
     read.unlock().await.unwrap();
     sleep(ms(3600)).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     guard.unlock().await.unwrap();
 }
 
@@ -75,7 +75,7 @@ async fn id_6_b_3b_a_forced_read_unlock_keeps_the_write_hold_renewed() {
     let guard = write.guard().await.unwrap();
     assert!(!read.force_unlock().await.unwrap());
     sleep(ms(3600)).await;
-    assert_eq!(guard.state(), State::Held);
+    assert_eq!(guard.state(), HoldState::Held);
     guard.unlock().await.unwrap();
 }
 
@@ -142,7 +142,7 @@ async fn id_6_e_3_a_nested_read_release_shortens_nothing() {
     let locks = connect(short()).await;
     let name = unique("6e3");
     let (read, write) = one(&locks.read_write_lock(&name));
-    assert!(write.acquire().lease(secs(600)).await.unwrap());
+    assert!(write.acquire().lease(secs(600)).await.unwrap().is_acquired());
     read.lock().await.unwrap();
     read.lock().await.unwrap();
     read.unlock().await.unwrap();
