@@ -13,7 +13,7 @@ use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, LostReason, Unready};
+use crate::error::{in_runtime, LostReason, QueryError};
 use crate::lease::validity::{Lease, Leased, Renew, Verdict};
 use crate::lease::watchdog::{Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
@@ -110,17 +110,17 @@ impl Engine {
     }
 
     /// What every verb asks first.
-    pub(crate) fn ready(&self) -> Result<(), Unready> {
+    pub(crate) fn ready(&self) -> Result<(), QueryError> {
         if self.is_closing() {
-            return Err(Unready::Closed);
+            return Err(QueryError::Closed);
         }
         in_runtime()
     }
 
     /// What a release asks first: one of a client that was shut down finds nothing to give back.
-    pub(crate) fn can_release(&self) -> Result<(), Unready> {
+    pub(crate) fn can_release(&self) -> Result<(), QueryError> {
         if self.is_dead() {
-            return Err(Unready::Closed);
+            return Err(QueryError::Closed);
         }
         in_runtime()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
-use crate::error::{LockError, LostReason};
+use crate::error::{LockError, LostReason, QueryError};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
@@ -158,7 +158,7 @@ impl Wish {
     }
 
     fn failed(&self, fault: Fault) -> LockError {
-        LockError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing())
+        QueryError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing()).into()
     }
 
     async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {

@@ -9,7 +9,7 @@ use futures::future::{ready, FutureExt};
 
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::{LostReason, UnlockError};
+use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
@@ -231,7 +231,7 @@ impl Leaving<'_> {
         let doubt = self.gate.release.max(self.gate.acquire);
         let closed = self.engine.is_dead();
         Rest::of(self.hold).take_back(self.engine, Some(self.gate), doubt);
-        UnlockError::of_fault(&self.hold.entry.line.keys.name, fault, closed)
+        QueryError::of_fault(&self.hold.entry.line.keys.name, fault, closed).into()
     }
 }
 

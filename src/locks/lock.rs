@@ -342,14 +342,7 @@ impl<K: Kind> Lock<K> {
             of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
         });
         let called = tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = called.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
-        match &answer.status {
-            Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
-            Status::WrongType(detail) => {
-                Err(QueryError::WrongType { name: self.name.to_string(), detail: detail.clone() })
-            }
-            _ => Ok(answer),
-        }
+        Answer::of(called.result, &self.name, engine.is_closing())
     }
 
     fn engine(&self) -> &Arc<Engine> {

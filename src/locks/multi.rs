@@ -159,7 +159,7 @@ impl<G: Guards> MultiLock<G> {
         in_runtime()?;
         let looks = leaves.iter().map(|leaf| leaf.session.engine.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
-        let late = || LockError::late(&self.name);
+        let late = || LockError::from(QueryError::late(&self.name));
         let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
         leases?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
@@ -238,7 +238,7 @@ fn no_members() -> LockError {
 fn refused_lease(error: HoldError) -> LockError {
     match error {
         HoldError::Lease { lease, min, max } => LockError::Lease { lease, min, max },
-        HoldError::Query(error) => LockError::from_query(error),
+        HoldError::Query(error) => error.into(),
         // The caller looks for what is lost, and for whose.
         HoldError::Lost(_) => LockError::Closed,
     }

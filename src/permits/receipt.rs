@@ -12,7 +12,7 @@ use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Life, Lock};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
@@ -166,7 +166,7 @@ impl Ledger {
     /// Waits no longer than one question is waited for.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, SyncError>>) -> Result<T, SyncError> {
         let answer = tokio::time::timeout(self.engine.look_limit(), work).await;
-        answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
+        answer.unwrap_or_else(|_| Err(QueryError::late(&self.keys.name).into()))
     }
 
     /// Sends what has no receipt.
@@ -190,12 +190,6 @@ impl Ledger {
 
     /// Done, busy or not held; anything else is an error.
     pub(crate) fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
-        let name = self.name();
-        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.engine.is_closing()))?;
-        match answer.status {
-            Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
-            Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),
-            Status::Refused(why) => Err(SyncError::Refused { name, why }),
-        }
+        Ok(Answer::of(result, &self.keys.name, self.engine.is_closing())?)
     }
 }

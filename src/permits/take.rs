@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::permits::receipt::Ledger;
 use crate::waiting::listener::Listener;
@@ -74,7 +74,7 @@ pub(crate) async fn within<C: Contest<Error = SyncError>>(
         Some(Tried::Won(prize)) => Ok(Some(prize)),
         Some(Tried::Busy(_)) => Ok(None),
         // Nothing to be had and no server are told apart by whether the server answers.
-        None if one_attempt || listener(contest).is_unheard() => Err(SyncError::late(&ledger.keys.name)),
+        None if one_attempt || listener(contest).is_unheard() => Err(QueryError::late(&ledger.keys.name).into()),
         None => Ok(None),
     }
 }

@@ -10,6 +10,7 @@ use crate::base::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
 pub(crate) use crate::base::fault::Fault;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
+use crate::error::QueryError;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -42,6 +43,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// One that says what became of the call; anything else is an error. `closed`: the client was being closed.
+    pub(crate) fn of(result: Result<Self, Fault>, name: &str, closed: bool) -> Result<Self, QueryError> {
+        let mut answer = result.map_err(|fault| QueryError::of_fault(name, fault, closed))?;
+        let name = name.to_owned();
+        match std::mem::replace(&mut answer.status, Status::Done) {
+            Status::WrongType(detail) | Status::Tampered(detail) => Err(QueryError::WrongType { name, detail }),
+            Status::Refused(why) => Err(QueryError::Refused { name, why }),
+            status => Ok(Self { status, ..answer }),
+        }
+    }
+
     pub(crate) fn int(&self, at: usize) -> Option<i64> {
         match self.rest.get(at)? {
             Item::Int(value) => Some(*value),
