@@ -1,6 +1,6 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
-use crate::backend::fred::Target;
+use crate::backend::fred::{self, Config};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -34,9 +34,9 @@ impl Locks {
     }
 
     /// Connects, and looks the server over before it is used.
-    async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+    async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = target.connect(settings.command_timeout).await?;
+        let (backend, signals) = fred::connect(config, settings.command_timeout).await?;
         let locks = Self::start(settings, backend, signals, Clock::System);
         preflight(locks.engine()).await?;
         Ok(locks)
@@ -59,7 +59,7 @@ impl Builder {
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        Locks::over(Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
+        Locks::over(fred::config(endpoint, self.ca_pem.as_deref())?, self.settings).await
     }
 
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
@@ -74,9 +74,9 @@ impl Builder {
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
     #[cfg(feature = "fred")]
-    pub async fn connect_fred(self, config: crate::backend::fred::FredConfig) -> Result<Locks, ConnectError> {
+    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
         self.check()?;
-        Locks::over(Target::configured(config)?, self.settings).await
+        Locks::over(fred::checked(config)?, self.settings).await
     }
 }
 

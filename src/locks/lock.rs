@@ -331,18 +331,7 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
-        let engine = self.engine();
-        engine.ready()?;
-        let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-        let of = engine.clone();
-        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = engine.janitor.carry(|abandoned| async move {
-            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
-        });
-        let called = tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        Answer::of(called.result, &self.name, engine.is_closing())
+        self.engine().ask(&self.name, script, &line.keys.of(script.keys), args).await
     }
 
     fn engine(&self) -> &Arc<Engine> {

@@ -66,23 +66,20 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// # Ok(()) }
 /// ```
 pub struct RedLock<K: Votes> {
-    name: Arc<str>,
     locks: Vec<Lock<K>>,
-    trust: Trust,
+    rules: Rules,
     server_timeout: Option<Duration>,
-    drift: Duration,
-    min_validity: Duration,
 }
 
 impl<K: Votes> Clone for RedLock<K> {
     fn clone(&self) -> Self {
-        Self { name: self.name.clone(), locks: self.locks.clone(), ..*self }
+        Self { locks: self.locks.clone(), rules: self.rules.clone(), server_timeout: self.server_timeout }
     }
 }
 
 impl<K: Votes> fmt::Debug for RedLock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedLock").field("locks", &self.locks).field("trust", &self.trust).finish_non_exhaustive()
+        f.debug_struct("RedLock").field("locks", &self.locks).field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
@@ -95,15 +92,21 @@ impl<K: Votes> RedLock<K> {
         let locks: Vec<Lock<K>> = locks.into_iter().collect();
         let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
         names.dedup();
-        let trust = Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false };
-        let drift = Duration::from_millis(2);
-        Self { name: names.join(" + ").into(), locks, trust, server_timeout: None, drift, min_validity: Duration::ZERO }
+        let rules = Rules {
+            name: names.join(" + ").into(),
+            needed: locks.len() / 2 + 1,
+            trust: Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false },
+            server_timeout: SHORTEST_TIMEOUT,
+            drift: Duration::from_millis(2),
+            min_validity: Duration::ZERO,
+        };
+        Self { locks, rules, server_timeout: None }
     }
 
     /// No lease is longer than this, and for so long a server that lost its data does not vote. Default: 60 s. It must
     /// be the same in all clients. Longer: such a server is out for longer. Shorter: longer leases are refused.
     pub fn max_lease(mut self, limit: Duration) -> Self {
-        self.trust.max_lease = limit;
+        self.rules.trust.max_lease = limit;
         self
     }
 
@@ -118,37 +121,33 @@ impl<K: Votes> RedLock<K> {
 
     /// How much the clocks may part during a lease, beside 1 % of it. Default: 2 ms.
     pub fn drift(mut self, drift: Duration) -> Self {
-        self.drift = drift;
+        self.rules.drift = drift;
         self
     }
 
     /// A hold with less validity left than this is not worth having: it counts as not taken. Default: any is.
     pub fn min_validity(mut self, validity: Duration) -> Self {
-        self.min_validity = validity;
+        self.rules.min_validity = validity;
         self
     }
 
     /// The servers were started for the first time: none of them has granted anything that it could have lost. Young
     /// servers then vote at once. Those that this client sees lose their data do not.
     pub fn fresh(mut self) -> Self {
-        self.trust.fresh = true;
+        self.rules.trust.fresh = true;
         self
     }
 
     /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
     /// votes always count.
     pub fn durable(mut self) -> Self {
-        self.trust.durable = true;
+        self.rules.trust.durable = true;
         self
     }
 
     /// The same lock for another owner, in place of the scope, task or thread that calls.
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
-    }
-
-    fn needed(&self) -> usize {
-        self.locks.len() / 2 + 1
     }
 
     fn timeout(&self, lease: Duration) -> Duration {
@@ -165,17 +164,10 @@ impl<K: Votes> RedLock<K> {
             return Err(no_members());
         }
         if self.locks.iter().any(|lock| lock.name() != first.name()) {
-            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.name);
+            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.rules.name);
             return Err(LockError::Members(why));
         }
-        let rules = Rules {
-            name: self.name.clone(),
-            needed: self.needed(),
-            trust: self.trust,
-            server_timeout: self.timeout(lease),
-            drift: self.drift,
-            min_validity: self.min_validity,
-        };
+        let rules = Rules { server_timeout: self.timeout(lease), ..self.rules.clone() };
         Ok((voters, rules))
     }
 
@@ -220,7 +212,7 @@ impl<K: Votes> Sealed for RedLock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
+        let told = Told { kind: "red", name: &self.rules.name, owner: &owner, clock: first.clock(), attempts: &rounds };
         told.by(self.elect(request, &rounds)).await
     }
 
@@ -246,8 +238,10 @@ impl<K: Votes> Member for RedLock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
         let leases = self.locks.iter().map(|lock| Member::lease(lock, request)).collect::<Result<Vec<_>, _>>()?;
         let longest = leases.into_iter().min_by_key(|lease| Reverse(lease.duration())).ok_or_else(no_members)?;
-        if longest.duration() > self.trust.max_lease {
-            return Err(LeaseRange { lease: longest.duration(), min: SHORTEST_LEASE, max: self.trust.max_lease }.into());
+        if longest.duration() > self.rules.trust.max_lease {
+            return Err(
+                LeaseRange { lease: longest.duration(), min: SHORTEST_LEASE, max: self.rules.trust.max_lease }.into()
+            );
         }
         Ok(longest)
     }
@@ -256,7 +250,7 @@ impl<K: Votes> Member for RedLock<K> {
 #[async_trait]
 impl<K: Votes> RLock for RedLock<K> {
     fn name(&self) -> &str {
-        &self.name
+        &self.rules.name
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {
@@ -266,24 +260,27 @@ impl<K: Votes> RLock for RedLock<K> {
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
         let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
-            return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
+            return Err(UnlockError::NotHeld { name: self.rules.name.to_string(), owner, lost: None });
         };
         let votes = quorum.tickets().len();
-        UnlockError::of(quorum.release().await, votes, Some((&self.name, &owner)))
+        UnlockError::of(quorum.release().await, votes, Some((&self.rules.name, &owner)))
     }
 
     async fn is_held(&self) -> Result<bool, QueryError> {
         let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         in_runtime()?;
         let held = join_all(locks.iter().map(|lock| async {
-            let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;
+            let asked = tokio::time::timeout(self.timeout(self.rules.trust.max_lease), lock.is_held()).await;
             let detail = "its server gave no answer in time".to_owned();
-            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.name.to_string(), detail }))
+            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.rules.name.to_string(), detail }))
         }));
         let held = held.await;
         let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
-        if self.locks.is_empty() || count(true) >= self.needed() || count(false) + self.needed() > self.locks.len() {
-            return Ok(!self.locks.is_empty() && count(true) >= self.needed());
+        if self.locks.is_empty()
+            || count(true) >= self.rules.needed
+            || count(false) + self.rules.needed > self.locks.len()
+        {
+            return Ok(!self.locks.is_empty() && count(true) >= self.rules.needed);
         }
         held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
     }

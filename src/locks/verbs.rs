@@ -6,7 +6,7 @@ macro_rules! verbs {
     ($guard:ty) => {
         /// The names of the locks that it is made of, without the clients' prefixes; of a red lock they are one.
         pub fn name(&self) -> &str {
-            &self.name
+            RLock::name(self)
         }
 
         /// Waits until it is held, as a bare hold: of a multi-lock all members, of a red lock most of its servers. See

@@ -161,7 +161,7 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
-        let answer = self.local.clone()?.ledger.look(INSPECT, Vec::new()).await?;
+        let answer = self.local.clone()?.ledger.look(INSPECT, &[]).await?;
         Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
     }
 

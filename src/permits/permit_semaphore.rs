@@ -188,8 +188,7 @@ impl Semaphore<Expirable> {
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
-        let args = vec![permit.0.clone(), "0".to_owned()];
-        let answer = self.pool.clone()?.ledger.look(EXTEND, args).await?;
+        let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
         let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
         Ok(left.map(Duration::from_millis))
     }

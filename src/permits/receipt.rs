@@ -78,14 +78,9 @@ impl Ledger {
         Receipt { key, call }
     }
 
-    /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
-    /// been or may yet be, is undone in the background.
-    pub(crate) async fn once(self: &Arc<Self>, call: OnceCall, patience: Patience) -> Result<Answer, SyncError> {
-        self.once_or_in_doubt(call, patience).await.0
-    }
-
-    /// And whether copies of it may have run that gave no answer.
-    pub(crate) async fn once_or_in_doubt(
+    /// Calls until it is answered or patience ends; and whether copies may have run that gave no answer. One that was not
+    /// done, as far as its caller is told, but may have been or may yet be, is undone in the background.
+    pub(crate) async fn once(
         self: &Arc<Self>,
         call: OnceCall,
         patience: Patience,
@@ -148,19 +143,8 @@ impl Ledger {
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
-    pub(crate) async fn look(
-        self: &Arc<Self>,
-        script: &'static Script,
-        args: Vec<String>,
-    ) -> Result<Answer, SyncError> {
-        self.engine.ready()?;
-        let ledger = self.clone();
-        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = self.engine.janitor.carry(|abandoned| async move {
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            ledger.ask(script, &args, &ledger.engine.patience().unless(abandoned)).await
-        });
-        self.in_time(work).await
+    pub(crate) async fn look(&self, script: &'static Script, args: &[&str]) -> Result<Answer, SyncError> {
+        Ok(self.engine.ask(&self.keys.name, script, &self.keys.of(script.keys), args).await?)
     }
 
     /// Waits no longer than one question is waited for.
@@ -184,7 +168,7 @@ impl Ledger {
     pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
         self.engine.ready()?;
         let ledger = self.clone();
-        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await });
+        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await
     }
 

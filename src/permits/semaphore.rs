@@ -173,7 +173,7 @@ impl<K: PermitKind> Semaphore<K> {
     }
 
     pub(super) async fn inspect(&self) -> Result<Answer, SyncError> {
-        self.pool.clone()?.ledger.look(K::SCRIPTS.inspect, Vec::new()).await
+        self.pool.clone()?.ledger.look(K::SCRIPTS.inspect, &[]).await
     }
 
     async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
