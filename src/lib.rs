@@ -50,8 +50,8 @@ pub use permits::take::Take;
 pub use waiting::wait::AcquireOutcome;
 pub use wire::reply::Reply;
 
-/// The kinds of locks, as in [`Lock<K>`], and of permits, as in [`Semaphore<K>`]; and the traits that say what a kind can
-/// do. All kinds are lockson's own.
+/// The kinds of locks, as in [`Lock<K>`], and of permits, as in [`Semaphore<K>`], and the traits that say what a kind
+/// can do. All kinds are lockson's own.
 pub mod kind {
     pub use crate::kinds::fair::{Fair, NonReentrantFair, Queued};
     pub use crate::kinds::fenced::{Fenced, Fencing};

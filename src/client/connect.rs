@@ -1,6 +1,6 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
-use crate::backend::fred::{self, Config};
+use crate::backend::fred::{config, connect, Config};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -21,6 +21,13 @@ static PREFLIGHT: &Script = script!("preflight", []);
 impl Locks {
     /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
     ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = lockson::Locks::connect("redis://127.0.0.1:6379").await?;
+    /// # drop(locks);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ConnectError`] says what to do. Nothing was written.
     ///
@@ -36,7 +43,7 @@ impl Locks {
     /// Connects, and looks the server over before it is used.
     async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = fred::connect(config, settings.command_timeout).await?;
+        let (backend, signals) = connect(config, settings.command_timeout).await?;
         let locks = Self::start(settings, backend, signals, Clock::System);
         preflight(locks.engine()).await?;
         Ok(locks)
@@ -59,7 +66,7 @@ impl Builder {
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        Locks::over(fred::config(endpoint, self.ca_pem.as_deref())?, self.settings).await
+        Locks::over(config(endpoint, self.ca_pem.as_deref())?, self.settings).await
     }
 
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
@@ -76,7 +83,7 @@ impl Builder {
     #[cfg(feature = "fred")]
     pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
         self.check()?;
-        Locks::over(fred::checked(config)?, self.settings).await
+        Locks::over(crate::backend::fred::checked(config)?, self.settings).await
     }
 }
 

@@ -30,8 +30,8 @@ pub use lockson_embedded::Faults;
 /// own. The server may be made outside of a runtime.
 ///
 /// # Faults
-/// A test can have the server fail: [`stop`](Server::stop) and [`start`](Server::start) make it unreachable for a while,
-/// [`lose_replies`](Server::lose_replies) cuts connections between a write and its answer,
+/// A test can have the server fail: [`stop`](Server::stop) and [`start`](Server::start) make it unreachable for a
+/// while, [`lose_replies`](Server::lose_replies) cuts connections between a write and its answer,
 /// [`lose_messages`](Server::lose_messages) keeps wake-ups from waiters, [`wipe`](Server::wipe) is a restart without
 /// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Server::inject) loses and
 /// delays by chance, from a seed.
@@ -44,6 +44,17 @@ pub struct EmbeddedServer {
 
 impl EmbeddedServer {
     /// Starts a server without data.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::EmbeddedServer;
+    /// let server = EmbeddedServer::new();
+    /// let (one, other) = (server.connect(), server.connect()); // as two processes
+    /// let guard = one.lock("orders:42").guard().await?;
+    /// assert!(!other.lock("orders:42").try_lock().await?.is_acquired());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn new() -> Self {
         Self { server: Server::new(), asleep: Box::leak(Box::default()) }
     }
@@ -126,6 +137,14 @@ impl Deref for EmbeddedServer {
 
 impl Locks {
     /// A client of a new server inside this process: no server needed.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = lockson::Locks::embedded();
+    /// let guard = locks.lock("orders:42").guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     /// Outside a tokio runtime.

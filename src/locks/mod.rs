@@ -8,4 +8,3 @@ pub(crate) mod multi;
 pub(crate) mod red;
 pub(crate) mod run;
 pub(crate) mod traits;
-pub(crate) mod verbs;

@@ -18,13 +18,12 @@ use crate::compose::held::Held;
 use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{Request, Told};
+use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
-use crate::locks::any::{Acquire, Leaf, Member, RLock};
+use crate::locks::any::{verbs, Acquire, Leaf, Member, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
-use crate::locks::verbs::verbs;
 use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
 use crate::wire::table::Role;
@@ -194,7 +193,12 @@ impl<K: Votes> RedLock<K> {
 
 /// This lock's server, as one of several that are asked for a vote.
 fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError> {
-    let wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    let mut wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    wish.learn = |wish, answer| {
+        if let Some((run, since, age)) = answer.run() {
+            wish.engine.life.saw(run, since, age, wish.engine.now());
+        }
+    };
     Ok(Voter { wish, session: lock.session.clone() })
 }
 
@@ -212,8 +216,8 @@ impl<K: Votes> Sealed for RedLock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let told = Told { kind: "red", name: &self.rules.name, owner: &owner, clock: first.clock(), attempts: &rounds };
-        told.by(self.elect(request, &rounds)).await
+        let (engine, name) = (&first.session.engine, &self.rules.name);
+        in_span(["red", name, &owner], engine, &rounds, self.elect(request, &rounds)).await
     }
 
     /// One, in the place of its first server's lock.

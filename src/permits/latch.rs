@@ -15,7 +15,7 @@ use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::permits::take::within;
 use crate::waiting::listener::Listener;
 use crate::waiting::row::Row;
-use crate::waiting::wait::{Contest, Tried, Turn};
+use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Waiter;
 use crate::wire::script::Patience;
 use crate::wire::table::script;
@@ -149,8 +149,7 @@ impl Latch {
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
         let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         let answer = self.local.clone()?.ledger.change(call).await?;
-        let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
-        Ok(is_done(&answer).then_some(left))
+        Ok(is_done(&answer).then(|| answer.count(0)))
     }
 
     /// The count; 0 when there is no such latch. One script, which writes nothing.
@@ -162,7 +161,7 @@ impl Latch {
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
         let answer = self.local.clone()?.ledger.look(INSPECT, &[]).await?;
-        Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
+        Ok(answer.count(0))
     }
 
     /// Waits until the latch is opened or deleted.
@@ -177,6 +176,17 @@ impl Latch {
     }
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
+    ///
+    /// ```
+    /// # async fn f(latch: lockson::Latch) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// use lockson::WaitOutcome;
+    /// match latch.wait_for(Duration::from_secs(60)).await? {
+    ///     WaitOutcome::Opened => println!("all are ready"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
@@ -220,8 +230,8 @@ impl Contest for LatchWait {
     type Prize = WaitOutcome;
     type Error = SyncError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
-        let Some(waiter) = &mut self.waiter else { return Ok(Turn::Try) };
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<WaitOutcome>, SyncError> {
+        let Some(waiter) = &mut self.waiter else { return Ok(None) };
         let (known, listener) = (waiter.wish.clone(), &self.listener);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {

@@ -139,7 +139,7 @@ impl Semaphore<Expirable> {
     /// # Cancel safety
     /// Safe.
     pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
-        Ok(self.inspect().await?.int(1).and_then(|held| u64::try_from(held).ok()).unwrap_or_default())
+        Ok(self.inspect().await?.count(1))
     }
 
     /// Gives permits back, whoever took them: all of them, or none.
@@ -189,8 +189,7 @@ impl Semaphore<Expirable> {
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
         let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
-        let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
-        Ok(left.map(Duration::from_millis))
+        Ok(answer.millis(0).filter(|_| is_done(&answer)))
     }
 
     fn held(&self, answer: &Answer) -> Result<(), SyncError> {

@@ -157,7 +157,7 @@ impl Grant {
             Some((lease, renew)) => {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
                 let of = Arc::new(Ids { keys, ids: ids.clone() });
-                let leased = Leased::new(of, ids, engine.renewal(renew), sent, lease);
+                let leased = Leased::new(of, ids, renew, sent, lease);
                 engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }
@@ -380,9 +380,9 @@ impl Pool {
             answer = self.ledger.once(self.acquire(&takers), patience.clone()).await.0?;
         }
         if !is_done(&answer) {
-            return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
+            return Ok(answer.millis(0));
         }
-        let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let served = answer.count(0);
         let life: Arc<str> = answer.text(2).unwrap_or_default().into();
         let served: Vec<_> = takers.into_iter().take(served).collect();
         let grant = |(waiter, ids): (PermitWaiter, _)| {
@@ -406,7 +406,7 @@ impl Pool {
                 let call =
                     OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(call, patience).await.0?;
-                let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+                let count = answer.count(1);
                 let life: Arc<str> = answer.text(2).unwrap_or_default().into();
                 let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &life, answer.sent);
                 Ok::<_, SyncError>((count > 0).then(grant))

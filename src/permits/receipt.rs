@@ -78,8 +78,8 @@ impl Ledger {
         Receipt { key, call }
     }
 
-    /// Calls until it is answered or patience ends; and whether copies may have run that gave no answer. One that was not
-    /// done, as far as its caller is told, but may have been or may yet be, is undone in the background.
+    /// Calls until it is answered or patience ends, and says whether copies may have run that gave no answer. One that
+    /// was not done, as far as its caller is told, but may have been or may yet be, is undone in the background.
     pub(crate) async fn once(
         self: &Arc<Self>,
         call: OnceCall,

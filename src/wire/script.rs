@@ -62,6 +62,16 @@ impl Answer {
         }
     }
 
+    /// A number that counts something: 0 where there is none, or it is below zero.
+    pub(crate) fn count<T: TryFrom<i64> + Default>(&self, at: usize) -> T {
+        self.int(at).and_then(|count| T::try_from(count).ok()).unwrap_or_default()
+    }
+
+    /// A number of milliseconds; below zero they are not known.
+    pub(crate) fn millis(&self, at: usize) -> Option<Duration> {
+        self.int(at).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
+    }
+
     /// The server's run, since when it has lost nothing, and how long that is: where an answer ends with that.
     pub(crate) fn run(&self) -> Option<(&str, ServerTime, Duration)> {
         match self.rest.as_slice() {
