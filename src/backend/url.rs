@@ -139,37 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_are_refused_by_type() {
-        for url in [
-            "localhost:6379",
-            "redis://",
-            "redis://h:0",
-            "redis://h:x",
-            "redis://h/x",
-            "redis://h/300",
-            "redis://::1",
-            "redis://h?db=1",
-            "redis://%zz@h",
-            "redis+unix://rel/path",
-            "redis+unix:///p?x=1",
-            "redis://[::1",
-        ] {
-            assert!(matches!(Endpoint::parse(url), Err(ConnectError::Url(_))), "{url}");
-        }
-        if !cfg!(feature = "tls") {
-            assert!(matches!(Endpoint::parse("rediss://h"), Err(ConnectError::NeedsTls)));
-        }
-    }
-
-    #[test]
-    fn no_password_in_debug_or_errors() {
+    fn no_password_in_debug() {
         let shown = format!("{:?}", parse("redis://u:hunter2@h"));
         assert!(!shown.contains("hunter2"), "{shown}");
-        for url in
-            ["hunter2://u:hunter2@h", "redis://u:hunter2@", "redis://u:hunter2@h:x", "redis://u:hunter2@h/hunter2"]
-        {
-            let error = Endpoint::parse(url).unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
-        }
     }
 }
