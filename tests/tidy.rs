@@ -71,14 +71,14 @@ fn names_crate(line: &str, name: &str) -> bool {
 fn other_libraries_stay_behind_the_seam() {
     let mut found = vec![];
     for source in read("src") {
-        let embedded = ["src/embedded.rs", "src/backend/embedded.rs"];
+        let embedded = ["src/client/embedded.rs", "src/backend/embedded.rs"];
         for (name, homes) in [("fred", &["src/backend/fred.rs"][..]), ("lockson_embedded", &embedded)] {
             let names = source.shipped().iter().any(|line| names_crate(line, name));
             let strays = names && !homes.contains(&source.path.as_str());
             found.extend(strays.then(|| format!("{}: {name}", source.path)));
         }
     }
-    none("fred is used by src/backend/fred.rs, the embedded server by src/embedded.rs and its backend", found);
+    none("fred is used by src/backend/fred.rs, the embedded server by src/client/embedded.rs and its backend", found);
 }
 
 /// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite, whatever

@@ -187,9 +187,7 @@ pub async fn who_waits_in_the_queue_has_no_token(case: Case) {
     let guard = other.guard().await.unwrap();
     let lock = locks.fair_lock(&case.name).fenced();
     let waiter = spawn_with(lock.clone(), |lock| async move { lock.guard().await });
-    while lock.queue_len().await.unwrap() == 0 {
-        sleep(ms(1)).await;
-    }
+    eventually(secs(20), "it waits", async || lock.queue_len().await == Ok(1)).await;
     let before = guard.token();
     assert_eq!(stored(&case).await, before.to_string());
     guard.unlock().await.unwrap();

@@ -27,12 +27,7 @@ async fn held(case: &Case) -> String {
 
 /// Awaits that just these keys are there.
 async fn until_held(case: &Case, wanted: &str) {
-    patient(&format!("the keys are {wanted}"), async {
-        while held(case).await != wanted {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), &format!("the keys are {wanted}"), async || held(case).await == wanted).await;
 }
 
 pub async fn all_members_or_none(case: Case) {
@@ -162,12 +157,7 @@ pub async fn a_mutex_member_is_not_entered_again(case: Case) {
         other => panic!("{other:?}"),
     }
     // The entry into the member before it is given back, and no more than that.
-    patient("the inner entry goes", async {
-        while reentrant.hold_count().await.unwrap() != 1 {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "the inner entry goes", async || reentrant.hold_count().await.unwrap() == 1).await;
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     assert_eq!(held(&case).await, "000");
@@ -204,7 +194,7 @@ pub async fn a_lease_begins_when_all_are_held(case: Case) {
     rival.unlock().await.unwrap();
     let guard = patient("the last is free", waiter).await.unwrap().unwrap().unwrap();
     for key in keys(&case) {
-        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let ttl = case.pttl_of(&key).await;
         assert!((1..=1500).contains(&ttl), "{key}: {ttl}");
     }
     assert!(guard.remaining() <= ms(1485) && guard.is_valid());

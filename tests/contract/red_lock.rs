@@ -15,12 +15,7 @@ pub fn make(locks: &Locks, name: &str) -> RedLock<Reentrant> {
 }
 
 async fn until_free(case: &Case) {
-    patient("what was taken is given back", async {
-        while !case.is_free().await {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "what was taken is given back", async || case.is_free().await).await;
 }
 
 pub async fn a_young_server_does_not_vote(case: Case) {

@@ -291,8 +291,22 @@ impl Case {
         }
     }
 
+    /// A copy of a call that works once: its status and what it answers.
+    pub async fn once(&self, script: &str, keys: &[&str], args: &[&str]) -> String {
+        let not_after = (self.time().await + 60_000).to_string();
+        let answer = self.eval(script, keys, &[&["nonce", &not_after], args].concat()).await;
+        let words: Vec<&str> = answer.split(' ').collect();
+        assert_eq!(words[1], "nonce", "{answer}");
+        [&words[..1], &words[3..]].concat().join(" ")
+    }
+
     pub async fn pttl(&self) -> i64 {
-        self.ask(&["PTTL", &self.name]).await.parse().unwrap()
+        self.pttl_of(&self.name).await
+    }
+
+    /// The lease of a key, in milliseconds.
+    pub async fn pttl_of(&self, key: &str) -> i64 {
+        self.ask(&["PTTL", key]).await.parse().unwrap()
     }
 
     pub async fn is_free(&self) -> bool {
@@ -308,7 +322,7 @@ impl Case {
 }
 
 /// The way to the server, which may be closed.
-pub struct Way(Option<Proxy>);
+pub struct Way(pub Option<Proxy>);
 
 impl Way {
     pub fn new(case: &Case) -> Self {
@@ -332,6 +346,12 @@ impl Way {
             (World::Embedded(server), _) => server.stop(),
             (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
         }
+    }
+}
+
+pub async fn unlock_all(guards: impl IntoIterator<Item = Guard>) {
+    for guard in guards {
+        guard.unlock().await.unwrap();
     }
 }
 
