@@ -7,7 +7,8 @@ use futures::future::join;
 use lockson::Request;
 use support::prelude::*;
 use support::sites::{
-    begin, drive, every_kind, exist, expect, fresh_name, give_up_after, keys, load_scripts, time_until, turn, Own,
+    begin, drive, every_kind, every_kind_at_a_server, exist, expect, fresh_name, give_up_after, keys, time_until, turn,
+    Own,
 };
 use tokio::sync::Mutex;
 
@@ -194,14 +195,12 @@ async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_random_leaves_nothing() {
     let _turn = turn().await;
-    let server = Server::start();
-    load_scripts(&server).await;
     let case = async |pair: &Pair, number: usize, rng: &mut Rng| match number % 8 {
         0 => burst(pair, rng).await,
         _ => crowd(pair, rng).await,
     };
-    every_kind(async |kind| {
-        let pairs = Pair::many(&server, kind, 8).await;
+    let server = every_kind_at_a_server(async |server, kind| {
+        let pairs = Pair::many(server, kind, 8).await;
         let label = format!("{}: acquisitions given up at random", kind.name);
         drive(&label, soak(5000), seed(), &pairs, case).await;
         let worst = pairs.iter().map(|pair| pair.worst.get()).max();
@@ -224,46 +223,39 @@ const SITUATIONS: [&str; 7] = [
 ];
 
 async fn situation(pair: &Pair, which: usize, polls: usize) -> Result<bool, String> {
-    match which {
-        0 | 1 => free(pair, polls, which == 1).await,
-        2 | 3 => held_elsewhere(pair, polls, which == 3).await,
-        4 => handed_over(pair, polls).await,
-        5 => unlock(pair, polls).await,
-        _ => unlock_with_heir(pair, polls).await,
-    }
-}
-
-async fn free(pair: &Pair, polls: usize, once: bool) -> Result<bool, String> {
     let (own, round_trip) = (pair.own(), pair.round_trip().await);
-    let ready = match once {
-        true => give_up_after(polls, own.lock.try_lock()).await.is_some(),
-        false => give_up_after(polls, own.lock.lock()).await.is_some(),
+    let ready = match which {
+        0 | 1 => {
+            let taken = attempt(&own, polls, which == 1).await?;
+            expect("a free lock is busy", taken == Some(Busy), false)?;
+            taken.is_some()
+        }
+        2 | 3 => held_elsewhere(pair, &own, polls, which == 3).await?,
+        4 => handed_over(pair, &own, polls).await?,
+        5 => unlock(pair, &own, polls).await?,
+        _ => unlock_with_heir(pair, &own, polls).await?,
     };
-    if ready {
-        own.unlock_times(1).await?;
-    }
     pair.gone(&[&own], round_trip).await?;
     Ok(ready)
 }
 
+/// What is taken is given back. `None`: it was given up.
+async fn attempt(own: &Own, polls: usize, once: bool) -> Result<Option<AcquireOutcome>, String> {
+    let taken = match once {
+        true => give_up_after(polls, own.lock.try_lock()).await,
+        false => give_up_after(polls, own.lock.lock()).await.map(|taken| taken.map(|()| Acquired)),
+    };
+    let taken = taken.transpose().map_err(|error| format!("{error:?}"))?;
+    if taken == Some(Acquired) {
+        own.unlock_times(1).await?;
+    }
+    Ok(taken)
+}
+
 /// Another waiter of the same client stands behind the one that is given up.
-async fn held_elsewhere(pair: &Pair, polls: usize, once: bool) -> Result<bool, String> {
-    let (own, round_trip) = (pair.own(), pair.round_trip().await);
+async fn held_elsewhere(pair: &Pair, own: &Own, polls: usize, once: bool) -> Result<bool, String> {
     let (holder, next) = (own.rival(&pair.b), Own::new(pair.kind, &pair.a, &own.name));
     holder.lock_times(1).await;
-    let one = async {
-        match once {
-            true => give_up_after(polls, own.lock.try_lock()).await.map(|taken| taken == Ok(Acquired)),
-            false => give_up_after(polls, own.lock.lock()).await.map(|taken| taken == Ok(())),
-        }
-    };
-    let first = async {
-        let taken = one.await;
-        if taken == Some(true) {
-            own.unlock_times(1).await?;
-        }
-        Ok::<_, String>(taken.is_some())
-    };
     let release = async {
         // Not at once, so that both find it held.
         pair.round_trip().await;
@@ -274,47 +266,34 @@ async fn held_elsewhere(pair: &Pair, polls: usize, once: bool) -> Result<bool, S
         patient("the waiter behind", next.lock.lock()).await.unwrap();
         next.unlock_times(1).await
     };
-    let (ready, released, served) = tokio::join!(first, release, second);
+    let (ready, released, served) = tokio::join!(attempt(own, polls, once), release, second);
     released?;
     served?;
-    pair.gone(&[&own], round_trip).await?;
-    ready
+    Ok(ready?.is_some())
 }
 
 /// The waiter is given up while the lock is on its way to it inside the process.
-async fn handed_over(pair: &Pair, polls: usize) -> Result<bool, String> {
-    let (own, round_trip) = (pair.own(), pair.round_trip().await);
+async fn handed_over(pair: &Pair, own: &Own, polls: usize) -> Result<bool, String> {
     let holder = own.rival(&pair.a);
     holder.lock_times(1).await;
-    let waiter = async {
-        let ready = give_up_after(polls, own.lock.lock()).await.is_some();
-        if ready {
-            own.unlock_times(1).await?;
-        }
-        Ok::<_, String>(ready)
-    };
-    let (ready, released) = tokio::join!(waiter, holder.unlock_times(1));
+    let (ready, released) = tokio::join!(attempt(own, polls, false), holder.unlock_times(1));
     released?;
-    pair.gone(&[&own], round_trip).await?;
-    ready
+    Ok(ready?.is_some())
 }
 
 /// Once polled, an unlock is carried out; never polled, it is not.
-async fn unlock(pair: &Pair, polls: usize) -> Result<bool, String> {
-    let (own, round_trip) = (pair.own(), pair.round_trip().await);
+async fn unlock(pair: &Pair, own: &Own, polls: usize) -> Result<bool, String> {
     own.lock_times(1).await;
     let answer = give_up_after(polls, own.lock.unlock()).await;
     if polls == 0 {
         sleep(ms(20)).await;
-        expect("a key is there", pair.sight.exist(&[&own]).await, true)?;
+        expect("a key is there", pair.sight.exist(&[own]).await, true)?;
         own.unlock_times(1).await?;
     }
-    pair.gone(&[&own], round_trip).await?;
     Ok(answer.is_some())
 }
 
-async fn unlock_with_heir(pair: &Pair, polls: usize) -> Result<bool, String> {
-    let (own, round_trip) = (pair.own(), pair.round_trip().await);
+async fn unlock_with_heir(pair: &Pair, own: &Own, polls: usize) -> Result<bool, String> {
     let heir = own.rival(&pair.a);
     own.lock_times(1).await;
     let mut waiting = Box::pin(heir.lock.lock());
@@ -325,7 +304,6 @@ async fn unlock_with_heir(pair: &Pair, polls: usize) -> Result<bool, String> {
     }
     patient("the heir", waiting).await.unwrap();
     heir.unlock_times(1).await?;
-    pair.gone(&[&own], round_trip).await?;
     Ok(answer.is_some())
 }
 
@@ -363,10 +341,8 @@ async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let _turn = turn().await;
-    let server = Server::start();
-    load_scripts(&server).await;
-    every_kind(async |kind| {
-        let pairs = Pair::many(&server, kind, 8).await;
+    let server = every_kind_at_a_server(async |server, kind| {
+        let pairs = Pair::many(server, kind, 8).await;
         sweep(&format!("{}: dropped at every poll", kind.name), &pairs, soak(200)).await;
         join_all(pairs.iter().map(Pair::unsubscribed)).await;
     })
@@ -392,19 +368,16 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
 async fn a_late_answer_is_no_hold_of_its_owner() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let locks = proxy.locks().await;
-    let owner = lockson::Owner::unique();
-    let limit = ms(10);
+    let (locks, owner) = (proxy.locks().await, Owner::unique());
     for round in 0..5 {
-        let (mutex, fair) =
-            (locks.mutex(&fresh_name()).owned_by(&owner), locks.fair_mutex(&fresh_name()).owned_by(&owner));
+        let locks: [Arc<dyn RLock>; 2] =
+            [Arc::new(locks.mutex(&fresh_name())), Arc::new(locks.fair_mutex(&fresh_name()))];
         proxy.delay_replies(ms(60));
-        mutex.acquire().wait(limit).await.expect_err("the limit comes first");
-        patient("the next one", mutex.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
-        mutex.unlock().await.unwrap();
-        fair.acquire().wait(limit).await.expect_err("the limit comes first");
-        patient("the next one", fair.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
-        fair.unlock().await.unwrap();
+        for lock in locks.map(|lock| lock.owned_by(&owner)) {
+            lock.acquire_with(Request::default().wait(ms(10))).await.expect_err("the limit comes first");
+            patient("the next one", lock.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            lock.unlock().await.unwrap();
+        }
         proxy.heal();
     }
 }

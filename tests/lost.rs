@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures::future::join;
 use support::prelude::*;
-use support::sites::{drive, every_kind, expect, load_scripts, turn, Own, Site};
+use support::sites::{drive, every_kind_at_a_server, expect, turn, Own, Site};
 
 const LEASE: Duration = secs(4);
 const COMMAND_TIMEOUT: Duration = ms(300);
@@ -162,10 +162,8 @@ async fn cut_off(stage: &Stage, number: usize, rng: &mut Rng) -> Result<usize, S
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_cut_off_is_lost_before_the_server_drops_it() {
     let _turn = turn().await;
-    let server = Server::start();
-    load_scripts(&server).await;
-    every_kind(async |kind| {
-        let (stages, asked) = (stages(&server, kind, 10).await, soak(500));
+    every_kind_at_a_server(async |server, kind| {
+        let (stages, asked) = (stages(server, kind, 10).await, soak(500));
         let void = || stages.iter().map(|stage| stage.void.get()).sum::<usize>();
         let case = async |stage: &Stage, number: usize, rng: &mut Rng| {
             let worth = cut_off(stage, number, rng).await?;
@@ -214,10 +212,8 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_that_ends_in_time_loses_nothing() {
     let _turn = turn().await;
-    let server = Server::start();
-    load_scripts(&server).await;
-    every_kind(async |kind| {
-        let stages = stages(&server, kind, 10).await;
+    every_kind_at_a_server(async |server, kind| {
+        let stages = stages(server, kind, 10).await;
         let case = async |stage: &Stage, number: usize, rng: &mut Rng| outage_that_ends(stage, number, rng).await;
         drive(&format!("{}: outages that end in time", kind.name), soak(500), seed(), &stages, case).await;
     })

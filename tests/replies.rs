@@ -7,7 +7,7 @@ use futures::future::join;
 use lockson::Request;
 use support::files;
 use support::prelude::*;
-use support::sites::{begin, drive, every_kind, expect, load_scripts, time_until, turn, Own, Site};
+use support::sites::{begin, drive, every_kind_at_a_server, expect, time_until, turn, Own, Site};
 
 const COMMAND_TIMEOUT: Duration = secs(1);
 /// Where no lease asks for less.
@@ -168,11 +168,8 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
 
 /// Runs cases for every kind, each at sites of its own on one server.
 async fn every_kinds_sites(count: usize, builder: Builder, test: impl AsyncFn(&'static Kind, &[Site])) {
-    let server = Server::start();
-    load_scripts(&server).await;
-    every_kind(async |kind| {
-        let sites = Site::many(&server, kind, count, builder.clone()).await;
-        test(kind, &sites).await;
+    every_kind_at_a_server(async |server, kind| {
+        test(kind, &Site::many(server, kind, count, builder.clone()).await).await;
     })
     .await;
 }
@@ -187,13 +184,13 @@ async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
     every_kinds_sites(8, patient_builder(), async |kind, sites| {
         for (lost, what, full) in LOST {
-            let (seed, label) = (seed(), |verb| format!("{}: {verb} with {what} cut", kind.name));
-            let case = async |site: &Site, _: usize, rng: &mut Rng| acquire(site, lost, rng, false).await;
-            drive(&label("lock"), soak(full), seed, sites, case).await;
-            let case = async |site: &Site, _: usize, rng: &mut Rng| acquire(site, lost, rng, true).await;
-            drive(&label("try_lock"), soak(full), seed, sites, case).await;
-            let case = async |site: &Site, _: usize, rng: &mut Rng| unlock(site, lost, rng).await;
-            drive(&label("unlock"), soak(full), seed, sites, case).await;
+            for verb in ["lock", "try_lock", "unlock"] {
+                let case = async |site: &Site, _: usize, rng: &mut Rng| match verb {
+                    "unlock" => unlock(site, lost, rng).await,
+                    verb => acquire(site, lost, rng, verb == "try_lock").await,
+                };
+                drive(&format!("{}: {verb} with {what} cut", kind.name), soak(full), seed(), sites, case).await;
+            }
         }
     })
     .await;
@@ -253,6 +250,18 @@ impl Before {
     }
 }
 
+/// The owner, who holds it so often, gives it back once and takes it again; then the late copy comes, and changes
+/// nothing.
+async fn comes_late(site: &Site, own: &Own, depth: u64, held: &Held) -> Result<usize, String> {
+    own.unlock_times(1).await?;
+    own.lock_times(1).await;
+    let before = Before::look(site, own).await;
+    expect("count", before.count, depth)?;
+    before.unchanged(site, own, held).await?;
+    give_back(site, own, depth).await?;
+    Ok(1)
+}
+
 /// The next call of a script about `name` is held back, and its connection cut.
 fn hold_back(site: &Site, verb: &str, name: &str) -> Held {
     site.proxy.hold_back(1, site.kind.script(verb).with(name))
@@ -267,26 +276,14 @@ async fn late_acquire(site: &Site, rng: &mut Rng, once: bool) -> Result<usize, S
     } else {
         expect("lock", own.lock.lock().await, Ok(()))?;
     }
-    own.unlock_times(1).await?;
-    own.lock_times(1).await;
-    let before = Before::look(site, &own).await;
-    expect("count", before.count, depth)?;
-    before.unchanged(site, &own, &held).await?;
-    give_back(site, &own, depth).await?;
-    Ok(1)
+    comes_late(site, &own, depth, &held).await
 }
 
 async fn late_unlock(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     let (own, depth) = (site.own(), depth(site.kind, rng));
     own.lock_times(depth).await;
     let held = hold_back(site, "release", &own.name);
-    own.unlock_times(1).await?;
-    own.lock_times(1).await;
-    let before = Before::look(site, &own).await;
-    expect("count", before.count, depth)?;
-    before.unchanged(site, &own, &held).await?;
-    give_back(site, &own, depth).await?;
-    Ok(1)
+    comes_late(site, &own, depth, &held).await
 }
 
 /// A hand-over whose first copy is late; the old owner, or the heir with a longer lease, has locked again meanwhile.
@@ -323,13 +320,7 @@ async fn late_renewal(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     held.wait_for(1).await;
     let renewed = || async { site.pttl(&own).await > LEASE.as_millis() as i64 * 9 / 10 };
     eventually(LEASE * 3, "the renewal after the one held back", renewed).await;
-    own.unlock_times(1).await?;
-    own.lock_times(1).await;
-    let before = Before::look(site, &own).await;
-    expect("count", before.count, depth)?;
-    before.unchanged(site, &own, &held).await?;
-    give_back(site, &own, depth).await?;
-    Ok(1)
+    comes_late(site, &own, depth, &held).await
 }
 
 /// 2,000 requests of each kind that come after their retry was answered and the same owner has unlocked and locked

@@ -9,7 +9,6 @@ use std::time::Instant;
 use lockson::{Backoff, Request};
 use support::prelude::*;
 use tokio::runtime::{Builder, Runtime};
-use tracing::{span, Event, Metadata, Subscriber};
 
 const LIMIT: Duration = secs(20);
 /// Less than any limit of a client: what comes in this time was not waited for.
@@ -184,35 +183,11 @@ fn a_client_whose_runtime_has_ended_is_closed() {
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }
 
-/// A subscriber that panics at whatever lockson says.
-struct Panics;
-
-impl Subscriber for Panics {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "lockson" && metadata.is_event()
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        panic!("a subscriber that panics");
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
 /// Renewals, clean-ups and subscriptions go on whatever the subscriber does.
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_panics_ends_nothing() {
-    let _panics = tracing::subscriber::set_default(Panics);
+    let panics = || -> std::io::Sink { panic!("a subscriber that panics") };
+    let _panics = tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(panics).finish());
     let server = EmbeddedServer::new();
     let builder = || Locks::builder().watchdog_lease(secs(3)).outage_limit(secs(1));
     let (locks, other) = (server.connect_with(builder()).unwrap(), server.connect_with(builder()).unwrap());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Wake};
 
 use futures::FutureExt;
-use lockson::{Backoff, Faults, Reply, Request};
+use lockson::{Faults, Reply, Request};
 use support::prelude::*;
 use tokio::time::Instant;
 
@@ -14,20 +14,10 @@ const TICK: Duration = ms(500);
 
 /// One lock of each kind, of names of their own.
 fn every_kind(locks: &Locks) -> Vec<Arc<dyn RLock>> {
-    let both = || vec![Arc::new(locks.lock("one")) as Arc<dyn RLock>, Arc::new(locks.mutex("two"))];
-    vec![
-        Arc::new(locks.lock("lock")),
-        Arc::new(locks.mutex("mutex")),
-        Arc::new(locks.spin_lock("spin", Backoff::default())),
-        Arc::new(locks.fenced_lock("fenced")),
-        Arc::new(locks.fair_lock("fair")),
-        Arc::new(locks.fair_mutex("fair mutex")),
-        Arc::new(locks.plain_lock("plain")),
-        Arc::new(locks.read_write_lock("read").read()),
-        Arc::new(locks.read_write_lock("write").write()),
-        Arc::new(MultiLock::new(both())),
-        Arc::new(RedLock::new(vec![locks.lock("red")]).fresh()),
-    ]
+    let both = vec![Arc::new(locks.lock("one")) as Arc<dyn RLock>, Arc::new(locks.mutex("two"))];
+    let made: [Arc<dyn RLock>; 2] =
+        [Arc::new(MultiLock::new(both)), Arc::new(RedLock::new(vec![locks.lock("voted")]).fresh())];
+    KINDS.iter().map(|kind| (kind.make)(locks, kind.name)).chain(made).collect()
 }
 
 /// With a lease of its own and with the watchdog's: `lost()` and `run()` end within a tick of the timers.
@@ -125,10 +115,7 @@ async fn a_re_entry_that_is_answered_late_revives_nothing() {
         assert!(on_its_way.is_err(), "the answer takes longer than that");
     }
     server.suspend(secs(10));
-    match entering.await {
-        Err(error @ LockError::Lost { .. }) => assert!(!error.may_hold()),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(entering.await, Err(error @ LockError::Lost { .. }) if !error.may_hold());
     assert!(!outer.is_valid());
     sleep(secs(1)).await;
     assert_eq!(server.command(&["EXISTS", "late"]), Ok(Reply::Int(0)));

@@ -81,6 +81,27 @@ fn other_libraries_stay_behind_the_seam() {
     none("fred is used by src/backend/fred.rs, the embedded server by src/client/embedded.rs and its backend", found);
 }
 
+/// The path of a source that a document or a comment names.
+fn named_files(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)));
+    words.filter(|word| word.contains('/') && word.ends_with(".rs"))
+}
+
+#[test]
+fn files_that_are_named_exist() {
+    let others = ["README.md", "tests/redisson/README.md"].map(str::to_owned);
+    let documents = files::below("docs").into_iter().chain(others);
+    let mut texts: Vec<(String, String)> = documents.map(|path| (files::read(&path), path)).collect();
+    for source in all() {
+        let comments: Vec<&str> = source.text.lines().filter(|line| line.trim().starts_with("//")).collect();
+        texts.push((comments.join("\n"), source.path));
+    }
+    let named = texts.iter().flat_map(|(text, path)| named_files(text).map(move |file| (file, path)));
+    let is_there = |file: &str| ["", "src"].iter().any(|folder| support::root().join(folder).join(file).exists());
+    let strays = named.filter(|(file, _)| !is_there(file));
+    none("a file that is named exists", strays.map(|(file, path)| format!("{path}: {file}")).collect());
+}
+
 /// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite, whatever
 /// file of it that is in.
 fn missing<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Several locks as one: Redisson's multi-lock and lockson's over the same members.
+//! Several locks as one: Redisson's multi-lock and lockson's over the same members. And what red locks do as well.
 
 use crate::*;
 
@@ -13,85 +13,94 @@ fn names() -> [String; 3] {
 }
 
 /// One side's multi-lock over some names, for one owner.
-#[derive(Clone)]
-pub enum Hand {
-    Java { java: Java, who: String, object: &'static str, members: String },
-    Rust(Arc<dyn RLock>),
-}
-
-impl Hand {
-    fn of(peer: &Peer, names: &[String], who: &str) -> Hand {
-        match peer {
-            Peer::Java(java) => {
-                let members: Vec<String> = names.iter().map(|name| java.member("lock", name)).collect();
-                let who = format!("{who}-{}", names[0]);
-                Hand::Java { java: java.clone(), who, object: "multi", members: members.join(",") }
-            }
-            Peer::Rust(locks) => Hand::Rust(multi(locks, names, who)),
+fn side(peer: &Peer, names: &[String], who: &str) -> Side {
+    match peer {
+        Peer::Java(java) => {
+            let members: Vec<String> = names.iter().map(|name| java.member("lock", name)).collect();
+            let who = format!("{who}-{}", names[0]);
+            Side::Java { java: java.clone(), who, object: "multi", name: members.join(",") }
         }
-    }
-
-    /// Waits for all of them. Begins now.
-    pub fn begin(&self, lease: Option<Duration>) -> JoinHandle<bool> {
-        let hand = self.clone();
-        spawn_local(async move { hand.take(LONG, lease).await })
-    }
-
-    pub async fn take(&self, wait: Duration, lease: Option<Duration>) -> bool {
-        match self {
-            Hand::Java { java, who, object, members } => {
-                let lease = lease.map_or(-1, |lease| lease.as_millis() as i64);
-                java.get(who, object, members, &format!("try_lock {} {lease}", wait.as_millis())).await
-            }
-            Hand::Rust(lock) => {
-                let request = Request::default().wait(wait);
-                let request = lease.map_or(request.clone(), |lease| request.lease(lease));
-                loop {
-                    match lock.acquire_with(request.clone()).await {
-                        // A busy machine: nothing is known, so it is asked again.
-                        Err(LockError::Unreachable { .. }) => {}
-                        known => return known.unwrap().is_acquired(),
-                    }
-                }
-            }
-        }
-    }
-
-    pub async fn give(&self) -> Result<(), String> {
-        match self {
-            Hand::Java { java, who, object, members } => java.call(who, object, members, "unlock").await.map(drop),
-            Hand::Rust(lock) => lock.unlock().await.map_err(|error| error.to_string()),
-        }
-    }
-
-    pub async fn is_held(&self) -> bool {
-        match self {
-            Hand::Java { java, who, object, members } => java.get(who, object, members, "held").await,
-            Hand::Rust(lock) => lock.is_held().await.unwrap(),
-        }
+        Peer::Rust(locks) => Side::Rust(Arc::new(multi(locks, names, who))),
     }
 }
 
-fn multi(locks: &Locks, names: &[String], who: &str) -> Arc<dyn RLock> {
-    let members = names.iter().map(|name| locks.lock(name));
-    Arc::new(MultiLock::new(members).owned_by(&Owner::named(who).unwrap()))
+fn multi(locks: &Locks, names: &[String], who: &str) -> MultiLock {
+    MultiLock::new(names.iter().map(|name| locks.lock(name))).owned_by(&Owner::named(who).unwrap())
 }
 
-/// How often each is held, by its one holder.
-async fn counts(raw: &mut Raw, names: &[String]) -> Vec<String> {
-    let mut counts = Vec::new();
-    for name in names {
-        counts.push(raw.hgetall(name).await.into_iter().map(|(_, count)| count).collect::<Vec<_>>().join("+"));
+/// How often a lock is held, by its one holder.
+pub async fn count(raw: &mut Raw, name: &str) -> String {
+    raw.hgetall(name).await.into_iter().map(|(_, count)| count).collect::<Vec<_>>().join("+")
+}
+
+/// What two sides do with a lock that is made of others. A wait of a second takes `at_least`; `counts` is how often each
+/// member is held, `once` what that is when `mine` has it.
+pub async fn verbs(
+    (row, direction): (&str, &str),
+    [mine, theirs]: [&Side; 2],
+    at_least: Duration,
+    (counts, once): (impl AsyncFn() -> Vec<String>, [&str; 3]),
+    until_waiting: impl Future<Output = ()>,
+) {
+    assert!(mine.take(LONG, Some(LONG)).await && mine.is_held().await && !theirs.is_held().await);
+    assert_eq!(counts().await, once);
+    shown(row, "state", direction);
+    assert!(!theirs.take(ms(0), None).await);
+    shown(row, "excludes", direction);
+    let began = Instant::now();
+    assert!(!theirs.take(secs(1), None).await);
+    assert!(began.elapsed() >= at_least, "{:?}", began.elapsed());
+    eventually(SOON, "what was taken in vain is given back", async || counts().await == once).await;
+    shown(row, "times out", direction);
+    assert!(mine.take(LONG, Some(LONG)).await);
+    assert_eq!(counts().await, once.map(|count| count.replace('1', "2")));
+    mine.unlock().await.result.unwrap();
+    assert_eq!(counts().await, once);
+    shown(row, "re-enters", direction);
+    let waiter = theirs.begin(Some(LONG));
+    until_waiting.await;
+    assert!(!waiter.is_finished());
+    mine.unlock().await.result.unwrap();
+    assert!(patient("woken by the message", waiter).await.unwrap());
+    shown(row, "wakes", direction);
+    theirs.unlock().await.result.unwrap();
+}
+
+/// A lease that ends gives it to the other side. `is_told`: whether a late unlock hears of that.
+pub async fn expires((row, direction): (&str, &str), [mine, theirs]: [&Side; 2], lease: Duration, is_told: bool) {
+    assert!(mine.take(LONG, Some(lease)).await);
+    assert!(patient("the leases end", theirs.begin(Some(LONG))).await.unwrap());
+    assert_eq!(mine.unlock().await.result.is_err(), is_told, "a late unlock");
+    assert!(theirs.is_held().await, "the late unlock took the next one's");
+    theirs.unlock().await.result.unwrap();
+    shown(row, "expires", direction);
+}
+
+/// Both have short leases: who holds it keeps it for longer.
+pub async fn renews(world: &World, (row, direction): (&str, &str), [mine, theirs]: [&Side; 2]) {
+    assert!(mine.take(secs(5), None).await);
+    let until = Instant::now() + world.short * 3;
+    while Instant::now() < until {
+        assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
+        sleep(ms(200)).await;
     }
-    counts
+    mine.unlock().await.result.unwrap();
+    shown(row, "renews", direction);
 }
 
-async fn until_waiting(world: &World, name: &str) {
-    let pattern = format!("*{name}*");
-    eventually(SOON, "the waiter subscribes", async || {
-        !world.server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-    })
-    .await;
+/// A process holds what somebody waits for: the waiter gets it when the process is killed, and not before.
+pub async fn outlives<T>(world: &World, waiter: JoinHandle<T>, kill: impl FnOnce()) -> T {
+    sleep(world.short + secs(1)).await;
+    assert!(!waiter.is_finished(), "it is renewed while its process lives");
+    kill();
+    patient("what the process held", waiter).await.unwrap()
+}
+
+/// The same of a lock that is the other side's then.
+pub async fn is_inherited(world: &World, (row, direction): (&str, &str), heir: &Side, kill: impl FnOnce()) {
+    assert!(outlives(world, heir.begin(None), kill).await);
+    heir.unlock().await.result.unwrap();
+    shown(row, "crash", direction);
 }
 
 pub async fn multi_locks_keep_each_other_out(world: Arc<World>) {
@@ -101,104 +110,46 @@ pub async fn multi_locks_keep_each_other_out(world: Arc<World>) {
 }
 
 async fn keeps_out(world: &World, holder: &Peer, other: &Peer, renewed: &Peer) {
-    let direction = holder.towards(other);
-    verbs(world, holder, other, direction).await;
-    expires(world, holder, other, direction).await;
-    let names = names();
-    let (mine, theirs) = (Hand::of(renewed, &names[..2], "mine"), Hand::of(other, &names[1..], "theirs"));
-    assert!(mine.take(secs(5), None).await);
-    let until = Instant::now() + world.short * 3;
-    while Instant::now() < until {
-        assert!(!theirs.take(ms(0), None).await, "{direction}: not renewed");
-        sleep(ms(200)).await;
-    }
-    mine.give().await.unwrap();
-    shown("multi", "renews", direction);
-}
-
-async fn verbs(world: &World, holder: &Peer, other: &Peer, direction: &str) {
-    let (names, mut raw) = (names(), world.server.raw().await);
+    let (cell, all) = ((ROW, holder.towards(other)), names());
     // They overlap in one member.
-    let (mine, theirs) = (Hand::of(holder, &names[..2], "mine"), Hand::of(other, &names[1..], "theirs"));
-    assert!(mine.take(LONG, Some(LONG)).await && mine.is_held().await);
-    assert!(!theirs.is_held().await);
-    assert_eq!(counts(&mut raw, &names).await, ["1", "1", ""]);
-    for name in &names[..2] {
-        let ttl = raw.pttl(name).await;
-        assert!(ttl > 20_000 && ttl <= 60_000, "{ttl}");
-    }
-    shown("multi", "state", direction);
-    let began = Instant::now();
-    assert!(!theirs.take(secs(1), None).await);
-    assert!(began.elapsed() >= ms(999));
-    eventually(SOON, "what was taken in vain is given back", async || {
-        !world.server.raw().await.exists(&names[2]).await
-    })
-    .await;
-    shown("multi", "excludes", direction);
-    shown("multi", "times out", direction);
-    assert!(mine.take(LONG, Some(LONG)).await);
-    assert_eq!(counts(&mut raw, &names).await, ["2", "2", ""]);
-    mine.give().await.unwrap();
-    assert_eq!(counts(&mut raw, &names).await, ["1", "1", ""]);
-    shown("multi", "re-enters", direction);
-    let waiter = theirs.begin(None);
-    until_waiting(world, &names[1]).await;
-    mine.give().await.unwrap();
-    assert!(patient("woken by the message", waiter).await.unwrap());
-    shown("multi", "wakes", direction);
-    theirs.give().await.unwrap();
-    for name in &names {
+    let (mine, theirs) = (side(holder, &all[..2], "mine"), side(other, &all[1..], "theirs"));
+    let counts = async || {
+        let mut raw = world.server.raw().await;
+        vec![count(&mut raw, &all[0]).await, count(&mut raw, &all[1]).await, count(&mut raw, &all[2]).await]
+    };
+    let until_waiting = async {
+        for name in &all[..2] {
+            let ttl = world.server.raw().await.pttl(name).await;
+            assert!(ttl > 20_000 && ttl <= 60_000, "{ttl}");
+        }
+        until_listening(&world.server, &all[1]).await;
+    };
+    verbs(cell, [&mine, &theirs], ms(999), (counts, ["1", "1", ""]), until_waiting).await;
+    let others = names();
+    let (mine, theirs) = (side(holder, &others, "mine"), side(other, &others, "theirs"));
+    expires(cell, [&mine, &theirs], ms(1500), true).await;
+    for name in all.iter().chain(&others) {
         leaves_nothing(world, name).await;
     }
-}
-
-async fn expires(world: &World, holder: &Peer, other: &Peer, direction: &str) {
     let names = names();
-    let (mine, theirs) = (Hand::of(holder, &names, "mine"), Hand::of(other, &names, "theirs"));
-    assert!(mine.take(LONG, Some(ms(1500))).await);
-    assert!(patient("the leases end", theirs.begin(None)).await.unwrap());
-    mine.give().await.expect_err("it has ended");
-    assert!(theirs.is_held().await, "the late unlock took the next one's");
-    theirs.give().await.unwrap();
-    shown("multi", "expires", direction);
-    for name in &names {
-        leaves_nothing(world, name).await;
-    }
+    renews(world, cell, [&side(renewed, &names[..2], "mine"), &side(other, &names[1..], "theirs")]).await;
 }
 
 /// A multi-lock of a process that is killed is the other side's.
 pub async fn multi_locks_of_the_dead_are_free(world: Arc<World>) {
-    let [java, rust] = world.both_short().await;
-    let all = names();
+    let ([java, rust], all) = (world.both_short().await, names());
     let jvm = Jvm::start(&world.class_path);
     let victim = jvm.client(world.server.port(), "watchdog=3000").await;
-    assert!(Hand::of(&Peer::Java(victim), &all, "victim").take(LONG, None).await);
-    let heir = Hand::of(&rust, &all, "heir");
-    let waiter = heir.begin(None);
-    sleep(world.short + secs(1)).await;
-    assert!(!waiter.is_finished(), "it is renewed while its process lives");
-    jvm.kill();
-    assert!(patient("Java's members", waiter).await.unwrap());
-    heir.give().await.unwrap();
-    shown("multi", "crash", "J>R");
+    assert!(side(&Peer::Java(victim), &all, "victim").take(LONG, None).await);
+    is_inherited(&world, (ROW, "J>R"), &side(&rust, &all, "heir"), || jvm.kill()).await;
     let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
-    let mut process = Process::start("interop", "multi", &[&port, &short, &all[0], &all[1], &all[2]]);
-    assert_eq!(process.line_within(secs(20)).await, "held");
-    let heir = Hand::of(&java, &all, "heir");
-    let waiter = heir.begin(None);
-    sleep(world.short + secs(1)).await;
-    assert!(!waiter.is_finished(), "it is renewed while its process lives");
-    process.kill();
-    assert!(patient("our members", waiter).await.unwrap());
-    heir.give().await.unwrap();
-    shown("multi", "crash", "R>J");
+    let mut process = holder("multi", &[&port, &short, &all[0], &all[1], &all[2]]).await;
+    is_inherited(&world, (ROW, "R>J"), &side(&java, &all, "heir"), || process.kill()).await;
 }
 
 /// The process that is killed.
 pub async fn hold(url: &str, args: &[String]) {
     let locks = connect(brief(ms(args[0].parse().unwrap())), url).await;
     multi(&locks, &args[1..], "victim").lock().await.unwrap();
-    println!("held");
-    std::future::pending().await
+    say_held().await
 }

@@ -45,8 +45,7 @@ pub async fn a_killed_rust_process_frees_what_it_held(world: Arc<World>) {
     let short = world.short.as_millis().to_string();
     let locks: Vec<String> = held.iter().map(|(pair, name)| format!("{}/{name}", pair.kind.name())).collect();
     let args: Vec<&str> = [port.as_str(), &short].into_iter().chain(locks.iter().map(String::as_str)).collect();
-    let mut process = Process::start("interop", "hold", &args);
-    assert_eq!(process.line_within(secs(20)).await, "held");
+    let mut process = holder("hold", &args).await;
     let heir = Peer::Java(world.java("").await);
     survive(&world, heir, &held, move || process.kill(), "R>J").await;
 }
@@ -59,6 +58,5 @@ pub async fn hold(url: &str, args: &[String]) {
         let (kind, name) = lock.split_once('/').unwrap();
         rust.lock(Kind::named(kind), name, "victim").must_lock(None).await;
     }
-    println!("held");
-    std::future::pending().await
+    say_held().await
 }

@@ -18,8 +18,31 @@ fn timeouts_of(name: &str) -> String {
     format!("redisson_lock_timeout:{{{name}}}")
 }
 
-async fn queue_len(raw: &mut Raw, name: &str) -> usize {
-    raw.must(&["LLEN", &queue_of(name)]).await.int() as usize
+async fn queued(server: &Server, name: &str) -> Vec<String> {
+    server.raw().await.must(&["LRANGE", &queue_of(name), "0", "-1"]).await.texts()
+}
+
+async fn until_queued(server: &Server, name: &str, count: usize) {
+    eventually(secs(20), "the next one is queued", async || queued(server, name).await.len() >= count).await;
+}
+
+/// Who has had the lock, in order.
+type Served = Arc<std::sync::Mutex<Vec<usize>>>;
+
+/// Waits for a lock as number `at`, and gives it back at once. Begins now.
+fn turn(lock: Side, at: usize, served: &Served) -> JoinHandle<()> {
+    let (waiter, served) = (lock.lock(None), served.clone());
+    tokio::spawn(async move {
+        waiter.await.unwrap().result.unwrap();
+        served.lock().unwrap().push(at);
+        lock.unlock().await.result.unwrap();
+    })
+}
+
+async fn all_end(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
+    }
 }
 
 /// How far each score is ahead of the server's time, in the order of the queue.
@@ -45,12 +68,6 @@ enum Fate {
     Killed,
 }
 
-/// One waiter in the order of the queue; its task gives the lock back when it has it, and says whether it had.
-struct Waiter {
-    fate: Fate,
-    task: JoinHandle<bool>,
-}
-
 struct Stage {
     name: String,
     java: Java,
@@ -58,7 +75,11 @@ struct Stage {
     dying_java: Java,
     dying_rust: Vec<Process>,
     port: String,
-    served: Arc<std::sync::Mutex<Vec<usize>>>,
+    served: Served,
+    /// Those of the waiters that are served.
+    tasks: Vec<JoinHandle<()>>,
+    /// Those of the waiters that give up: whether they had it.
+    gave_up: Vec<JoinHandle<Result<bool, String>>>,
 }
 
 impl Stage {
@@ -73,53 +94,25 @@ impl Stage {
         format!("{}:{}", id.await, thread.await)
     }
 
-    async fn waiter(&mut self, at: usize, fate: Fate) -> Waiter {
-        let (is_java, who, served) = (at.is_multiple_of(2), format!("waiter-{at}"), self.served.clone());
-        let name = self.name.clone();
-        let task = match (is_java, fate) {
-            (true, Fate::Served) => {
-                let (java, had) = (self.java.clone(), self.java.must(&who, "fair_lock", &name, "lock"));
-                tokio::spawn(async move {
-                    had.await;
-                    served.lock().unwrap().push(at);
-                    java.must(&who, "fair_lock", &name, "unlock").await;
-                    true
-                })
+    fn begin(&mut self, at: usize, fate: Fate) {
+        let (is_java, who) = (at.is_multiple_of(2), format!("waiter-{at}"));
+        let peer = if is_java { Peer::Java(self.java.clone()) } else { Peer::Rust(self.rust.clone()) };
+        let lock = peer.lock(Kind::Fair, &self.name, &who);
+        match fate {
+            Fate::Served => self.tasks.push(turn(lock, at, &self.served)),
+            Fate::GivesUp => self.gave_up.push(tokio::spawn(async move { lock.try_lock(secs(5), None).await })),
+            Fate::Killed if is_java => drop(self.dying_java.call(&who, "fair_lock", &self.name, "lock")),
+            Fate::Killed => {
+                self.dying_rust.push(Process::start("interop", "queue", &[&self.port, &self.name, &who]));
             }
-            (true, Fate::GivesUp) => {
-                let had = self.java.get::<bool>(&who, "fair_lock", &name, "try_lock 5000 -1");
-                tokio::spawn(had)
-            }
-            (true, Fate::Killed) => {
-                let had = self.dying_java.call(&who, "fair_lock", &name, "lock");
-                tokio::spawn(async move { had.await.is_ok() })
-            }
-            (false, Fate::Served) => {
-                let lock = fair(&self.rust, &name, &who);
-                tokio::spawn(async move {
-                    lock.lock().await.unwrap();
-                    served.lock().unwrap().push(at);
-                    lock.unlock().await.unwrap();
-                    true
-                })
-            }
-            (false, Fate::GivesUp) => {
-                let lock = fair(&self.rust, &name, &who);
-                tokio::spawn(async move { lock.acquire().wait(secs(5)).await.unwrap().is_acquired() })
-            }
-            (false, Fate::Killed) => {
-                self.dying_rust.push(Process::start("interop", "queue", &[&self.port, &name, &who]));
-                tokio::spawn(std::future::pending())
-            }
-        };
-        Waiter { fate, task }
+        }
     }
 }
 
 /// 20 of each side, interleaved. Some give up, some are killed; the hold outlives what Java believes of its waiters,
 /// and those that live are served in the order of the queue.
 pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<World>) {
-    let (seed, name, mut raw) = (seed(), unique("queue"), world.server.raw().await);
+    let (seed, name) = (seed(), unique("queue"));
     let dying = Jvm::start(&world.class_path);
     let mut stage = Stage {
         name: name.clone(),
@@ -129,6 +122,8 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
         dying_rust: Vec::new(),
         port: world.server.port().to_string(),
         served: Arc::default(),
+        tasks: Vec::new(),
+        gave_up: Vec::new(),
     };
     let mut rng = Rng::new(seed);
     let mut fates: Vec<Fate> = (0..2 * WAITERS).map(|_| Fate::Served).collect();
@@ -145,54 +140,29 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     let holder = fair(&stage.rust, &name, "holder");
     holder.lock().await.unwrap();
     let held = Instant::now();
-    let mut waiters = Vec::new();
     for (at, fate) in fates.iter().enumerate() {
         let mark = stage.mark(at, *fate).await;
-        waiters.push(stage.waiter(at, *fate).await);
+        stage.begin(at, *fate);
         eventually(secs(30), "the next one is queued", async || {
-            let queued = world.server.raw().await.must(&["LRANGE", &queue_of(&name), "0", "-1"]).await.texts();
-            queued.iter().any(|field| field.ends_with(&mark))
+            queued(&world.server, &name).await.iter().any(|field| field.ends_with(&mark))
         })
         .await;
     }
-    serve(&world, stage, waiters, dying, holder, held).await;
-    let served_all = queue_len(&mut raw, &name).await == 0;
-    assert!(served_all, "the queue is empty, seed {seed}");
-    println!("fair queue of 40: in order, seed {seed}");
-}
-
-async fn serve(
-    world: &World,
-    mut stage: Stage,
-    waiters: Vec<Waiter>,
-    dying: Arc<Jvm>,
-    holder: FairLock,
-    held: Instant,
-) {
-    let mut raw = world.server.raw().await;
-    let (mut expected, mut tasks) = (Vec::new(), Vec::new());
-    for (at, waiter) in waiters.into_iter().enumerate() {
-        match waiter.fate {
-            Fate::Served => {
-                expected.push(at);
-                tasks.push(waiter.task);
-            }
-            Fate::GivesUp => assert!(!waiter.task.await.unwrap(), "{at} had the lock while it was held"),
-            Fate::Killed => waiter.task.abort(),
-        }
+    for waiter in stage.gave_up {
+        assert!(!waiter.await.unwrap().unwrap(), "it had the lock while it was held");
     }
     dying.kill();
-    stage.dying_rust.clear();
-    let order = raw.must(&["LRANGE", &queue_of(&stage.name), "0", "-1"]).await.texts();
+    drop(stage.dying_rust);
+    let expected: Vec<usize> = (0..fates.len()).filter(|at| fates[*at] == Fate::Served).collect();
+    let order = queued(&world.server, &name).await;
     assert_eq!(order.len(), expected.len() + 4, "the dead are still queued, and nobody alive was dropped: {order:?}");
     sleep(HOLD.saturating_sub(held.elapsed())).await;
-    let still = raw.must(&["LRANGE", &queue_of(&stage.name), "0", "-1"]).await.texts();
-    assert_eq!(still, order, "dropped or moved during the hold");
+    assert_eq!(queued(&world.server, &name).await, order, "dropped or moved during the hold");
     holder.unlock().await.unwrap();
-    for task in tasks {
-        tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
-    }
+    all_end(stage.tasks).await;
     assert_eq!(*stage.served.lock().unwrap(), expected);
+    assert!(queued(&world.server, &name).await.is_empty(), "the queue is empty, seed {seed}");
+    println!("fair queue of 40: in order, seed {seed}");
 }
 
 /// Twelve of both sides, each served for a moment. Java takes 300 s off all scores at each acquisition, and whoever is
@@ -200,26 +170,17 @@ async fn serve(
 pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
     let [java, rust] = world.both().await;
     for round in 0..soak(50) {
-        let (name, served) = (unique("moments"), Arc::new(std::sync::Mutex::new(Vec::new())));
+        let (name, served) = (unique("moments"), Served::default());
         let holder = java.lock(Kind::Fair, &name, &format!("holder-{name}"));
         holder.must_lock(None).await;
         let mut tasks = Vec::new();
         for at in 0..12 {
             let peer = if (at + round) % 2 == 0 { &java } else { &rust };
-            let (lock, served) = (peer.lock(Kind::Fair, &name, &format!("moment-{at}-{name}")), served.clone());
-            let waiter = lock.lock(None);
-            tasks.push(tokio::spawn(async move {
-                waiter.await.unwrap().result.unwrap();
-                served.lock().unwrap().push(at);
-                lock.unlock().await.result.unwrap();
-            }));
-            eventually(secs(20), "it is queued", async || queue_len(&mut world.server.raw().await, &name).await > at)
-                .await;
+            tasks.push(turn(peer.lock(Kind::Fair, &name, &format!("moment-{at}-{name}")), at, &served));
+            until_queued(&world.server, &name, at + 1).await;
         }
         holder.unlock().await.result.unwrap();
-        for task in tasks {
-            tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
-        }
+        all_end(tasks).await;
         assert_eq!(*served.lock().unwrap(), (0..12).collect::<Vec<_>>(), "round {round}");
     }
 }
@@ -230,45 +191,31 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     let (name, proxy) = (unique("silent"), Proxy::start(world.server.port()));
     // A short lease: what is left of it is what Java gives the first waiter beside his own wait.
     let (holder, java) = (world.java("watchdog=3000").await, world.java("").await);
-    let silent = connect(Locks::builder(), &proxy.url()).await;
-    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let silent = Peer::Rust(connect(Locks::builder(), &proxy.url()).await);
+    let (served, mut tasks) = (Served::default(), Vec::new());
     holder.must("holder", "fair_lock", &name, "lock").await;
-    let (first, had) = (fair(&silent, &name, "silent"), served.clone());
-    let first = tokio::spawn(async move {
-        first.lock().await.unwrap();
-        had.lock().unwrap().push("silent");
-        first.unlock().await.unwrap();
-    });
-    eventually(secs(20), "it is queued", async || queue_len(&mut world.server.raw().await, &name).await == 1).await;
-    let (second, had, name_of) = (java.clone(), served.clone(), name.clone());
-    let second = tokio::spawn(async move {
-        second.must("second", "fair_lock", &name_of, "lock").await;
-        had.lock().unwrap().push("second");
-        second.must("second", "fair_lock", &name_of, "unlock").await;
-    });
-    eventually(secs(20), "so is Java's", async || queue_len(&mut world.server.raw().await, &name).await == 2).await;
-    let mut raw = world.server.raw().await;
-    let order = raw.must(&["LRANGE", &queue_of(&name), "0", "-1"]).await.texts();
+    for (at, (peer, who)) in [(&silent, "silent"), (&Peer::Java(java.clone()), "second")].into_iter().enumerate() {
+        tasks.push(turn(peer.lock(Kind::Fair, &name, who), at, &served));
+        until_queued(&world.server, &name, at + 1).await;
+    }
+    let order = queued(&world.server, &name).await;
     proxy.stall_requests(true);
     let until = Instant::now() + secs(8);
     while Instant::now() < until {
         assert!(!java.get::<bool>("passer", "fair_lock", &name, "try_lock").await, "it is held");
-        let now = raw.must(&["LRANGE", &queue_of(&name), "0", "-1"]).await.texts();
-        assert_eq!(now, order, "a waiter that lives was dropped");
+        assert_eq!(queued(&world.server, &name).await, order, "a waiter that lives was dropped");
         sleep(ms(200)).await;
     }
     proxy.heal();
     holder.must("holder", "fair_lock", &name, "unlock").await;
-    for task in [first, second] {
-        tokio::time::timeout(secs(60), task).await.expect("served").unwrap();
-    }
-    assert_eq!(*served.lock().unwrap(), ["silent", "second"]);
+    all_end(tasks).await;
+    assert_eq!(*served.lock().unwrap(), [0, 1]);
 }
 
 /// Eight of both sides with a lease of a second each, who never unlock: the next one gets in when a lease ends, in the
 /// order of the queue.
 pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
-    let (name, order) = (unique("leases"), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let (name, order) = (unique("leases"), Served::default());
     let [java, rust] = [Peer::Java(world.java("").await), Peer::Rust(world.rust(Locks::builder()).await)];
     let mut tasks = Vec::new();
     for at in 0..8 {
@@ -281,13 +228,11 @@ pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
         eventually(secs(20), "the next one is there", async || {
             // Some of those before have had it by then.
             let had = order.lock().unwrap().len();
-            queue_len(&mut world.server.raw().await, &name).await + had > at
+            queued(&world.server, &name).await.len() + had > at
         })
         .await;
     }
-    for task in tasks {
-        tokio::time::timeout(secs(60), task).await.expect("a lease ends").unwrap();
-    }
+    all_end(tasks).await;
     assert_eq!(*order.lock().unwrap(), (0..8).collect::<Vec<_>>());
 }
 

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use futures::future::{BoxFuture, FutureExt};
 use support::prelude::*;
 use support::sha1;
 use tokio::sync::oneshot;
@@ -164,61 +166,36 @@ impl Java {
 
     /// Sends a command of a thread now; the future is its answer.
     #[track_caller]
-    pub fn timed(
-        &self,
-        who: &str,
-        object: &str,
-        name: &str,
-        verb: &str,
-    ) -> impl Future<Output = Answer> + Send + 'static {
+    pub fn timed(&self, who: &str, object: &str, name: &str, verb: &str) -> BoxFuture<'static, Answer> {
         let line = format!("{} {who} {object} {name} {verb}", self.client);
         let answer = self.jvm.send(&line);
         let caller = std::panic::Location::caller();
-        async move {
+        Box::pin(async move {
             let answer = tokio::time::timeout(PATIENCE, answer).await;
             let answer = answer.unwrap_or_else(|_| panic!("no answer to {line:?} (at {caller})"));
             let gone = Answer { begin: 0, end: 0, result: Err("the JVM is gone".to_owned()) };
             answer.unwrap_or(gone)
-        }
+        })
     }
 
     /// The same, without the times.
     #[track_caller]
-    pub fn call(
-        &self,
-        who: &str,
-        object: &str,
-        name: &str,
-        verb: &str,
-    ) -> impl Future<Output = Result<String, String>> + Send + 'static {
-        let answer = self.timed(who, object, name, verb);
-        async { answer.await.result }
+    pub fn call(&self, who: &str, object: &str, name: &str, verb: &str) -> BoxFuture<'static, Result<String, String>> {
+        self.timed(who, object, name, verb).map(|answer| answer.result).boxed()
     }
 
     /// A command that must succeed.
     #[track_caller]
-    pub fn must(
-        &self,
-        who: &str,
-        object: &str,
-        name: &str,
-        verb: &str,
-    ) -> impl Future<Output = String> + Send + 'static {
+    pub fn must(&self, who: &str, object: &str, name: &str, verb: &str) -> BoxFuture<'static, String> {
         let (line, caller) = (format!("{who} {object} {name} {verb}"), std::panic::Location::caller());
-        let answer = self.call(who, object, name, verb);
-        async move { answer.await.unwrap_or_else(|error| panic!("{line} (at {caller}): {error}")) }
+        let must = move |answer: Answer| answer.result.unwrap_or_else(|error| panic!("{line} (at {caller}): {error}"));
+        self.timed(who, object, name, verb).map(must).boxed()
     }
 
     /// A command that must succeed, and whose answer is a number, a truth or the like.
     #[track_caller]
-    pub fn get<T: std::str::FromStr>(
-        &self,
-        who: &str,
-        object: &str,
-        name: &str,
-        verb: &str,
-    ) -> impl Future<Output = T> + Send + 'static {
-        let answer = self.must(who, object, name, verb);
-        async { answer.await.parse().unwrap_or_else(|_| panic!("a value of another type")) }
+    pub fn get<T: FromStr>(&self, who: &str, object: &str, name: &str, verb: &str) -> BoxFuture<'static, T> {
+        let read = |answer: String| answer.parse().unwrap_or_else(|_| panic!("a value of another type: {answer}"));
+        self.must(who, object, name, verb).map(read).boxed()
     }
 }

@@ -62,14 +62,10 @@ impl Case<'_> {
 
     /// A waiter of the other side is about to sleep.
     async fn until_waiting(&self) {
-        let pattern = format!("*{}*", self.name);
-        if self.pair.kind == Kind::Spin {
-            return sleep(ms(50)).await;
+        match self.pair.kind {
+            Kind::Spin => sleep(ms(50)).await,
+            _ => until_listening(&self.world.server, &self.name).await,
         }
-        eventually(SOON, "the waiter subscribes", async || {
-            !self.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-        })
-        .await;
     }
 }
 
@@ -106,25 +102,50 @@ async fn left_of(raw: &mut Raw, name: &str) -> Vec<(String, i64)> {
 /// All verbs of one kind in one direction, one after another.
 pub async fn verbs(world: &World, pair: &Pair, holder: Peer, other: Peer) {
     let case = Case { world, pair, holder, other, name: String::new() };
-    excludes(&case.renamed("excludes")).await;
+    holds(&case.renamed("holds")).await;
     wakes(&case.renamed("wakes")).await;
-    times_out(&case.renamed("timeout")).await;
-    re_enters(&case.renamed("reenters")).await;
     expires(&case.renamed("expires")).await;
     forces(&case.renamed("forces")).await;
-    state(&case.renamed("state")).await;
 }
 
-async fn excludes(case: &Case<'_>) {
+async fn holds(case: &Case<'_>) {
     let (mine, theirs) = (case.mine(), case.theirs());
-    mine.must_lock(None).await;
-    assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{}", case.name);
+    // The same side of a read/write lock, seen by the other client.
+    let seen = case.other.lock(case.pair.kind, &case.name, &format!("seer-{}", case.name));
+    let free = crate::peer::State { locked: false, held: false, count: 0, ttl: None };
+    assert_eq!(seen.state().await, free, "{}", case.name);
+    mine.must_lock(Some(LONG)).await;
+    let (own, others) = (mine.state().await, seen.state().await);
+    assert!(own.locked && own.held && own.count == 1, "{}: {own:?}", case.name);
+    assert!(others.locked && !others.held && others.count == 0, "{}: {others:?}", case.name);
+    let (a, b) = (own.ttl.unwrap(), others.ttl.unwrap());
+    let wire = case.raw().await.pttl(&case.name).await as u64;
+    assert!(b <= a && wire <= b && a - wire < SOON.as_millis() as u64, "{}: {a} {b} {wire}", case.name);
+    assert!(a <= 60_000, "{}: {a}", case.name);
+    let kept_out = async || assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{}", case.name);
+    kept_out().await;
+    let began = Instant::now();
+    assert_eq!(theirs.try_lock(secs(1), None).await, Ok(false), "{}", case.name);
+    assert!(began.elapsed() >= ms(999), "{}: gave up after {:?}", case.name, began.elapsed());
+    if case.pair.kind.is_reentrant() {
+        assert_eq!(mine.try_lock(ms(0), None).await, Ok(true), "{}", case.name);
+        assert_eq!(mine.state().await.count, 2, "{}", case.name);
+        let counts = case.raw().await.hgetall(&case.name).await;
+        assert!(counts.iter().any(|(_, count)| count == "2"), "{}: {counts:?}", case.name);
+        mine.unlock().await.result.unwrap();
+    } else {
+        mine.try_lock(ms(0), None).await.expect_err("a second acquisition by the owner");
+    }
+    assert_eq!(mine.state().await.count, 1, "{}", case.name);
+    kept_out().await;
     mine.unlock().await.result.unwrap();
+    assert_eq!(seen.state().await, free, "{}", case.name);
+    assert!(!theirs.state().await.locked, "{}", case.name);
     assert_eq!(theirs.try_lock(ms(0), None).await, Ok(true), "{}", case.name);
     assert_eq!(mine.try_lock(ms(0), None).await, Ok(false), "{}", case.name);
     theirs.unlock().await.result.unwrap();
     case.leaves_nothing().await;
-    case.passed("excludes");
+    ["excludes", "times out", "re-enters", "state"].iter().for_each(|verb| case.passed(verb));
 }
 
 async fn wakes(case: &Case<'_>) {
@@ -140,39 +161,6 @@ async fn wakes(case: &Case<'_>) {
     theirs.unlock().await.result.unwrap();
     case.leaves_nothing().await;
     case.passed("wakes");
-}
-
-async fn times_out(case: &Case<'_>) {
-    let (mine, theirs) = (case.mine(), case.theirs());
-    mine.must_lock(None).await;
-    let began = Instant::now();
-    assert_eq!(theirs.try_lock(secs(1), None).await, Ok(false), "{}", case.name);
-    assert!(began.elapsed() >= ms(999), "{}: gave up after {:?}", case.name, began.elapsed());
-    assert!(mine.state().await.held, "{}", case.name);
-    mine.unlock().await.result.unwrap();
-    case.leaves_nothing().await;
-    case.passed("times out");
-}
-
-async fn re_enters(case: &Case<'_>) {
-    let (mine, theirs) = (case.mine(), case.theirs());
-    mine.must_lock(None).await;
-    if case.pair.kind.is_reentrant() {
-        assert_eq!(mine.try_lock(ms(0), None).await, Ok(true), "{}", case.name);
-        assert_eq!(mine.state().await.count, 2, "{}", case.name);
-        let counts = case.raw().await.hgetall(&case.name).await;
-        assert!(counts.iter().any(|(_, count)| count == "2"), "{}: {counts:?}", case.name);
-        mine.unlock().await.result.unwrap();
-        assert_eq!(mine.state().await.count, 1, "{}", case.name);
-    } else {
-        mine.try_lock(ms(0), None).await.expect_err("a second acquisition by the owner");
-        assert_eq!(mine.state().await.count, 1, "{}", case.name);
-    }
-    assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{}", case.name);
-    mine.unlock().await.result.unwrap();
-    assert_eq!(theirs.try_lock(ms(0), None).await, Ok(true), "{}", case.name);
-    theirs.unlock().await.result.unwrap();
-    case.passed("re-enters");
 }
 
 async fn expires(case: &Case<'_>) {
@@ -205,26 +193,6 @@ async fn forces(case: &Case<'_>) {
     theirs.unlock().await.result.unwrap();
     assert!(!breaker.force_unlock().await, "{}: nothing to force", case.name);
     case.passed("forces");
-}
-
-async fn state(case: &Case<'_>) {
-    let (mine, theirs) = (case.mine(), case.theirs());
-    // The same side of a read/write lock, seen by the other client.
-    let seen = case.other.lock(case.pair.kind, &case.name, &format!("seer-{}", case.name));
-    let free = crate::peer::State { locked: false, held: false, count: 0, ttl: None };
-    assert_eq!(seen.state().await, free, "{}", case.name);
-    mine.must_lock(Some(LONG)).await;
-    let (own, others) = (mine.state().await, seen.state().await);
-    assert!(own.locked && own.held && own.count == 1, "{}: {own:?}", case.name);
-    assert!(others.locked && !others.held && others.count == 0, "{}: {others:?}", case.name);
-    let (a, b) = (own.ttl.unwrap(), others.ttl.unwrap());
-    let wire = case.raw().await.pttl(&case.name).await as u64;
-    assert!(b <= a && wire <= b && a - wire < SOON.as_millis() as u64, "{}: {a} {b} {wire}", case.name);
-    assert!(a <= 60_000, "{}: {a}", case.name);
-    mine.unlock().await.result.unwrap();
-    assert_eq!(seen.state().await, free, "{}", case.name);
-    assert!(!theirs.state().await.locked, "{}", case.name);
-    case.passed("state");
 }
 
 /// Holds of every kind, renewed for four watchdog leases: nobody gets in, the TTL never ends.

@@ -22,7 +22,6 @@ use std::time::Instant;
 
 use java::{Java, Jvm};
 use locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
-use lockson::Request;
 use peer::{epoch, Kind, Peer, Side};
 use support::prelude::*;
 use support::process::{self, Process};
@@ -76,6 +75,26 @@ pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
     // It is carried out by then, and its answer under way.
     sleep(ms(300)).await;
     proxy.delay_replies(ms(0));
+}
+
+/// Some waiter of the name has subscribed.
+pub async fn until_listening(server: &Server, name: &str) {
+    let pattern = format!("*{name}*");
+    let listens = async || !server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty();
+    eventually(SOON, "a waiter subscribes", listens).await;
+}
+
+/// Another process, which has what it is to hold.
+pub async fn holder(part: &str, args: &[&str]) -> Process {
+    let process = Process::start("interop", part, args);
+    assert_eq!(process.line_within(SOON).await, "held");
+    process
+}
+
+/// What such a process ends with: it is killed.
+pub async fn say_held() {
+    println!("held");
+    std::future::pending().await
 }
 
 /// Connects, however busy the machine is: a builder does not wait for a server that is slow.

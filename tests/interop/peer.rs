@@ -43,10 +43,6 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name).unwrap()
     }
 
-    pub fn is_fair(self) -> bool {
-        matches!(self, Kind::Fair | Kind::FairMutex)
-    }
-
     pub fn is_reentrant(self) -> bool {
         !matches!(self, Kind::Mutex | Kind::FairMutex)
     }
@@ -66,7 +62,7 @@ pub struct State {
 /// One lock, for one owner of one side.
 #[derive(Clone)]
 pub enum Side {
-    Java { java: Java, who: String, kind: Kind, name: String },
+    Java { java: Java, who: String, object: &'static str, name: String },
     Rust(Arc<dyn Handle>),
 }
 
@@ -80,13 +76,11 @@ pub enum Peer {
 impl Peer {
     pub fn lock(&self, kind: Kind, name: &str, who: &str) -> Side {
         match self {
-            Peer::Java(java) => Side::Java { java: java.clone(), who: who.into(), kind, name: name.into() },
+            Peer::Java(java) => {
+                Side::Java { java: java.clone(), who: who.into(), object: kind.name(), name: name.into() }
+            }
             Peer::Rust(locks) => Side::Rust(handle(locks, kind, name, who)),
         }
-    }
-
-    pub fn is_java(&self) -> bool {
-        matches!(self, Peer::Java(_))
     }
 
     /// "J>R" when this one holds and that one is kept out.
@@ -118,26 +112,24 @@ pub fn epoch() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64
 }
 
-/// The verbs of every kind's own type.
+/// The verbs of every lock, and those that one made of others has not.
 #[async_trait]
 pub trait Handle: Send + Sync {
-    async fn take(&self, request: Request) -> Result<bool, String>;
-    async fn give(&self) -> Result<(), String>;
-    async fn force(&self) -> bool;
-    async fn look(&self) -> State;
+    fn verbs(&self) -> &dyn RLock;
+
+    async fn force(&self) -> bool {
+        panic!("its members are forced");
+    }
+
+    async fn look(&self) -> State {
+        panic!("its members are looked at");
+    }
 }
 
 #[async_trait]
 impl<K: lockson::kind::Owned> Handle for Lock<K> {
-    async fn take(&self, request: Request) -> Result<bool, String> {
-        lockson::RLock::acquire_with(self, request)
-            .await
-            .map(|taken| taken.is_acquired())
-            .map_err(|error| error.to_string())
-    }
-
-    async fn give(&self) -> Result<(), String> {
-        self.unlock().await.map_err(|error| error.to_string())
+    fn verbs(&self) -> &dyn RLock {
+        self
     }
 
     async fn force(&self) -> bool {
@@ -151,10 +143,22 @@ impl<K: lockson::kind::Owned> Handle for Lock<K> {
     }
 }
 
+impl Handle for MultiLock {
+    fn verbs(&self) -> &dyn RLock {
+        self
+    }
+}
+
+impl Handle for RedLock<lockson::kind::Reentrant> {
+    fn verbs(&self) -> &dyn RLock {
+        self
+    }
+}
+
 impl Side {
     fn call(&self, verb: String) -> impl std::future::Future<Output = Answer> + Send + 'static {
-        let Side::Java { java, who, kind, name } = self else { panic!("a side of Java") };
-        java.timed(who, kind.name(), name, &verb)
+        let Side::Java { java, who, object, name } = self else { panic!("a side of Java") };
+        java.timed(who, object, name, &verb)
     }
 
     /// Waits for it: with a lease of its own, or renewed. Begins now, and says when it began and ended.
@@ -168,7 +172,8 @@ impl Side {
                 let (handle, request) = (handle.clone(), with_lease(Request::default(), lease));
                 tokio::spawn(async move {
                     let begin = epoch();
-                    let result = handle.take(request).await.map(|taken| taken.to_string());
+                    let taken = handle.verbs().acquire_with(request).await;
+                    let result = taken.map(|taken| taken.is_acquired().to_string()).map_err(|error| error.to_string());
                     Answer { begin, end: epoch(), result }
                 })
             }
@@ -190,8 +195,25 @@ impl Side {
                 };
                 self.call(verb).await.result.map(|text| text == "true")
             }
-            Side::Rust(handle) => handle.take(with_lease(Request::default().wait(wait), lease)).await,
+            Side::Rust(handle) => loop {
+                match handle.verbs().acquire_with(with_lease(Request::default().wait(wait), lease)).await {
+                    // A busy machine: nothing is known, so it is asked again.
+                    Err(LockError::Unreachable { .. }) => {}
+                    known => return known.map(AcquireOutcome::is_acquired).map_err(|error| error.to_string()),
+                }
+            },
         }
+    }
+
+    /// Whether it gets it within a limit.
+    pub async fn take(&self, wait: Duration, lease: Option<Duration>) -> bool {
+        self.try_lock(wait, lease).await.unwrap()
+    }
+
+    /// The same of a limit that nobody waits for. Begins now.
+    pub fn begin(&self, lease: Option<Duration>) -> tokio::task::JoinHandle<bool> {
+        let side = self.clone();
+        tokio::spawn(async move { side.take(crate::LONG, lease).await })
     }
 
     pub async fn unlock(&self) -> Answer {
@@ -199,7 +221,7 @@ impl Side {
             Side::Java { .. } => self.call("unlock".into()).await,
             Side::Rust(handle) => {
                 let begin = epoch();
-                let result = handle.give().await.map(|()| String::new());
+                let result = handle.verbs().unlock().await.map(|()| String::new()).map_err(|error| error.to_string());
                 Answer { begin, end: epoch(), result }
             }
         }
@@ -209,6 +231,13 @@ impl Side {
         match self {
             Side::Java { .. } => self.call("force_unlock".into()).await.result.unwrap() == "true",
             Side::Rust(handle) => handle.force().await,
+        }
+    }
+
+    pub async fn is_held(&self) -> bool {
+        match self {
+            Side::Java { .. } => self.call("held".into()).await.result.unwrap() == "true",
+            Side::Rust(handle) => handle.verbs().is_held().await.unwrap(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockson::{PermitGuard, SemaphorePermit};
+use support::permits;
 
 use crate::*;
 
@@ -184,8 +184,7 @@ pub async fn part(url: &str, args: &[String]) {
 enum Held {
     Lock(Side),
     Guard(Guard),
-    Permit(SemaphorePermit),
-    Leased(PermitGuard),
+    Permit(permits::Guard),
 }
 
 impl Held {
@@ -194,7 +193,6 @@ impl Held {
             Self::Lock(lock) => drop(lock.unlock().await.result.unwrap()),
             Self::Guard(guard) => guard.unlock().await.unwrap(),
             Self::Permit(guard) => guard.release().await.unwrap(),
-            Self::Leased(guard) => guard.release().await.unwrap(),
         }
     }
 }
@@ -220,8 +218,8 @@ async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration)
             let guard = MultiLock::new(vec![member("a"), member("b")]).acquire().wait(wait).guard().await;
             unless(short, guard).map(Held::Guard)
         }
-        "semaphore" => unless(short, locks.semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Permit),
-        "permits" => unless(short, locks.permit_semaphore(name).acquire(1).wait(wait).guard().await).map(Held::Leased),
+        "semaphore" => unless(short, permits::Kind::of("counted", locks, name).guard(1, wait).await).map(Held::Permit),
+        "permits" => unless(short, permits::Kind::of("leased", locks, name).guard(1, wait).await).map(Held::Permit),
         kind => {
             let lock = Peer::Rust(locks.clone()).lock(Kind::named(kind), name, &format!("task-{task}"));
             let taken = lock.try_lock(wait, None).await.map(|taken| taken.then_some(()));

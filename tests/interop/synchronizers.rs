@@ -20,13 +20,9 @@ pub const ABSENT: Absent = &[
     ("latch", "crash", "a latch has no owner"),
 ];
 
-/// Somebody listens for the name.
+/// Somebody listens for the name, and has looked once more.
 async fn until_waiting(world: &World, name: &str) {
-    let pattern = format!("*{name}*");
-    eventually(SOON, "the waiter subscribes", async || {
-        !world.server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-    })
-    .await;
+    until_listening(&world.server, name).await;
     sleep(ms(300)).await;
 }
 
@@ -54,10 +50,7 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     assert!(!rust.acquire(2).wait(secs(1)).await.unwrap().is_acquired());
     free(1).await;
     shown("semaphore", "times out", "J>R");
-    let waiter = spawn_local({
-        let rust = rust.clone();
-        async move { rust.acquire(3).await }
-    });
+    let waiter = spawn_with(rust.clone(), |rust| async move { rust.acquire(3).await });
     until_waiting(&world, &name).await;
     java.must("t", "semaphore", &name, "release 2").await;
     assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap().is_acquired());
@@ -130,10 +123,7 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     shown("permits", "excludes", "J>R");
     assert!(rust.acquire(2).wait(secs(1)).ids(secs(60)).await.unwrap().is_none());
     shown("permits", "times out", "J>R");
-    let waiter = spawn_local({
-        let rust = rust.clone();
-        async move { rust.acquire(3).ids(secs(60)).await }
-    });
+    let waiter = spawn_with(rust.clone(), |rust| async move { rust.acquire(3).ids(secs(60)).await });
     until_waiting(&world, name).await;
     let released: Vec<String> = ids.iter().map(ToString::to_string).collect();
     both.java::<String>(&format!("release {}", released.join(","))).await;
@@ -210,13 +200,9 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
     both.rust.release(&ids).await.unwrap();
     shown("permits", "crash", "J>R");
     let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
-    let mut process = Process::start("interop", "permit", &[&port, &short, &both.name]);
-    assert_eq!(process.line_within(secs(20)).await, "held");
+    let mut process = holder("permit", &[&port, &short, &both.name]).await;
     let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
-    sleep(world.short + secs(1)).await;
-    assert!(!waiter.is_finished(), "it is renewed while its process lives");
-    process.kill();
-    assert!(!patient("our permit", waiter).await.unwrap().is_empty());
+    assert!(!composite::outlives(&world, waiter, || process.kill()).await.is_empty());
     shown("permits", "crash", "R>J");
 }
 
@@ -224,8 +210,7 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
 pub async fn permit(url: &str, args: &[String]) {
     let short = ms(args[0].parse().unwrap());
     let _guard = connect(brief(short), url).await.permit_semaphore(&args[1]).guard(1).await.unwrap();
-    println!("held");
-    std::future::pending().await
+    say_held().await
 }
 
 async fn latch(world: &World, count: u32) -> (Java, Latch, String) {
@@ -243,11 +228,10 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert!(!java.get::<bool>("w", "latch", &name, "await 300").await);
     shown("latch", "excludes", "R>J");
     shown("latch", "times out", "R>J");
-    let ours = spawn_local({
-        let rust = rust.clone();
-        async move { rust.wait().await }
-    });
-    let theirs = spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
+    let waits = || spawn_with(rust.clone(), |rust| async move { rust.wait().await.unwrap() });
+    let java_waits = || spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
+    let set_by_java = async || assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
+    let (ours, theirs) = (waits(), java_waits());
     until_waiting(&world, &name).await;
     java.must("t", "latch", &name, "count_down").await;
     assert_eq!(rust.count().await.unwrap(), 1);
@@ -257,35 +241,28 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     assert_eq!(rust.count_down().await.unwrap(), Some(0));
     assert!(patient("our count wakes Java", theirs).await.unwrap());
     shown("latch", "wakes", "R>J");
-    assert_eq!(patient("and us", ours).await.unwrap().unwrap(), WaitOutcome::Opened);
+    assert_eq!(patient("and us", ours).await.unwrap(), WaitOutcome::Opened);
     assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, 0);
     shown("latch", "state", "R>J");
-    // Java's last count wakes a Rust waiter; so does Java's delete.
-    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    assert_eq!(rust.wait_for(ms(300)).await.unwrap(), WaitOutcome::TimedOut);
-    shown("latch", "excludes", "J>R");
-    shown("latch", "times out", "J>R");
-    let waiter = spawn_local({
-        let rust = rust.clone();
-        async move { rust.wait().await }
-    });
-    sleep(ms(500)).await;
-    assert!(!waiter.is_finished());
-    java.must("t", "latch", &name, "count_down").await;
-    assert_eq!(patient("Java's count wakes us", waiter).await.unwrap().unwrap(), WaitOutcome::Opened);
-    shown("latch", "wakes", "J>R");
-    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    let ours = rust.clone();
-    let waiter = spawn_local(async move { ours.wait().await });
-    sleep(ms(500)).await;
-    assert!(java.get::<bool>("t", "latch", &name, "delete").await);
-    let waited = patient("Java's delete wakes us", waiter).await.unwrap().unwrap();
-    // It leaves no trace by which a deletion could be told.
-    assert_eq!(waited, WaitOutcome::Opened);
-    shown("latch", "forces", "J>R");
-    // And ours wakes Java's, whose own would not.
-    assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    let waiter = spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
+    // Java's last count wakes a Rust waiter; so does Java's delete, which leaves no trace by which it could be told.
+    for (at, verb) in ["count_down", "delete"].into_iter().enumerate() {
+        set_by_java().await;
+        if at == 0 {
+            assert_eq!(rust.wait_for(ms(300)).await.unwrap(), WaitOutcome::TimedOut);
+            shown("latch", "excludes", "J>R");
+            shown("latch", "times out", "J>R");
+        }
+        let waiter = waits();
+        sleep(ms(500)).await;
+        assert!(!waiter.is_finished());
+        let told = java.must("t", "latch", &name, verb).await;
+        assert!(verb != "delete" || told == "true", "{told}");
+        assert_eq!(patient("Java wakes us", waiter).await.unwrap(), WaitOutcome::Opened, "{verb}");
+        shown("latch", ["wakes", "forces"][at], "J>R");
+    }
+    // And our delete wakes Java's, whose own would not.
+    set_by_java().await;
+    let waiter = java_waits();
     until_waiting(&world, &name).await;
     assert!(rust.delete().await.unwrap());
     assert!(patient("our delete wakes Java", waiter).await.unwrap());

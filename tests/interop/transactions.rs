@@ -53,10 +53,7 @@ pub async fn transactions_exclude(world: Arc<World>) {
     assert!(holder.field().contains(&format!(":{thread}:")) && holder.count == 1, "{holder:?}");
     assert!(holder.ttl.unwrap() > secs(30) && holder.ttl.unwrap() <= secs(60), "{holder:?}");
     shows("state", "J>R");
-    let waiter = spawn_local({
-        let lock = lock.clone();
-        async move { lock.acquire().lease(secs(60)).await }
-    });
+    let waiter = spawn_with(lock.clone(), |lock| async move { lock.acquire().lease(secs(60)).await });
     sleep(ms(500)).await;
     assert!(!waiter.is_finished());
     bucket.java("commit").await.unwrap();

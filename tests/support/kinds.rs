@@ -101,12 +101,30 @@ const PLAIN: Kind = Kind {
 pub static KINDS: [Kind; 14] = [
     LOCK,
     Kind { name: "mutex", make: |locks, name| Arc::new(locks.mutex(name)), rival: "mutex", deepest: 1, ..LOCK },
-    Kind { name: "spin_lock", make: spin_lock, rival: "spin_lock", channel: None, ..LOCK },
-    Kind { name: "fenced_lock", make: fenced_lock, rival: "fenced_lock", lua: "fenced reentrant", ..LOCK },
-    Kind { name: "fenced_fair", make: fenced_fair, rival: "fenced_fair", lua: "fenced fair", ..FAIR },
+    Kind {
+        name: "spin_lock",
+        make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())),
+        rival: "spin_lock",
+        channel: None,
+        ..LOCK
+    },
+    Kind {
+        name: "fenced_lock",
+        make: |l, n| Arc::new(l.fenced_lock(n)),
+        rival: "fenced_lock",
+        lua: "fenced reentrant",
+        ..LOCK
+    },
+    Kind {
+        name: "fenced_fair",
+        make: |l, n| Arc::new(l.fair_lock(n).fenced()),
+        rival: "fenced_fair",
+        lua: "fenced fair",
+        ..FAIR
+    },
     Kind { name: "fenced_write", make: fenced_write, rival: "fenced_write", lua: "fenced write", ..WRITE },
     FAIR,
-    Kind { name: "fair_mutex", make: fair_mutex, rival: "fair_mutex", deepest: 1, ..FAIR },
+    Kind { name: "fair_mutex", make: |l, n| Arc::new(l.fair_mutex(n)), rival: "fair_mutex", deepest: 1, ..FAIR },
     READ,
     WRITE,
     PLAIN,
@@ -115,24 +133,8 @@ pub static KINDS: [Kind; 14] = [
     Kind { name: "write in a transaction", make: write_in_transaction, suffix: ":write:t1", ..WRITE },
 ];
 
-fn spin_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(locks.spin_lock(name, Backoff::default()))
-}
-
-fn fenced_lock(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(locks.fenced_lock(name))
-}
-
-fn fenced_fair(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(locks.fair_lock(name).fenced())
-}
-
 fn fenced_write(locks: &Locks, name: &str) -> Arc<dyn RLock> {
     Arc::new(locks.read_write_lock(name).write().fenced())
-}
-
-fn fair_mutex(locks: &Locks, name: &str) -> Arc<dyn RLock> {
-    Arc::new(locks.fair_mutex(name))
 }
 
 fn in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {

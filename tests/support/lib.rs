@@ -36,6 +36,7 @@ pub use server::Server;
 pub mod prelude {
     pub use super::{eventually, ms, patient, patient_all, report, secs, seed, soak, spawn_with, unique};
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
+    pub use crate::assert_matches;
     pub use futures::future::join_all;
     pub use lockson::AcquireOutcome::{Acquired, Busy};
     pub use lockson::{
@@ -57,6 +58,17 @@ macro_rules! lua {
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/begin.lua")),
             $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/", $file, ".lua"))),+
         )
+    };
+}
+
+/// Fails, and says what was found and where that was, unless it fits.
+#[macro_export]
+macro_rules! assert_matches {
+    ($found:expr, $fits:pat $(if $so:expr)? $(, $place:expr)?) => {
+        match $found {
+            $fits $(if $so)? => {}
+            other => panic!("{:?} {other:?}", ($($place,)?)),
+        }
     };
 }
 

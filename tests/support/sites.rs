@@ -44,6 +44,14 @@ pub async fn every_kind(test: impl AsyncFn(&'static Kind)) {
     assert!(failed.is_empty(), "failed for {failed:?}");
 }
 
+/// The same on one real server, which knows the scripts.
+pub async fn every_kind_at_a_server(test: impl AsyncFn(&Server, &'static Kind)) -> Server {
+    let server = Server::start();
+    load_scripts(&server).await;
+    every_kind(async |kind| test(&server, kind).await).await;
+    server
+}
+
 /// A busy machine may need longer than a short command timeout allows.
 async fn connect(builder: Builder, url: &str) -> Locks {
     let connected = async {

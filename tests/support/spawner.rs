@@ -17,47 +17,23 @@ pub fn spawn(args: Vec<String>, errors: File) -> Child {
     static ORDERS: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
         let (sender, receiver) = mpsc::channel::<Order>();
-        thread::Builder::new()
-            .name("spawner".into())
-            .spawn(move || {
-                for (args, errors, answer) in receiver {
-                    if let Some(child) = launch(&args, &errors) {
-                        let _ = answer.send(child);
-                    }
-                }
-            })
-            .unwrap();
+        let obey = || receiver.into_iter().for_each(|(args, errors, answer)| drop(answer.send(launch(&args, &errors))));
+        thread::Builder::new().name("spawner".into()).spawn(obey).unwrap();
         Mutex::new(sender)
     });
     let (answer, child) = mpsc::channel();
     orders.lock().unwrap().send((args, errors, answer)).unwrap();
-    child
-        .recv()
-        .unwrap_or_else(|_| panic!("redis-server is missing; install it, as with: sudo apt-get install redis-server"))
+    child.recv().expect("redis-server is there; install it, as with: sudo apt-get install redis-server")
 }
 
-/// The process, or `None` when there is no redis-server.
-fn launch(args: &[String], errors: &File) -> Option<Child> {
-    let found = |name: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+fn launch(args: &[String], errors: &File) -> Child {
+    let quiet = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        let stderr = errors.try_clone().unwrap();
+        command.args(&words[1..]).args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn()
     };
-    if !found("redis-server") {
-        return None;
+    match quiet(&["setpriv", "--pdeathsig", "KILL", "redis-server"]) {
+        Err(error) if error.kind() == ErrorKind::NotFound => quiet(&["redis-server"]).unwrap(),
+        launched => launched.unwrap(),
     }
-    let mut guarded = Command::new("setpriv");
-    guarded.args(["--pdeathsig", "KILL", "redis-server"]);
-    match quiet(&mut guarded, errors).args(args).spawn() {
-        Ok(child) => Some(child),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let mut plain = Command::new("redis-server");
-            Some(quiet(&mut plain, errors).args(args).spawn().unwrap())
-        }
-        Err(error) => panic!("setpriv: {error}"),
-    }
-}
-
-/// No input, and nothing said into the output of the tests.
-fn quiet<'a>(command: &'a mut Command, errors: &File) -> &'a mut Command {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors.try_clone().unwrap())
 }

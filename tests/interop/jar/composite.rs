@@ -88,8 +88,8 @@ pub async fn id_6_c_2e(jar: Jar) {
 
 /// In opposite orders each has what the other waits for, until one of them gives up.
 pub async fn id_6_c_2f(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let (here, there) = (of(jar.at(proxy.port(), "").await), of(jar.with("").await));
+    let (proxy, here) = jar.cut_off("").await;
+    let (here, there) = (of(here), of(jar.with("").await));
     let [a, b] = there.names.each_ref().map(|name| there.jar.java.member("lock", name));
     let opposite = Jar { name: format!("{b},{a}"), ..there.jar.with("").await };
     proxy.delay_replies(ms(700));

@@ -38,25 +38,7 @@ pub async fn id_6_d_1(jar: Jar) {
 
 /// A head that is told and gives up at that moment leaves the next asleep.
 pub async fn id_6_d_2(jar: Jar) {
-    for round in 0..100 {
-        let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
-        jar.must("a", "fair_lock", "lock 60000").await;
-        let impatient = jar.begin("b", "fair_lock", "try_lock 300 -1");
-        sleep(ms(100)).await;
-        let lasting = jar.begin("c", "fair_lock", "lock 60000");
-        // Swept around the limit.
-        sleep(ms(190 + round % 30)).await;
-        jar.must("a", "fair_lock", "unlock").await;
-        if impatient.await.unwrap().unwrap() == "true" {
-            jar.must("b", "fair_lock", "unlock").await;
-        }
-        sleep(ms(500)).await;
-        if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
-            return asleep(&lasting, secs(2)).await;
-        }
-        lasting.await.unwrap().unwrap();
-    }
-    panic!("no give-up left the next asleep");
+    jar.gives_up_as_it_is_told("fair_lock", 300, 100, 190..220).await;
 }
 
 /// A waiter of a process that was killed holds up the next one, with the lock free.
@@ -70,8 +52,7 @@ pub async fn id_6_d_9(jar: Jar) {
     until_queued(&jar.world.server, &jar.name, 2).await;
     jvm.kill();
     jar.must("a", "fair_lock", "unlock").await;
-    asleep(&waiter, secs(5)).await;
-    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+    jar.sleeps_though_free(&waiter, secs(5)).await;
 }
 
 /// A hold that outlives the scores has its live waiters dropped.

@@ -4,11 +4,11 @@ use super::*;
 
 /// Calls about the lock have their answers late from now on.
 async fn slow(jar: &Jar) -> (Proxy, Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let slow = jar.at(proxy.port(), WATCHED).await;
+    let (proxy, slow) = jar.cut_off(WATCHED).await;
     // Scripts are loaded, and connections there.
-    slow.java.must(&slow.thread("warm"), "lock", &format!("{}-warm", jar.name), "lock").await;
-    slow.java.must(&slow.thread("warm"), "lock", &format!("{}-warm", jar.name), "unlock").await;
+    let warm = Jar { name: format!("{}-warm", jar.name), ..slow.clone() };
+    warm.must("warm", "lock", "lock").await;
+    warm.must("warm", "lock", "unlock").await;
     proxy.forget_requests();
     proxy.delay_replies(ms(1500));
     (proxy, slow)
@@ -16,27 +16,13 @@ async fn slow(jar: &Jar) -> (Proxy, Jar) {
 
 /// A lost answer is an exception, and the server has the lock.
 pub async fn id_6_b_1s(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let other = jar.at(proxy.port(), "timeout=1000 attempts=1").await;
-    let name = format!("{}-warm", jar.name);
-    other.java.must(&other.thread("a"), "lock", &name, "lock").await;
-    let fault = proxy.cut_after(1, about(&jar.name));
-    other.call("a", "lock", "lock").await.expect_err("the answer is lost");
-    assert_eq!(fault.hits(), 1);
-    assert!(jar.raw().await.pttl(&jar.name).await > 0, "the server has it");
+    jar.loses_an_answer("timeout=1000 attempts=1", "lock", "lock").await;
 }
 
 /// A call in flight at a cut ends after the whole time-out, though the cut is seen at once.
 pub async fn id_3_5b(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let other = jar.at(proxy.port(), "timeout=2000 attempts=1").await;
-    let name = format!("{}-warm", jar.name);
-    other.java.must(&other.thread("a"), "lock", &name, "lock").await;
-    let fault = proxy.cut_after(1, about(&jar.name));
-    let began = Instant::now();
-    other.call("a", "lock", "lock").await.expect_err("the answer is lost");
-    assert_eq!(fault.hits(), 1);
-    assert!(began.elapsed() >= ms(1900), "{:?}", began.elapsed());
+    let took = jar.loses_an_answer("timeout=2000 attempts=1", "lock", "lock").await;
+    assert!(took >= ms(1900), "{took:?}");
 }
 
 /// Redisson #7272: the late answer to an interrupted `lock()` begins a renewal, and a later lease does not end.
@@ -55,8 +41,7 @@ pub async fn id_6_b_2e(jar: Jar) {
 
 /// A late "not held" of a renewal drops a hold that was taken since.
 pub async fn id_3_3_a(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let slow = jar.at(proxy.port(), WATCHED).await;
+    let (proxy, slow) = jar.cut_off(WATCHED).await;
     slow.must("a", "lock", "lock").await;
     jar.raw().await.must(&["DEL", &jar.name]).await;
     proxy.forget_requests();
@@ -173,8 +158,7 @@ pub async fn id_6_b_10b(jar: Jar) {
 
 /// `forceUnlock` ends the renewal before it knows its outcome.
 pub async fn id_6_b_11(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let other = jar.at(proxy.port(), "watchdog=3000 timeout=500 attempts=0").await;
+    let (proxy, other) = jar.cut_off("watchdog=3000 timeout=500 attempts=0").await;
     other.must("a", "lock", "lock").await;
     let fault = proxy.cut_before(1, about("redisson_lock__channel").with(&jar.name));
     other.call("b", "lock", "force_unlock").await.expect_err("the request is lost");

@@ -43,14 +43,7 @@ pub async fn id_6_c_1c(jar: Jar) {
 
 /// A lost answer to a token is an exception, and the server has the lock.
 pub async fn id_6_c_1d(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let other = jar.at(proxy.port(), "timeout=1000 attempts=1").await;
-    let warm = Jar { name: format!("{}-warm", jar.name), ..jar.at(proxy.port(), "").await };
-    warm.must("a", "fenced_lock", "lock_and_get_token").await;
-    let fault = proxy.cut_after(1, about(&jar.name));
-    other.call("a", "fenced_lock", "lock_and_get_token").await.expect_err("the answer is lost");
-    assert_eq!(fault.hits(), 1);
-    assert!(jar.raw().await.pttl(&jar.name).await > 0, "the server has it");
+    jar.loses_an_answer("timeout=1000 attempts=1", "fenced_lock", "lock_and_get_token").await;
 }
 
 /// A spinning wait ends with a pause, behind its limit: of eight limits in a pause of 128 ms one is far from its end.

@@ -1,6 +1,8 @@
 //! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
 //! shown and not only said. A case that fails here means that Redisson has become better: say so there.
 
+use futures::future::BoxFuture;
+
 use crate::*;
 
 mod composite;
@@ -23,12 +25,12 @@ struct Jar {
 }
 
 impl Jar {
-    fn call(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = Result<String, String>> + 'static {
+    fn call(&self, who: &str, object: &str, verb: &str) -> BoxFuture<'static, Result<String, String>> {
         self.java.call(&self.thread(who), object, &self.name, verb)
     }
 
     #[track_caller]
-    fn must(&self, who: &str, object: &str, verb: &str) -> impl Future<Output = String> + 'static {
+    fn must(&self, who: &str, object: &str, verb: &str) -> BoxFuture<'static, String> {
         self.java.must(&self.thread(who), object, &self.name, verb)
     }
 
@@ -52,18 +54,63 @@ impl Jar {
         Jar { world: self.world.clone(), java, name: self.name.clone() }
     }
 
+    /// The same behind a proxy of its own.
+    async fn cut_off(&self, settings: &str) -> (Proxy, Jar) {
+        let proxy = Proxy::start(self.world.server.port());
+        let jar = self.at(proxy.port(), settings).await;
+        (proxy, jar)
+    }
+
     async fn raw(&self) -> Raw {
         self.world.server.raw().await
     }
 
     /// Some waiter of the name has subscribed, and has asked once more, as Redisson's do.
     async fn until_waiting(&self, server: &Server) {
-        let pattern = format!("*{}*", self.name);
-        eventually(secs(20), "a waiter subscribes", async || {
-            !server.raw().await.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty()
-        })
-        .await;
+        until_listening(server, &self.name).await;
         sleep(secs(1)).await;
+    }
+
+    /// A waiter sleeps on, though nobody has the lock.
+    async fn sleeps_though_free<T>(&self, waiter: &JoinHandle<T>, long: Duration) {
+        asleep(waiter, long).await;
+        assert!(!self.raw().await.exists(&self.name).await, "nobody has it");
+    }
+
+    /// Gives up at a limit, again and again, as the lock is given back, swept around the moment of the message; until
+    /// the waiter behind it sleeps on. So much later than the one that gives up comes the other, and the release.
+    async fn gives_up_as_it_is_told(&self, object: &str, limit: u64, behind: u64, release: std::ops::Range<u64>) {
+        for round in 0..200 {
+            let jar = Jar { name: format!("{}-{round}", self.name), ..self.clone() };
+            jar.must("a", object, "lock 60000").await;
+            let impatient = jar.begin("b", object, &format!("try_lock {limit} -1"));
+            sleep(ms(behind)).await;
+            let lasting = jar.begin("c", object, "lock 60000");
+            sleep(ms(release.start + round % (release.end - release.start))).await;
+            jar.must("a", object, "unlock").await;
+            if impatient.await.unwrap().unwrap() == "true" {
+                jar.must("b", object, "unlock").await;
+            }
+            sleep(ms(5 * behind)).await;
+            if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
+                return asleep(&lasting, secs(2)).await;
+            }
+            lasting.await.unwrap().unwrap();
+        }
+        panic!("no give-up left the next asleep");
+    }
+
+    /// The answer to a command is lost, when its script is known: that is an exception. How long it took.
+    async fn loses_an_answer(&self, settings: &str, object: &str, verb: &str) -> Duration {
+        let (proxy, other) = self.cut_off(settings).await;
+        let warm = Jar { name: format!("{}-warm", self.name), ..other.clone() };
+        warm.must("a", object, verb).await;
+        let (fault, began) = (proxy.cut_after(1, about(&self.name)), Instant::now());
+        other.call("a", object, verb).await.expect_err("the answer is lost");
+        let took = began.elapsed();
+        assert_eq!(fault.hits(), 1);
+        assert!(self.raw().await.pttl(&self.name).await > 0, "the server has it");
+        took
     }
 
     async fn until_gone(&self) {

@@ -52,8 +52,7 @@ pub async fn id_6_a_5a(jar: Jar) {
 
 /// A latch that opens between the look of `awaitAsync()` and its listening is missed.
 pub async fn id_6_a_5b(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let slow = jar.at(proxy.port(), "").await;
+    let (proxy, slow) = jar.cut_off("").await;
     jar.must("a", "latch", "try_set_count 1").await;
     proxy.delay_replies(ms(1500));
     slow.must("b", "latch", "begin_async one").await;
@@ -66,8 +65,7 @@ pub async fn id_6_a_5b(jar: Jar) {
 
 /// What is released while it connects again is lost: nothing ends that sleep.
 pub async fn id_6_a_7b(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let cut = jar.at(proxy.port(), "").await;
+    let (proxy, cut) = jar.cut_off("").await;
     jar.must("a", "semaphore", "try_set_permits 1").await;
     jar.must("a", "semaphore", "acquire 1").await;
     let waiter = cut.begin("b", "semaphore", "acquire 1");
@@ -87,12 +85,10 @@ pub async fn id_6_b_1p(jar: Jar) {
     slow.must("a", "semaphore", "try_set_permits 5").await;
     slow.must("a", "semaphore", "acquire 1").await;
     slow.must("a", "semaphore", "release 1").await;
-    let fault = proxy.cut_after(1, about(&jar.name));
-    slow.must("a", "semaphore", "acquire 1").await;
-    assert_eq!(fault.hits(), 1);
-    assert_eq!(server.raw().await.get(&jar.name).await.as_deref(), Some("3"), "two for one");
-    let fault = proxy.cut_after(1, about(&jar.name));
-    slow.must("a", "semaphore", "release 1").await;
-    assert_eq!(fault.hits(), 1);
-    assert_eq!(server.raw().await.get(&jar.name).await.as_deref(), Some("5"), "two for one");
+    for (verb, left) in [("acquire 1", "3"), ("release 1", "5")] {
+        let fault = proxy.cut_after(1, about(&jar.name));
+        slow.must("a", "semaphore", verb).await;
+        assert_eq!(fault.hits(), 1);
+        assert_eq!(server.raw().await.get(&jar.name).await.as_deref(), Some(left), "two for one: {verb}");
+    }
 }

@@ -3,25 +3,23 @@
 use super::*;
 
 /// A user who may do all but hear and send messages.
-async fn deaf(jar: &Jar, server: &Server) -> Jar {
-    let mut raw = server.raw().await;
-    raw.must(&["ACL", "SETUSER", "deaf", "on", ">secret", "+@all", "~*", "resetchannels"]).await;
-    jar.at(server.port(), "user=deaf password=secret").await
+async fn deaf(jar: &Jar) -> (Server, Jar) {
+    let server = Server::start();
+    server.control(&["ACL", "SETUSER", "deaf", "on", ">secret", "+@all", "~*", "resetchannels"]);
+    let deaf = jar.at(server.port(), "user=deaf password=secret").await;
+    deaf.must("a", "lock", "lock 60000").await;
+    (server, deaf)
 }
 
 /// A refused subscription looks like a lock that is busy.
 pub async fn id_6_c_6(jar: Jar) {
-    let server = Server::start();
-    let deaf = deaf(&jar, &server).await;
-    deaf.must("a", "lock", "lock 60000").await;
+    let (_server, deaf) = deaf(&jar).await;
     assert_eq!(deaf.must("b", "lock", "try_lock 1500 -1").await, "false");
 }
 
 /// Without the channel right an unlock is done, and throws.
 pub async fn id_6_c_6u(jar: Jar) {
-    let server = Server::start();
-    let deaf = deaf(&jar, &server).await;
-    deaf.must("a", "lock", "lock 60000").await;
+    let (server, deaf) = deaf(&jar).await;
     deaf.call("a", "lock", "unlock").await.expect_err("no right to publish");
     assert!(!server.raw().await.exists(&jar.name).await, "it was done");
 }

@@ -29,38 +29,18 @@ pub async fn id_6_a_2a(jar: Jar) {
 
 /// A waiter whose limit ends as the message comes keeps it: the next one sleeps on.
 pub async fn id_6_a_2b(jar: Jar) {
-    for round in 0..200 {
-        let jar = Jar { name: format!("{}-{round}", jar.name), ..jar.clone() };
-        jar.must("a", "lock", "lock 60000").await;
-        let impatient = jar.begin("b", "lock", "try_lock 120 -1");
-        sleep(ms(60)).await;
-        let lasting = jar.begin("c", "lock", "lock 60000");
-        // Swept around the limit.
-        sleep(ms(56 + round % 10)).await;
-        jar.must("a", "lock", "unlock").await;
-        if impatient.await.unwrap().unwrap() == "true" {
-            jar.must("b", "lock", "unlock").await;
-        }
-        sleep(ms(100)).await;
-        if !lasting.is_finished() && !jar.raw().await.exists(&jar.name).await {
-            return asleep(&lasting, secs(2)).await;
-        }
-        lasting.await.unwrap().unwrap();
-    }
-    panic!("no give-up left the next asleep");
+    jar.gives_up_as_it_is_told("lock", 120, 60, 56..66).await;
 }
 
 /// A writer that is about to sleep misses the message of a write release.
 pub async fn id_6_a_3a(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let slow = jar.at(proxy.port(), "").await;
+    let (proxy, slow) = jar.cut_off("").await;
     jar.must("a", "write", "lock 30000").await;
     proxy.delay_replies(ms(1500));
     let waiter = slow.begin("b", "write", "lock");
     late_answer(&proxy, 2, about(&jar.name)).await;
     jar.must("a", "write", "unlock").await;
-    asleep(&waiter, secs(4)).await;
-    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+    jar.sleeps_though_free(&waiter, secs(4)).await;
 }
 
 /// A key without a TTL is waited for without end.
@@ -77,8 +57,7 @@ pub async fn id_6_a_6(jar: Jar) {
 
 /// What is published while it connects again is lost.
 pub async fn id_6_a_7a(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let cut = jar.at(proxy.port(), "").await;
+    let (proxy, cut) = jar.cut_off("").await;
     jar.must("a", "lock", "lock 20000").await;
     let waiter = cut.begin("b", "lock", "lock");
     jar.until_waiting(&jar.world.server).await;
@@ -86,8 +65,7 @@ pub async fn id_6_a_7a(jar: Jar) {
     jar.must("a", "lock", "unlock").await;
     proxy.refuse(false);
     jar.until_waiting(&jar.world.server).await;
-    asleep(&waiter, secs(2)).await;
-    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+    jar.sleeps_though_free(&waiter, secs(2)).await;
 }
 
 /// A spin lock's unlock wakes nobody.
@@ -96,8 +74,7 @@ pub async fn id_6_a_8(jar: Jar) {
     let waiter = jar.begin("b", "lock", "lock");
     jar.until_waiting(&jar.world.server).await;
     jar.must("a", "spin_lock", "unlock").await;
-    asleep(&waiter, secs(2)).await;
-    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
+    jar.sleeps_though_free(&waiter, secs(2)).await;
 }
 
 /// 250 names can be waited for, and no more.
@@ -124,8 +101,7 @@ pub async fn id_6_c_8(jar: Jar) {
 /// Each name has a SUBSCRIBE of its own, and one waits for the answer to the other: by the 50 stripes that names share,
 /// and on a connection by its queue.
 pub async fn id_3_1_a(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
-    let (slow, mut raw) = (jar.at(proxy.port(), "").await, jar.raw().await);
+    let ((proxy, slow), mut raw) = (jar.cut_off("").await, jar.raw().await);
     let names: Vec<String> = (0..3).map(|at| format!("{}-{at}", jar.name)).collect();
     for name in &names {
         raw.must(&["HSET", name, "somebody:1", "1"]).await;

@@ -80,7 +80,6 @@ final class Locks {
             case "held" -> {
                 return lock.isHeldByCurrentThread();
             }
-            case "lock_async" -> futures.put(command.args()[0], lock.lockAsync());
             case "try_lock_async" -> futures.put(command.args()[0], command.has(1)
                 ? lock.tryLockAsync(command.number(1), command.number(2), MS) : lock.tryLockAsync());
             case "cancel" -> {

@@ -115,8 +115,6 @@ public final class Peer {
             case "thread" -> {
                 return Thread.currentThread().getId();
             }
-            case "pause" -> Thread.sleep(command.number(0));
-            case "crash" -> Runtime.getRuntime().halt(9);
             default -> throw new IllegalArgumentException(command.verb);
         }
         return "done";

@@ -61,9 +61,6 @@ final class Synchronizers {
             case "available" -> {
                 return semaphore.availablePermits();
             }
-            case "drain" -> {
-                return semaphore.drainPermits();
-            }
             case "add" -> semaphore.addPermits(count);
             default -> throw new IllegalArgumentException(command.verb());
         }
