@@ -143,9 +143,6 @@ pub async fn verify_asks_the_server(case: Case) {
     guard.verify().await.unwrap();
     assert!(case.pttl().await <= before);
     case.ask(&["DEL", &case.name]).await;
-    match guard.verify().await {
-        Err(HoldError::Lost(lost)) => assert_eq!(lost.why, LostReason::Server),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(guard.verify().await, Err(HoldError::Lost(lost)) if lost.why == LostReason::Server);
     assert!(!guard.is_valid());
 }

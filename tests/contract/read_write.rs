@@ -169,12 +169,9 @@ pub async fn an_upgrade_is_refused_at_once(case: Case) {
     let (read, write) = (reader(&lock, "o"), lock.write().owned_by(&named("o")));
     read.lock().await.unwrap();
     for _ in 0..2 {
-        match patient("no deadlock", write.lock()).await {
-            Err(error @ LockError::Upgrade { .. }) => {
-                assert!(error.may_hold() && error.to_string().contains("named-o"));
-            }
-            other => panic!("{other:?}"),
-        }
+        let names = |error: &LockError| error.may_hold() && error.to_string().contains("named-o");
+        let refused = patient("no deadlock", write.lock()).await;
+        assert_matches!(refused, Err(error @ LockError::Upgrade { .. }) if names(&error));
         assert!(matches!(write.try_lock().await, Err(LockError::Upgrade { .. })));
     }
     assert_eq!(read.hold_count().await.unwrap(), 1);

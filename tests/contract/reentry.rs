@@ -117,10 +117,7 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     let lock = case.lock(&a);
     lock.lock().await.unwrap();
     case.ask(&["DEL", &case.name]).await;
-    match lock.lock().await {
-        Err(error @ LockError::Lost { .. }) => assert!(!error.may_hold()),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(lock.lock().await, Err(error @ LockError::Lost { .. }) if !error.may_hold());
     assert!(case.is_free().await);
     assert!(case.rival(&b).try_lock().await.unwrap().is_acquired());
     assert!(!lock.try_lock().await.unwrap().is_acquired());
@@ -168,10 +165,7 @@ pub async fn the_hold_limit(case: Case) {
     let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
     lock.lock().await.unwrap();
     lock.lock().await.unwrap();
-    match lock.lock().await {
-        Err(LockError::HoldLimit { limit, .. }) => assert_eq!(limit, 2),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(lock.lock().await, Err(LockError::HoldLimit { limit: 2, .. }));
     let field = case.field(&locks, "named-me");
     assert_eq!(case.ask(&["HGET", &case.name, &field]).await, "2");
     lock.unlock().await.unwrap();
