@@ -129,12 +129,8 @@ async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
 /// `Locks` has a factory for each name in the table, and the other way round.
 #[test]
 fn each_factory_can_be_chosen() {
-    let factories =
-        include_str!("../src/client/factory.rs").lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
-    let factories =
-        factories.filter(|line| line.contains("(&self, name: &str")).filter_map(|line| line.split('(').next());
     let table = rows(include_str!("../docs/CHOOSING.md"));
-    for factory in factories {
-        assert!(table.keys().any(|row| row.split(", ").next() == Some(factory)), "{factory} is not in CHOOSING.md");
+    for factory in support::files::factories() {
+        assert!(table.keys().any(|row| row.split(", ").next() == Some(&factory)), "{factory} is not in CHOOSING.md");
     }
 }

@@ -185,22 +185,17 @@ pub async fn a_bad_name_is_the_first_verbs_error(case: Case) {
     }
 }
 
-pub async fn a_bad_lease_is_refused(case: Case) {
+pub async fn a_bad_lease_or_wait_is_refused(case: Case) {
     let locks = case.client_with(Locks::builder().max_lease(secs(60))).await;
     for lease in [Duration::ZERO, Duration::from_nanos(1), ms(99), ms(60_001), Duration::MAX] {
         let request = Request::default().lease(lease);
         let refused = case.lock(&locks).acquire_with(request).await;
         assert_eq!(refused, Err(LockError::Lease { lease, min: ms(100), max: secs(60) }));
     }
+    let beyond_the_clock = case.lock(&locks).acquire_with(Request::default().wait(Duration::MAX)).await;
+    assert_eq!(beyond_the_clock, Err(LockError::Wait(Duration::MAX)));
     assert!(case.is_free().await);
     assert!(case.lock(&locks).acquire_with(Request::default().lease(ms(100))).await.unwrap().is_acquired());
-}
-
-pub async fn a_wait_beyond_the_clock_is_refused(case: Case) {
-    let locks = case.client().await;
-    let request = Request::default().wait(Duration::MAX);
-    assert_eq!(case.lock(&locks).acquire_with(request).await, Err(LockError::Wait(Duration::MAX)));
-    assert!(case.is_free().await);
 }
 
 pub async fn a_key_of_another_type_is_refused(case: Case) {

@@ -245,14 +245,7 @@ pub async fn a_dropped_wait_for_permits_leaves_nothing(case: Case) {
     let semaphore = with_permits(&case, &locks, 3).await;
     for polls in 0..6 {
         for permits in [2, 4] {
-            let mut waiting = semaphore.guard(permits).boxed();
-            for _ in 0..polls {
-                if futures::poll!(&mut waiting).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            drop(waiting);
+            drop(poll_times(polls, semaphore.guard(permits).boxed()).await);
             until(&semaphore, (3, 0)).await;
         }
     }

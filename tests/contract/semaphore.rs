@@ -202,28 +202,12 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     let semaphore = with_permits(&case, &locks, 3).await;
     for polls in 0..6 {
         for permits in [2, 4] {
-            let mut waiting = semaphore.guard(permits).boxed();
-            for _ in 0..polls {
-                if futures::poll!(&mut waiting).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            drop(waiting);
+            drop(poll_times(polls, semaphore.guard(permits).boxed()).await);
             until_free(&semaphore, 3).await;
             assert!(patient("the permits", semaphore.acquire(3).into_future()).await.unwrap().is_acquired());
             semaphore.release(3).await.unwrap();
         }
-        let mut draining = semaphore.drain_permits().boxed();
-        let mut drained = 0;
-        for _ in 0..polls {
-            if let std::task::Poll::Ready(done) = futures::poll!(&mut draining) {
-                drained = done.unwrap();
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(draining);
+        let drained = poll_times(polls, semaphore.drain_permits().boxed()).await.map_or(0, Result::unwrap);
         if drained > 0 {
             semaphore.release(drained).await.unwrap();
         }
