@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Future, FutureExt};
+use futures::future::{Future, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -14,8 +14,8 @@ use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, Unready};
-use crate::lease::validity::{Lease, Leased, Renew, Verdict};
-use crate::lease::watchdog::{Claim, Watchdog};
+use crate::lease::validity::{Lease, Leased, Verdict};
+use crate::lease::watchdog::{Batch, Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
 use crate::wire::script::{Called, Patience, Status, Wire};
@@ -78,13 +78,16 @@ impl Engine {
         };
         let (channels, pump) = Channels::new(backend.clone(), signals);
         let (janitor, chores) = Janitor::new();
+        let wire = Arc::new(Wire::new(backend, clock, settings.command_timeout));
+        let renewing = wire.clone();
+        let watchdog = Watchdog::new(clock, move |script, holds| renew(renewing.clone(), script, holds).boxed());
         let engine = Self {
-            wire: Arc::new(Wire::new(backend, clock, settings.command_timeout)),
+            wire,
             settings,
             client_id,
             channels,
             life: Life::default(),
-            watchdog: Arc::new(Watchdog::new(clock)),
+            watchdog: Arc::new(watchdog),
             janitor,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
@@ -260,43 +263,22 @@ impl Engine {
         }
         called
     }
-
-    /// What renews by a script.
-    pub(crate) fn renewal(&self, script: &'static Script) -> Arc<dyn Renew> {
-        Arc::new(Renewal { wire: self.wire.clone(), script })
-    }
 }
 
-/// Renews batches of leases with one script.
-struct Renewal {
-    wire: Arc<Wire>,
-    script: &'static Script,
-}
-
-impl Renew for Renewal {
-    fn lane(&self) -> usize {
-        std::ptr::from_ref(self.script).addr()
-    }
-
-    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
-        let (wire, script) = (self.wire.clone(), self.script);
-        async move {
-            let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
-            let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
-            let args: Vec<&str> =
-                holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
-            // One copy: the watchdog itself tries again.
-            let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
-                return vec![Verdict::Unknown; holds.len()];
-            };
-            (0..holds.len())
-                .map(|at| match answer.int(at) {
-                    Some(1) => Verdict::Renewed { sent: answer.sent },
-                    Some(0) => Verdict::Refused,
-                    _ => Verdict::Unknown,
-                })
-                .collect()
-        }
-        .boxed()
-    }
+/// Renews a batch with one script.
+async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
+    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
+    let args: Vec<&str> =
+        holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
+    // One copy: the watchdog itself tries again.
+    let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
+        return vec![Verdict::Unknown; holds.len()];
+    };
+    let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
+        Some(1) => Verdict::Renewed { sent: answer.sent },
+        Some(0) => Verdict::Refused,
+        _ => Verdict::Unknown,
+    });
+    verdicts.collect()
 }

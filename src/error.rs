@@ -1,21 +1,21 @@
 //! What can go wrong, by verb. A busy lock is never an error, and an unreachable server is never a busy lock.
+//!
+//! What `source()` gives is in the text of the error too: most programs log an error by its text alone.
 
 use std::future::Future;
 use std::time::Duration;
-
-use tokio::runtime::Handle;
 
 use crate::base::config::LeaseRange;
 use crate::base::fault::{Fault, Refused};
 use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 
-/// Why a lock was not taken. `false` and `None` mean that somebody else has it; an error never means that.
+/// Why a lock was not taken. `Busy` and `None` mean that somebody else has it; an error never means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// The name can't be used. Nothing was sent.
-    #[error(transparent)]
+    #[error("{0}")]
     Name(#[from] NameError),
     /// The lease is too short or too long. Nothing was sent.
     #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
@@ -97,6 +97,7 @@ pub enum LockError {
         /// The lock.
         name: String,
         /// Why.
+        #[source]
         why: Refused,
     },
     /// Too few servers of a red lock can vote: they are silent, or have restarted and may have lost what they granted.
@@ -155,7 +156,7 @@ impl LockError {
 #[non_exhaustive]
 pub enum UnlockError {
     /// The name can't be used. Nothing was sent.
-    #[error(transparent)]
+    #[error("{0}")]
     Name(#[from] NameError),
     /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was
     /// changed. A guard's hold is the guard's to give back, not `unlock()`'s.
@@ -217,6 +218,7 @@ pub enum UnlockError {
         /// The lock.
         name: String,
         /// Why.
+        #[source]
         why: Refused,
     },
     /// The runtime that the client was made on has ended, or the client was shut down before there was an answer. The
@@ -299,7 +301,7 @@ impl UnlockError {
 #[non_exhaustive]
 pub enum QueryError {
     /// The name can't be used. Nothing was sent.
-    #[error(transparent)]
+    #[error("{0}")]
     Name(#[from] NameError),
     /// The key is not a lock. Nothing was written.
     #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
@@ -323,6 +325,7 @@ pub enum QueryError {
         /// The lock.
         name: String,
         /// Why.
+        #[source]
         why: Refused,
     },
     /// The client was shut down, or the runtime that it was made on has ended.
@@ -338,7 +341,7 @@ pub enum QueryError {
 #[non_exhaustive]
 pub enum HoldError {
     /// The hold is lost.
-    #[error(transparent)]
+    #[error("{0}")]
     Lost(#[from] Lost),
     /// The lease is too short or too long. Nothing was sent.
     #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
@@ -351,7 +354,7 @@ pub enum HoldError {
         max: Duration,
     },
     /// The server did not answer, or refused: the hold is what [`Guard::state`](crate::Guard::state) says.
-    #[error(transparent)]
+    #[error("{0}")]
     Query(#[from] QueryError),
 }
 
@@ -360,7 +363,7 @@ pub enum HoldError {
 #[non_exhaustive]
 pub enum RunError {
     /// The hold is lost. The script did not run.
-    #[error(transparent)]
+    #[error("{0}")]
     Lost(#[from] Lost),
     /// A key of the script is not in the lock's slot, so one call can't reach both. Nothing was sent.
     #[error("key {key:?} is not in the slot of the lock: have `{{{tag}}}` in it, as in `{{{tag}}}:{key}`")]
@@ -385,17 +388,17 @@ pub enum RunError {
     },
     /// The script did not run: the server did not take it, refused it (it does not compile, a right is missing), or the
     /// key of the lock is not a lock.
-    #[error(transparent)]
+    #[error("{0}")]
     Query(#[from] QueryError),
 }
 
-/// What went wrong with a semaphore or a latch. `false` and `None` mean that there are too few permits; an error never
+/// What went wrong with a semaphore or a latch. `Busy` and `None` mean that there are too few permits; an error never
 /// means that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
     /// The name can't be used. Nothing was sent.
-    #[error(transparent)]
+    #[error("{0}")]
     Name(#[from] NameError),
     /// No permits, or too many at once. Nothing was sent.
     #[error("{asked} is outside 1 to {max}")]
@@ -457,6 +460,7 @@ pub enum SyncError {
         /// The semaphore or latch.
         name: String,
         /// Why.
+        #[source]
         why: Refused,
     },
     /// The client was shut down, or the runtime that it was made on has ended.
@@ -475,7 +479,7 @@ pub(crate) enum Unready {
 
 /// tokio's timers panic outside of a runtime.
 pub(crate) fn in_runtime() -> Result<(), Unready> {
-    Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
+    tokio::runtime::Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
 }
 
 macro_rules! from_lease_range {
@@ -557,6 +561,7 @@ within!(UnlockError SyncError);
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the hold is lost: {why}")]
+#[non_exhaustive]
 pub struct Lost {
     /// How that is known.
     pub why: LostReason,

@@ -83,6 +83,28 @@ fn errors_are_errors() {
 }
 
 #[test]
+fn an_error_tells_its_cause() {
+    fn causes<C: std::error::Error + 'static>(errors: &[&dyn std::error::Error]) {
+        for error in errors {
+            let source = error.source().unwrap_or_else(|| panic!("{error:?} has no source"));
+            assert!(source.is::<C>(), "{error:?}");
+            assert!(error.to_string().contains(&source.to_string()), "{error}: programs log this alone");
+        }
+    }
+    let (bad, name, why) = (|| NameError::Empty, String::new(), Refused::ReadOnly);
+    causes::<NameError>(&[&LockError::Name(bad()), &UnlockError::Name(bad())]);
+    causes::<NameError>(&[&QueryError::Name(bad()), &SyncError::Name(bad())]);
+    causes::<Refused>(&[
+        &LockError::Refused { name: name.clone(), why: why.clone() },
+        &UnlockError::Refused { name: name.clone(), why: why.clone() },
+        &QueryError::Refused { name: name.clone(), why: why.clone() },
+        &SyncError::Refused { name, why: why.clone() },
+        &ConnectError::Refused(why),
+    ]);
+    causes::<QueryError>(&[&HoldError::Query(QueryError::Closed), &RunError::Query(QueryError::Closed)]);
+}
+
+#[test]
 fn every_future_can_be_spawned() {
     future(|locks| async move {
         let lock = locks.lock("x");

@@ -1,5 +1,5 @@
 //! No script touches more than about 500 elements, whatever it meets: rule 12 of docs/PROTOCOL.md. Counted on the
-//! embedded server; `cargo bench -- bounds` measures the same calls on a real one.
+//! embedded server; `cargo bench -p lockson-benches -- bounds` measures the same calls on a real one.
 
 use std::collections::BTreeSet;
 

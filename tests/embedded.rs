@@ -165,7 +165,7 @@ fn relative(reply: Reply, now: i64) -> Reply {
         // The end of a write hold has an `@` of its own.
         Reply::Text(text) => text.trim_start_matches('@').parse().ok().and_then(ahead).map_or(Reply::Text(text), time),
         Reply::List(items) => Reply::List(items.into_iter().map(|item| relative(item, now)).collect()),
-        Reply::Nil => Reply::Nil,
+        other => other,
     }
 }
 

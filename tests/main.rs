@@ -45,9 +45,8 @@ mod turns;
 mod wakeups;
 mod weaknesses;
 
-/// No test, but the other processes of some tests: they start this program again for it.
+/// No test, but the other processes of some tests: they start this program again for it. Of itself it does nothing.
 #[test]
-#[ignore = "the other processes of kills, permits and processes"]
 fn part() {
     support::process::part(async |suite, part, args| match suite {
         "kills" => kills::play(part, args).await,

@@ -71,38 +71,57 @@ fn names_crate(line: &str, name: &str) -> bool {
 fn other_libraries_stay_behind_the_seam() {
     let mut found = vec![];
     for source in read("src") {
-        let embedded = ["src/embedded.rs", "src/backend/embedded.rs"];
+        let embedded = ["src/client/embedded.rs", "src/backend/embedded.rs"];
         for (name, homes) in [("fred", &["src/backend/fred.rs"][..]), ("lockson_embedded", &embedded)] {
             let names = source.shipped().iter().any(|line| names_crate(line, name));
             let strays = names && !homes.contains(&source.path.as_str());
             found.extend(strays.then(|| format!("{}: {name}", source.path)));
         }
     }
-    none("fred is used by src/backend/fred.rs, the embedded server by src/embedded.rs and its backend", found);
+    none("fred is used by src/backend/fred.rs, the embedded server by src/client/embedded.rs and its backend", found);
+}
+
+/// The path of a source that a document or a comment names.
+fn named_files(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)));
+    words.filter(|word| word.contains('/') && word.ends_with(".rs"))
+}
+
+#[test]
+fn files_that_are_named_exist() {
+    let others = ["README.md", "tests/redisson/README.md"].map(str::to_owned);
+    let documents = files::below("docs").into_iter().chain(others);
+    let mut texts: Vec<(String, String)> = documents.map(|path| (files::read(&path), path)).collect();
+    for source in all() {
+        let comments: Vec<&str> = source.text.lines().filter(|line| line.trim().starts_with("//")).collect();
+        texts.push((comments.join("\n"), source.path));
+    }
+    let named = texts.iter().flat_map(|(text, path)| named_files(text).map(move |file| (file, path)));
+    let is_there = |file: &str| ["", "src"].iter().any(|folder| support::root().join(folder).join(file).exists());
+    let strays = named.filter(|(file, _)| !is_there(file));
+    none("a file that is named exists", strays.map(|(file, path)| format!("{path}: {file}")).collect());
+}
+
+/// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite, whatever
+/// file of it that is in.
+fn missing<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let sources: Vec<Source> = read("tests").collect();
+    let is_missing = |case: &&str| {
+        let Some((file, name)) = case.split_once("::") else { return false };
+        let (one, folder, begin) = (format!("tests/{file}.rs"), format!("tests/{file}/"), format!("fn {name}("));
+        let is_of = |source: &&Source| source.path == one || source.path.starts_with(&folder);
+        !sources.iter().filter(is_of).any(|source| source.text.contains(&begin))
+    };
+    cases.filter(is_missing).map(str::to_owned).collect()
 }
 
 /// tests/redisson/README.md says which case covers which of Redisson's: each of them exists.
 #[test]
 fn the_map_of_redissons_tests_names_real_cases() {
     let map = files::read("tests/redisson/README.md");
-    let sources: Vec<Source> = read("tests").collect();
-    let (mut named, mut found) = (0, vec![]);
-    for case in map.split('`').skip(1).step_by(2) {
-        let Some((file, name)) = case.split_once("::") else { continue };
-        named += 1;
-        let (one, folder) = (format!("tests/{file}.rs"), format!("tests/{file}/"));
-        let is_there = sources.iter().any(|source| {
-            (source.path == one || source.path.starts_with(&folder)) && source.text.contains(&format!("fn {name}("))
-        });
-        found.extend((!is_there).then(|| case.to_owned()));
-    }
-    assert!(named > 50, "the map was not read: {named}");
-    none("a case that is named in tests/redisson/README.md exists", found);
-}
-
-/// `6.A.2b` of the docs is `id_6_a_2b` in the code.
-fn begin_of(id: &str) -> String {
-    format!("id_{}", id.replace('.', "_").to_lowercase())
+    let named: Vec<&str> = map.split('`').skip(1).step_by(2).filter(|case| case.contains("::")).collect();
+    assert!(named.len() > 50, "the map was not read: {}", named.len());
+    none("a case that is named in tests/redisson/README.md exists", missing(named.into_iter()));
 }
 
 /// docs/WEAKNESSES.md has a row for each test of a weakness; a row is marked if its scenario is run on the jar, or says
@@ -117,25 +136,28 @@ fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
     };
     let (ours, jar) = (functions("tests/weaknesses"), functions("tests/interop/jar"));
     let list = files::read("tests/interop/jar/mod.rs");
-    let (mut claimed, mut found) = (Vec::<String>::new(), vec![]);
-    for row in docs.lines().filter(|line| line.starts_with("| ") && line.contains("`id_")) {
+    let (mut scenarios, mut cases, mut found) = (vec![], vec![], vec![]);
+    for row in docs.lines().filter(|line| line.starts_with("| ") && line.ends_with("` |")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let (id, test) = (cells[1].trim_end_matches(" •"), cells[4].trim_matches('`').trim_end_matches(".."));
-        let (scenario, reason) = (begin_of(id), format!("\n- {id}: "));
-        match (cells[1].ends_with('•'), jar.contains(&scenario), docs.contains(&reason)) {
+        let (id, case) = (cells[1].trim_end_matches(" •"), cells[4].trim_matches('`').trim_end_matches(".."));
+        // `6.A.2b` of the docs is `id_6_a_2b` in the code.
+        let scenario = format!("id_{}", id.replace('.', "_").to_lowercase());
+        match (cells[1].ends_with('•'), jar.contains(&scenario), docs.contains(&format!("\n- {id}: "))) {
             (true, true, false) if list.contains(&format!("::{scenario},")) => {}
             (false, false, true) => {}
             (marked, runs, says) => found.push(format!("{id}: marked {marked}, run {runs}, left out {says}")),
         }
-        if !test.starts_with(&scenario) || !ours.iter().any(|name| name.starts_with(test)) {
-            found.push(format!("{id}: no test `{test}`"));
-        }
-        claimed.push(test.to_owned());
+        let is_there = case.contains("::") || ours.iter().any(|name| name.starts_with(case));
+        found.extend((!is_there).then(|| format!("{id}: no test `{case}`")));
+        scenarios.push(scenario);
+        cases.push(case);
     }
-    let unclaimed = ours.iter().filter(|name| !claimed.iter().any(|test| name.starts_with(test.as_str())));
-    found.extend(unclaimed.map(|name| format!("{name} has no row")));
-    let extra = jar.iter().filter(|name| !claimed.iter().any(|test| test.starts_with(&format!("{name}_"))));
-    found.extend(extra.map(|name| format!("{name} of the jar has no row")));
-    assert!(claimed.len() > 50, "the table was not read: {}", claimed.len());
+    let has_row = |name: &String| cases.iter().any(|case| name.starts_with(case.trim_start_matches("weaknesses::")));
+    found.extend(ours.iter().filter(|name| !has_row(name)).map(|name| format!("{name} has no row")));
+    found.extend(
+        jar.iter().filter(|name| !scenarios.contains(name)).map(|name| format!("{name} of the jar has no row")),
+    );
+    assert!(cases.len() > 50, "the table was not read: {}", cases.len());
+    found.extend(missing(cases.into_iter()));
     none("docs/WEAKNESSES.md, tests/weaknesses and tests/interop/jar say the same", found);
 }

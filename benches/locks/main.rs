@@ -36,7 +36,7 @@ fn main() {
     }
     // Cargo says `--bench` when it means a measurement; `cargo test --all-targets` runs this file too.
     if !args.iter().any(|arg| arg == "--bench") {
-        println!("a measurement: run it by `cargo bench`");
+        println!("a measurement: run it by `cargo bench -p lockson-benches`");
         return;
     }
     let wanted: Vec<&str> = args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();

@@ -62,7 +62,7 @@ pub enum ConnectError {
     #[error("the server can't be reached, look at the address and whether it runs: {0}")]
     Unreachable(String),
     /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
-    #[error(transparent)]
+    #[error("{0}")]
     Refused(#[from] Refused),
     /// The server is older than what lockson is tested on.
     #[error("the server says version {found}; lockson needs Redis 7.0 or Valkey 7.2 at least")]

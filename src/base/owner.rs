@@ -50,6 +50,14 @@ impl Owner {
 
     /// An owner known by an id of yours, so that several tasks can share one hold.
     ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::Owner;
+    /// let owner = Owner::named("request-17")?;
+    /// owner.scope(async { lock.guard().await }).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// An id that is empty, longer than 250 bytes, or that has a colon or a control character.
     pub fn named(id: impl AsRef<str>) -> Result<Self, InvalidOwner> {

@@ -89,8 +89,8 @@ impl Builder {
     /// lost answer the owner's next acquire waits longer. Shorter: a slow server gets more repeated calls.
     ///
     /// Three of it (3 s) are the limit of every verb that looks once and was given none: `try_lock`, a wait of zero,
-    /// `try_acquire` and `drain_permits`, `verify` and `extend`, every question (`is_held`, `holder`, `count`, ..) and
-    /// `force_unlock`. What is under way then is left to the client, as of a future that is dropped.
+    /// `try_acquire` and `drain_permits`, `verify` and `set_lease`, every question (`is_held`, `holder`, `count`, ..)
+    /// and `force_unlock`. What is under way then is left to the client, as of a future that is dropped.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.settings.command_timeout = timeout;
         self

@@ -24,6 +24,13 @@ static PREFLIGHT: Script = Script::new(
 impl Locks {
     /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
     ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = lockson::Locks::connect("redis://127.0.0.1:6379").await?;
+    /// # drop(locks);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`ConnectError`] says what to do. Nothing was written.
     ///

@@ -42,6 +42,17 @@ pub struct EmbeddedServer {
 
 impl EmbeddedServer {
     /// Starts a server without data.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::EmbeddedServer;
+    /// let server = EmbeddedServer::new();
+    /// let (one, other) = (server.connect(), server.connect()); // as two processes
+    /// let guard = one.lock("orders:42").guard().await?;
+    /// assert!(!other.lock("orders:42").try_lock().await?.is_acquired());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn new() -> Self {
         Self { server: Server::new(), asleep: Box::leak(Box::default()) }
     }
@@ -168,6 +179,14 @@ impl EmbeddedServer {
 
 impl Locks {
     /// A client of a new server inside this process: no server needed.
+    ///
+    /// ```
+    /// # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = lockson::Locks::embedded();
+    /// let guard = locks.lock("orders:42").guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     /// Outside a tokio runtime.

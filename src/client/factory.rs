@@ -96,6 +96,7 @@ pub struct Health {
 #[error(
     "not confirmed in time was the release of {names:?}: leases end by themselves, permits of a plain semaphore don't"
 )]
+#[non_exhaustive]
 pub struct Leftover {
     /// Their names.
     pub names: Vec<String>,
@@ -103,28 +104,71 @@ pub struct Leftover {
 
 impl Locks {
     /// The reentrant lock of this name (Redisson's `getLock`).
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let lock = locks.lock("orders:42");
+    /// let outer = lock.guard().await?;
+    /// let inner = lock.guard().await?; // the same task: at once
+    /// # drop((outer, inner));
+    /// # Ok(()) }
+    /// ```
     pub fn lock(&self, name: &str) -> Lock<Reentrant> {
         self.handle(name)
     }
 
     /// The non-reentrant lock of this name (Redisson's `getNonReentrantLock`): the same lock on the server, but its
     /// owner can't take it again.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mutex = locks.mutex("orders:42");
+    /// let guard = mutex.guard().await?;
+    /// assert!(mutex.try_lock().await.is_err()); // the same task: `AlreadyHeld`
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn mutex(&self, name: &str) -> Lock<NonReentrant> {
         self.handle(name)
     }
 
     /// The reentrant lock of this name without subscriptions and messages (Redisson's `getSpinLock`): see [`Spin`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::Backoff;
+    /// let guard = locks.spin_lock("orders:42", Backoff::default()).guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn spin_lock(&self, name: &str, backoff: Backoff) -> Lock<Spin> {
         self.handle(name).spinning(backoff)
     }
 
     /// The reentrant lock of this name with a token for every hold (Redisson's `getFencedLock`): see
     /// [`FencedGuard`](crate::FencedGuard). It is `lock(name).fenced()`; other kinds have [`Lock::fenced`] too.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = locks.fenced_lock("orders:42").guard().await?;
+    /// println!("refuse what is written with less than {}", guard.token());
+    /// # Ok(()) }
+    /// ```
     pub fn fenced_lock(&self, name: &str) -> Lock<Fenced> {
         self.lock(name).fenced()
     }
 
     /// The read/write lock of this name (Redisson's `getReadWriteLock`): many readers, or one writer.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let prices = locks.read_write_lock("prices");
+    /// let reading = prices.read().guard().await?; // beside other readers
+    /// reading.unlock().await?;
+    /// let writing = prices.write().guard().await?; // alone
+    /// writing.unlock().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
@@ -132,16 +176,39 @@ impl Locks {
 
     /// The lock of this name that is given in the order of arrival, over all waiters of all processes (Redisson's
     /// `getFairLock`): see [`Fair`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let lock = locks.fair_lock("tickets");
+    /// let guard = lock.guard().await?; // after all who came before, in any process
+    /// println!("{} wait", lock.queue_len().await?);
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn fair_lock(&self, name: &str) -> Lock<Fair> {
         self.handle(name)
     }
 
     /// The fair lock of this name, but its owner can't take it again (Redisson's `getNonReentrantFairLock`).
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = locks.fair_mutex("tickets").guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn fair_mutex(&self, name: &str) -> Lock<NonReentrantFair> {
         self.handle(name)
     }
 
     /// The lock of this name that other libraries than Redisson have too: see [`Plain`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = locks.plain_lock("shared-with-redis-py").guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
         let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
@@ -149,6 +216,15 @@ impl Locks {
 
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are
     /// lost: see [`Semaphore`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let downloads = locks.semaphore("downloads");
+    /// downloads.try_set_permits(10).await?; // `false` when somebody has set it before
+    /// let permit = downloads.guard(1).await?;
+    /// permit.release().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
     pub fn semaphore(&self, name: &str) -> Semaphore {
         let pool = self.keys(name).map(|keys| self.names.semaphore(self.engine(), keys));
         Semaphore::new(self.session.clone(), name, pool)
@@ -156,12 +232,31 @@ impl Locks {
 
     /// The expirable semaphore of this name (Redisson's `getPermitExpirableSemaphore`): permits with ids and leases,
     /// which come back when their process dies: see [`PermitSemaphore`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let calls = locks.permit_semaphore("partner:calls");
+    /// calls.try_set_permits(10).await?;
+    /// let permit = calls.guard(1).await?; // renewed as long as this process lives
+    /// permit.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
         let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.engine(), keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
     /// The latch of this name (Redisson's `getCountDownLatch`): see [`Latch`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let ready = locks.latch("three-are-ready");
+    /// ready.try_set_count(3).await?;
+    /// ready.count_down().await?; // each of the three
+    /// let outcome = ready.wait().await?; // whoever waits for them
+    /// # let _ = outcome;
+    /// # Ok(()) }
+    /// ```
     pub fn latch(&self, name: &str) -> Latch {
         let latch = self.keys(name).map(|keys| self.names.latch(self.engine(), keys));
         Latch::new(self.session.clone(), name, latch)
@@ -183,6 +278,15 @@ impl Locks {
     }
 
     /// How the client is doing. Asks nobody.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let health = locks.health();
+    /// if !health.reachable || health.uncertain > 0 {
+    ///     println!("{health:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn health(&self) -> Health {
         let engine = self.engine();
         let now = engine.now();
@@ -203,6 +307,15 @@ impl Locks {
 
     /// Ends the client: refuses new calls, ends every wait with `Closed`, gives every hold back, and closes its
     /// connections. For programs that exit.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// if let Err(leftover) = locks.shutdown(Duration::from_secs(5)).await {
+    ///     println!("{leftover}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Leftover`] names the locks whose release was not confirmed within `limit`, and those that a call which was

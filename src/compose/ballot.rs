@@ -17,7 +17,7 @@ use crate::compose::quorum::{Rules, Voter};
 use crate::engine::Session;
 use crate::error::LockError;
 use crate::hold::ticket::Ticket;
-use crate::waiting::wait::{sleep_until, Contest, Tried, Turn};
+use crate::waiting::wait::{sleep_until, Contest, Tried};
 use crate::wire::life::Trust;
 
 /// The random pause between two rounds: half of this to all of it, doubled with each round up to the longest.
@@ -184,12 +184,12 @@ impl Contest for Candidate<'_> {
     type Prize = Held;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Held>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Held>, LockError> {
         match pause {
             None => self.stand_in_line().await,
             Some(pause) => sleep_until(Some(tokio::time::Instant::now() + pause)).await,
         }
-        Ok(Turn::Try)
+        Ok(None)
     }
 
     async fn attempt(&mut self) -> Result<Tried<Held>, LockError> {

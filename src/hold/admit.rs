@@ -19,7 +19,7 @@ type Reader = (Arc<Place>, Gate);
 
 /// A reader got in: those who stand first in its line come along, whatever becomes of it.
 pub(crate) fn admit_readers(engine: &Arc<Engine>, line: &Arc<Line>, script: &'static Script) {
-    let mut readers = line.turns.first_readers(free_entry).into_iter().peekable();
+    let mut readers = line.turns.lock().first_readers(free_entry).into_iter().peekable();
     while readers.peek().is_some() {
         let batch = readers.by_ref().take(BATCH).collect();
         engine.janitor.finish(admit(engine.clone(), line.clone(), script, batch));
@@ -48,7 +48,7 @@ async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, ba
                     let_in(&engine, reader, &answer);
                 }
             }
-            line.turns.served(&places);
+            line.turns.lock().served(&places);
         }
         Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {

@@ -10,7 +10,7 @@ use crate::error::{LockError, LostReason};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
-use crate::hold::entry::{Debts, Gate, Hold};
+use crate::hold::entry::{Debts, Gate, Hold, Place};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::waiting::wait::Tried;
@@ -20,18 +20,9 @@ use crate::wire::table::Role;
 /// What an attempt came to, and the entry until somebody has taken it over.
 type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
 
-/// Who waits for a lock, as its attempts know it.
-pub(crate) trait Waits: Send + Sync + 'static {
-    /// The lock, if it was handed over meanwhile.
-    fn take(&self) -> Option<Ticket>;
-
-    /// The server says that others have it, or come first.
-    fn is_busy(&self, answer: &Answer);
-}
-
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
-    pub(crate) async fn attempt(&self, waiter: Option<Arc<dyn Waits>>) -> Result<Tried<Ticket>, LockError> {
+    pub(crate) async fn attempt(&self, waiter: Option<Arc<Place>>) -> Result<Tried<Ticket>, LockError> {
         self.engine.ready()?;
         let Ok(begun) = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await
         else {
@@ -57,9 +48,9 @@ impl Wish {
 
     /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
     /// meanwhile.
-    async fn begin(&self, waiter: Option<&dyn Waits>) -> Result<Ticket, (Gate, bool)> {
+    async fn begin(&self, waiter: Option<&Place>) -> Result<Ticket, (Gate, bool)> {
         let mut gate = self.gate().await;
-        if let Some(ticket) = waiter.and_then(Waits::take) {
+        if let Some(ticket) = waiter.and_then(Place::take_prize) {
             return Ok(ticket);
         }
         wait_out(&self.engine, &mut gate).await;
@@ -161,7 +152,7 @@ impl Wish {
         LockError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing())
     }
 
-    async fn ask(self, mut gate: Gate, waiter: Option<Arc<dyn Waits>>, patience: Patience) -> Attempted {
+    async fn ask(self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
@@ -183,11 +174,6 @@ impl Wish {
             called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
             called.doubt = called.doubt.max(doubt);
         }
-        if let Some((waiter, answer)) = waiter.as_ref().zip(called.result.as_ref().ok()) {
-            if answer.status == Status::Busy {
-                waiter.is_busy(answer);
-            }
-        }
         self.read(&mark, gate, called)
     }
 
@@ -199,9 +185,7 @@ impl Wish {
         }
         match called.result {
             Ok(answer) => {
-                if let Some((run, since, age)) = answer.run().filter(|_| self.vote.is_some()) {
-                    self.engine.life.saw(run, since, age, self.engine.now());
-                }
+                (self.learn)(self, &answer);
                 match outer.filter(|_| answer.status == Status::Done) {
                     // The answer came too late for the hold that was to be entered.
                     Some((hold, why)) => (Err(self.end(&hold, why, gate, doubt)), None),
@@ -237,7 +221,7 @@ impl Wish {
                 Ok(Tried::Won(ticket))
             }
             Status::Busy => {
-                self.entry.line.turns.busy_elsewhere();
+                self.entry.line.turns.lock().busy_elsewhere();
                 let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
                 Ok(Tried::Busy(left.map(Duration::from_millis)))
             }

@@ -8,22 +8,13 @@ use futures::future::OptionFuture;
 use tokio::time::Instant;
 
 use crate::error::LockError;
-use crate::hold::attempt::{Waits, Wish};
+use crate::hold::attempt::Wish;
 use crate::hold::doubt::{sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{Contest, Tried, Turn};
+use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Mail;
-use crate::wire::script::Answer;
-
-impl Waits for Place {
-    fn take(&self) -> Option<Ticket> {
-        self.take_prize()
-    }
-
-    fn is_busy(&self, _: &Answer) {}
-}
 
 /// A waiter: in the process's line, and at its head on the server.
 pub(crate) struct Contender {
@@ -39,7 +30,8 @@ impl Contender {
     pub(crate) fn new(wish: Wish) -> Self {
         let line = wish.entry.line.clone();
         let listener = Listener::new(&wish.engine, line.keys.channel.clone());
-        Self { place: line.turns.join(wish), listener, goes_first: false, saw_sibling: false }
+        let place = line.turns.lock().join(wish);
+        Self { place, listener, goes_first: false, saw_sibling: false }
     }
 
     /// `true` once whenever the same owner got the lock in the other role: then it may enter, or must not wait.
@@ -60,17 +52,17 @@ impl Contender {
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let line = self.place.wish.entry.line.clone();
-        let Some(aside) = line.turns.aside() else { return };
+        let Some(aside) = line.aside() else { return };
         let engine = self.place.wish.engine.clone();
         let limit = aside.until.since(engine.now());
         if self.place.wish.backoff.is_none() && self.listener.subscribe(limit).await {
             self.listener.drain();
         }
-        while let Some(aside) = line.turns.aside() {
+        while let Some(aside) = line.aside() {
             let left = aside.until.since(engine.now());
             tokio::select! {
-                () = self.listener.wakes() => line.turns.heard_aside(engine.now()),
-                () = tokio::time::sleep(left) => line.turns.end_aside(),
+                () = self.listener.wakes() => line.turns.lock().heard_aside(engine.now()),
+                () = tokio::time::sleep(left) => line.turns.lock().end_aside(),
             }
         }
     }
@@ -80,21 +72,22 @@ impl Contest for Contender {
     type Prize = Ticket;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
         // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
         let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
         let entry = self.place.wish.entry.clone();
         loop {
             match self.place.take_mail() {
-                Mail::Won(ticket) => return Ok(Turn::Won(ticket)),
+                Mail::Won(ticket) => return Ok(Some(ticket)),
                 Mail::Lapsed => {
-                    self.place = entry.line.turns.join(self.place.wish.clone());
+                    let again = entry.line.turns.lock().join(self.place.wish.clone());
+                    self.place = again;
                     continue;
                 }
                 Mail::Closed => return Err(LockError::Closed),
                 Mail::Try => {
                     self.stand_aside().await;
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
                 Mail::Nothing | Mail::Gone => {}
             }
@@ -106,23 +99,23 @@ impl Contest for Contender {
             let _ = futures::poll!(sibling_held.as_mut());
             if entry.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
-                return Ok(Turn::Try);
+                return Ok(None);
             }
-            let is_head = entry.line.turns.is_head(&self.place);
+            let is_head = entry.line.turns.lock().is_head(&self.place);
             let listens = is_head && pause != Some(Duration::ZERO);
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
                 biased;
                 () = self.place.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
+                () = held => return Ok(None),
                 Some(()) = sibling_held => {}
                 () = self.listener.wakes(), if listens => {
                     self.place.wish.doubt_holders();
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    if entry.line.turns.is_head(&self.place) {
-                        return Ok(Turn::Try);
+                    if entry.line.turns.lock().is_head(&self.place) {
+                        return Ok(None);
                     }
                     deadline = Instant::now() + self.cap();
                 }
@@ -161,7 +154,9 @@ impl Contest for Contender {
 
 impl Drop for Contender {
     fn drop(&mut self) {
-        self.place.wish.entry.line.turns.leave(&self.place);
+        let left = self.place.wish.entry.line.turns.lock().leave(&self.place);
+        // Dropped outside of that lock, the prize gives itself back.
+        drop(left);
         if self.goes_first {
             // Readers need not let it any more.
             let Wish { engine, kind, entry, .. } = self.place.wish.clone();

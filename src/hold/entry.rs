@@ -17,12 +17,13 @@ use crate::base::keys::{Key, Keys};
 use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
-use crate::lease::validity::{Leasable, Lease, Leased, Renew, FIRST_SHARE};
+use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
 use crate::lease::watchdog::report_lost;
+use crate::waiting::aside::Aside;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::{InRole, Turns};
 use crate::waiting::waiters::Waiter;
-use crate::wire::script::Patience;
+use crate::wire::script::{Answer, Patience};
 use crate::wire::table::{Role, Table};
 
 /// Lost bare holds that a client remembers.
@@ -42,27 +43,23 @@ pub(crate) struct Wish {
     /// What it asks with in place of the kind's acquire script, where several servers vote.
     pub(crate) vote: Option<&'static Script>,
     pub(crate) patience: Patience,
+    /// What else is to be learned from answers: the queue's of a place in it, the votes' of the server that gave them.
+    pub(crate) learn: fn(&Wish, &Answer),
 }
 
 impl Wish {
     /// The server took it for this owner: count + 1, as a guard's until [`Entry::keep_bare`]. Returns the hold, and
     /// which share of it this is.
-    pub(crate) fn enter(
-        &self,
-        mark: &Arc<str>,
-        renewal: Arc<dyn Renew>,
-        sent: Moment,
-        now: Moment,
-    ) -> (Arc<Hold>, u64) {
+    pub(crate) fn enter(&self, mark: &Arc<str>, sent: Moment, now: Moment) -> (Arc<Hold>, u64) {
         let mut counts = self.entry.counts.lock();
         counts.guards += 1;
         if let Some(hold) = &counts.hold {
             return (hold.clone(), hold.leased.entered(sent, self.lease, now));
         }
-        let hold = Hold::new(self, mark, renewal, sent);
+        let hold = Hold::new(self, mark, sent);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.entry.line.turns.took(&hold, hold.leased.id, hold.leased.since);
+        self.entry.line.turns.lock().took(&hold, hold.leased.id, hold.leased.since);
         self.entry.held.notify_waiters();
         (hold, FIRST_SHARE)
     }
@@ -74,7 +71,7 @@ impl InRole for Wish {
     }
 }
 
-/// A waiter in the process's line.
+/// A waiter: in the process's line, or in the server's queue.
 pub(crate) type Place = Waiter<Wish, Ticket>;
 
 /// One lock in this process: its owners, and their turns.
@@ -82,11 +79,11 @@ pub(crate) struct Line {
     pub(crate) keys: Keys,
     /// The entry of each owner.
     pub(crate) entries: Registry<Entry>,
-    pub(crate) turns: Turns<Hold, Wish, Ticket>,
+    pub(crate) turns: Mutex<Turns<Hold, Wish, Ticket>>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
-    pub(crate) crowd: Crowd<Wish>,
+    pub(crate) crowd: Crowd<Wish, Ticket>,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
     forgotten: Arc<Forgotten>,
@@ -99,7 +96,7 @@ impl Line {
         Self {
             keys,
             entries: Registry::default(),
-            turns: Turns::new(report_lapsed),
+            turns: Mutex::new(Turns::new(report_lapsed)),
             token: AtomicU64::new(0),
             crowd: Crowd::default(),
             candidates: Arc::new(Semaphore::new(1)),
@@ -120,7 +117,12 @@ impl Line {
 
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        self.turns.holds()
+        self.turns.lock().holds()
+    }
+
+    /// Whether to let other processes go first still.
+    pub(crate) fn aside(&self) -> Option<Aside> {
+        self.turns.lock().aside()
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -133,7 +135,7 @@ impl Line {
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        self.turns.close();
+        self.turns.lock().close();
         drop(self.crowd.close());
     }
 }
@@ -172,9 +174,9 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(wish: &Wish, mark: &Arc<str>, renewal: Arc<dyn Renew>, sent: Moment) -> Arc<Self> {
+    fn new(wish: &Wish, mark: &Arc<str>, sent: Moment) -> Arc<Self> {
         Arc::new(Self {
-            leased: Leased::new(wish.entry.clone(), mark.clone(), renewal, sent, wish.lease),
+            leased: Leased::new(wish.entry.clone(), mark.clone(), wish.kind.renew, sent, wish.lease),
             entry: wish.entry.clone(),
             kind: wish.kind,
             unanswered: AtomicBool::new(false),
@@ -287,7 +289,7 @@ impl Leasable for Entry {
 
     fn ended(&self, id: u64) {
         let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
-        self.line.turns.ended(&hold, id);
+        self.line.turns.lock().ended(&hold, id);
         if hold.leased.is_bare() {
             self.line.forgotten.add(&hold);
         }
@@ -449,6 +451,6 @@ impl Entry {
 fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
-        hold.entry.line.turns.ended(hold, hold.leased.id);
+        hold.entry.line.turns.lock().ended(hold, hold.leased.id);
     }
 }

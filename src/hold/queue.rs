@@ -10,13 +10,12 @@ use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::attempt::{Waits, Wish};
+use crate::hold::attempt::Wish;
 use crate::hold::doubt::owe;
-use crate::hold::entry::Entry;
+use crate::hold::entry::{Entry, Place};
 use crate::hold::ticket::Ticket;
-use crate::waiting::crowd::Waiting;
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{sleep_until, Contest, Tried, Turn};
+use crate::waiting::wait::{sleep_until, Contest, Tried};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table;
@@ -27,7 +26,7 @@ const CAP: Duration = Duration::from_secs(1);
 /// A waiter in the server's queue.
 pub(crate) struct Queuer {
     queue: table::Queue,
-    waiting: Arc<Waiting<Wish>>,
+    waiting: Arc<Place>,
     pub(crate) listener: Listener,
     /// The server took it out of the queue as it got the lock.
     won: bool,
@@ -37,7 +36,12 @@ impl Queuer {
     pub(crate) fn new(wish: Wish, queue: table::Queue) -> Self {
         let entry = wish.entry.clone();
         let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
-        Self { queue, waiting: entry.line.crowd.join(&entry.field, wish), listener, won: false }
+        Self {
+            queue,
+            waiting: entry.line.crowd.join(&entry.field, Wish { learn: learn_rank, ..wish }),
+            listener,
+            won: false,
+        }
     }
 
     /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
@@ -59,17 +63,10 @@ impl Queuer {
     }
 }
 
-impl Waits for Waiting<Wish> {
-    fn take(&self) -> Option<Ticket> {
-        None
-    }
-
-    /// What it says of a waiter's place: its score, and whether it came just now.
-    fn is_busy(&self, answer: &Answer) {
-        let entry = &self.wish.entry;
-        if let Some(score) = answer.int(1) {
-            entry.line.crowd.rank(&entry.field, (answer.time, score), answer.int(2) == Some(1));
-        }
+/// What a busy answer says of a waiter's place: its score, and whether it came just now.
+fn learn_rank(Wish { entry, .. }: &Wish, answer: &Answer) {
+    if let Some(score) = answer.int(1).filter(|_| answer.status == Status::Busy) {
+        entry.line.crowd.rank(&entry.field, (answer.time, score), answer.int(2) == Some(1));
     }
 }
 
@@ -77,34 +74,34 @@ impl Contest for Queuer {
     type Prize = Ticket;
     type Error = LockError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Ticket>, LockError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
         let (began, entry) = (Instant::now(), self.waiting.wish.entry.clone());
         loop {
             match self.waiting.take_mail() {
-                Mail::Won(never) => match never {},
+                Mail::Won(ticket) => return Ok(Some(ticket)),
                 Mail::Closed => return Err(LockError::Closed),
                 // Its owner's place on the server is gone.
-                Mail::Try => return Ok(Turn::Try),
+                Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
             }
-            let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(Turn::Try) };
+            let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(None) };
             let mut held = pin!(entry.held.notified());
             held.as_mut().enable();
             if entry.is_enterable() {
                 // The same owner got it elsewhere.
-                return Ok(Turn::Try);
+                return Ok(None);
             }
             // One of a process asks for all; the others wait for their message.
             let deaf = (!self.listener.is_confirmed()).then_some(began);
             let since = entry.line.crowd.asked(&self.waiting).or(deaf);
             tokio::select! {
                 () = self.waiting.bell.notified() => {}
-                () = held => return Ok(Turn::Try),
+                () = held => return Ok(None),
                 () = self.listener.wakes() => {
                     self.waiting.wish.doubt_holders();
-                    return Ok(Turn::Try);
+                    return Ok(None);
                 }
-                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(Turn::Try),
+                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(None),
             }
         }
     }

@@ -14,54 +14,21 @@ use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
-use crate::waiting::turns::Next;
 use crate::wire::script::{Answer, Fault, Patience, Status};
 
-/// A waiter that was taken out of the line to be given the lock: else it goes back to the head.
-struct Heir {
-    place: Arc<Place>,
-    served: bool,
-}
-
-impl Drop for Heir {
-    fn drop(&mut self) {
-        if !self.served {
-            self.place.wish.entry.line.turns.put_back(self.place.clone());
-        }
-    }
-}
-
-/// A release that nobody has heard the end of: dropped half-way, by a panic, the hold counts as given back, and what
-/// may be left of it is looked after.
-struct UnderWay {
+/// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's handle
+/// wakes the same waiters.
+struct Release {
     engine: Arc<Engine>,
     share: Share,
     hold: Arc<Hold>,
-    done: bool,
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let entry = &self.hold.entry;
-        if self.done || entry.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
-            return;
-        }
-        entry.leave(self.share);
-        let doubt = self.engine.wire.latest(self.engine.now());
-        Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
-    }
-}
-
-/// A share of a hold on its way back, with its entry to itself. It is given back by the kind that took it: a release
-/// through another kind's handle wakes the same waiters.
-struct Leaving<'a> {
-    engine: &'a Arc<Engine>,
-    share: Share,
-    hold: &'a Arc<Hold>,
     /// The count before.
     n: u32,
-    gate: Gate,
     patience: Patience,
+    /// A waiter that was taken out of the line to be given the lock: else it goes back to the head.
+    heir: Option<Arc<Place>>,
+    /// Whether its end was heard.
+    done: bool,
 }
 
 /// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
@@ -78,108 +45,126 @@ pub(crate) async fn release(
         engine.can_release()?;
         return Err(not_held(&engine, &entry));
     };
-    let mut under_way = UnderWay { engine: engine.clone(), share, hold: hold.clone(), done: false };
-    let leaving = Leaving { engine: &engine, share, hold: &hold, n, gate, patience };
-    let given = leaving.give().await;
-    under_way.done = true;
+    let mut release = Release { engine, share, hold, n, patience, heir: None, done: false };
+    let given = release.give(gate).await;
+    release.done = true;
     given
 }
 
-impl Leaving<'_> {
-    async fn give(self) -> Result<(), UnlockError> {
+impl Drop for Release {
+    /// Dropped half-way, by a panic, the hold counts as given back, and what may be left of it is looked after.
+    fn drop(&mut self) {
+        self.disinherit();
+        let entry = &self.hold.entry;
+        if self.done || entry.hold().is_none_or(|hold| hold.leased.id != self.hold.leased.id) {
+            return;
+        }
+        entry.leave(self.share);
+        let doubt = self.engine.wire.latest(self.engine.now());
+        Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
+    }
+}
+
+impl Release {
+    async fn give(&mut self, gate: Gate) -> Result<(), UnlockError> {
         if self.n > 1 {
-            return self.give_to_server(false).await;
+            return self.give_to_server(gate, false).await;
         }
         self.engine.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
         let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
-        let can_hand_over = self.hold.kind.hand_over.is_some() && !self.may_have_more() && !is_lost;
-        match self.hold.entry.line.turns.next(self.engine.now(), can_hand_over) {
-            Next::HandOver(place) => self.give_to_heir(Heir { place, served: false }).await,
-            Next::Release { last_of_run } => self.give_to_server(last_of_run).await,
+        let can_hand_over = self.hold.kind.hand_over.is_some() && !may_have_more(&gate) && !is_lost;
+        let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(self.engine.now(), can_hand_over);
+        match heir {
+            Some(heir) => {
+                self.heir = Some(heir.clone());
+                self.give_to_heir(gate, &heir).await
+            }
+            None => self.give_to_server(gate, last_of_run).await,
         }
     }
 
-    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or
-    /// an earlier give-back was not answered. Then only what is left counts, not what was there.
-    fn may_have_more(&self) -> bool {
-        self.gate.acquire.is_some() || self.gate.unanswered
+    /// The hand-over did not happen.
+    fn disinherit(&mut self) {
+        if let Some(heir) = self.heir.take() {
+            self.hold.entry.line.turns.lock().put_back(heir);
+        }
     }
 
-    async fn give_to_server(mut self, last_of_run: bool) -> Result<(), UnlockError> {
-        let keys = &self.hold.entry.line.keys;
-        let own = last_of_run && self.engine.channels.drain(&keys.channel);
+    async fn give_to_server(&self, mut gate: Gate, last_of_run: bool) -> Result<(), UnlockError> {
+        let Self { engine, hold, .. } = self;
+        let keys = &hold.entry.line.keys;
+        let own = last_of_run && engine.channels.drain(&keys.channel);
         let (lease, n, left);
-        let (script, args) = if self.may_have_more() {
+        let (script, args) = if may_have_more(&gate) {
             left = (self.n - 1).to_string();
-            (self.hold.kind.settle, settle_args(self.hold.kind, &self.hold.entry, &self.hold.leased.mark, &left))
+            (hold.kind.settle, settle_args(hold.kind, &hold.entry, &hold.leased.mark, &left))
         } else {
-            (lease, n) = (self.hold.leased.lease_millis(), self.n.to_string());
-            (self.hold.kind.release, vec![&*self.hold.leased.mark, &lease, &n])
+            (lease, n) = (hold.leased.lease_millis(), self.n.to_string());
+            (hold.kind.release, vec![&*hold.leased.mark, &lease, &n])
         };
-        let called = self.engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
-        owe(self.engine, &self.hold.entry, &mut self.gate, called.doubt);
+        let called = engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
+        owe(engine, &hold.entry, &mut gate, called.doubt);
         match called.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
                     let heard = answer.int(0).unwrap_or_default() - i64::from(own);
                     // Other libraries than this one hear nothing.
-                    let hears = heard > 0 || !self.hold.kind.anonymous;
-                    let tells = self.hold.kind.announces && hears;
+                    let hears = heard > 0 || !hold.kind.anonymous;
+                    let tells = hold.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    self.hold.entry.line.turns.stand_aside(self.engine.now(), own, others);
+                    hold.entry.line.turns.lock().stand_aside(engine.now(), own, others);
                 }
-                self.gate.unanswered = false;
-                self.hold.entry.leave(self.share);
-                self.look_after_copies();
+                gate.unanswered = false;
+                hold.entry.leave(self.share);
+                self.look_after_copies(&gate);
                 Ok(())
             }
-            Ok(answer) => Err(self.refused(&answer, called.doubt.is_some())),
-            Err(fault) => Err(self.unanswered(fault)),
+            Ok(answer) => Err(self.refused(&gate, &answer, called.doubt.is_some())),
+            Err(fault) => Err(self.unanswered(gate, fault)),
         }
     }
 
-    async fn give_to_heir(mut self, mut heir: Heir) -> Result<(), UnlockError> {
-        let place = heir.place.clone();
-        let Wish { entry: heir_slot, kind, lease, .. } = &place.wish;
-        let gate = heir_slot.gate.clone().try_lock_owned().ok();
-        let gate = gate.filter(|gate| gate.release.is_none_or(|doubt| self.engine.wire.is_past(doubt)));
-        let gate = gate.filter(|gate| !gate.unanswered);
-        let (Some(script), Some(mut heir_gate)) = (kind.hand_over, gate) else {
+    async fn give_to_heir(&mut self, mut gate: Gate, heir: &Arc<Place>) -> Result<(), UnlockError> {
+        let Wish { entry: heir_entry, kind, lease, .. } = &heir.wish;
+        let heir_gate = heir_entry.gate.clone().try_lock_owned().ok();
+        let heir_gate = heir_gate.filter(|gate| gate.release.is_none_or(|doubt| self.engine.wire.is_past(doubt)));
+        let heir_gate = heir_gate.filter(|gate| !gate.unanswered);
+        let (Some(script), Some(mut heir_gate)) = (kind.hand_over, heir_gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
-            drop(heir);
-            return self.give_to_server(false).await;
+            self.disinherit();
+            return self.give_to_server(gate, false).await;
         };
         let ms = crate::base::clock::millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
-        let mark = heir_slot.mark(kind);
+        let mark = heir_entry.mark(kind);
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let called = self.engine.wire.call(script, &keys, &args, &self.patience).await;
-        owe(self.engine, &self.hold.entry, &mut self.gate, called.doubt);
+        owe(&self.engine, &self.hold.entry, &mut gate, called.doubt);
         match called.result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire = heir_gate.acquire.max(called.doubt);
-                let ticket = Ticket::enter(&place.wish, &mark, &answer);
-                heir.served = true;
+                let ticket = Ticket::enter(&heir.wish, &mark, &answer);
+                self.heir = None;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
-                ticket.hand_to(&place);
+                ticket.hand_to(heir);
                 drop(heir_gate);
                 self.hold.entry.leave(self.share);
-                self.look_after_copies();
+                self.look_after_copies(&gate);
                 Ok(())
             }
             Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if called.doubt.is_none() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
-                drop(heir);
-                self.give_to_server(false).await
+                self.disinherit();
+                self.give_to_server(gate, false).await
             }
             Ok(answer) => {
                 drop(heir_gate);
-                drop(heir);
-                Err(self.refused(&answer, called.doubt.is_some()))
+                self.disinherit();
+                Err(self.refused(&gate, &answer, called.doubt.is_some()))
             }
             Err(fault) => {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
@@ -189,26 +174,24 @@ impl Leaving<'_> {
                     heir_gate.untold = heir_gate.untold.max(called.doubt);
                 }
                 drop(heir_gate);
-                Rest::of_attempt(&place.wish, mark).take_back(self.engine, None, called.doubt);
-                let error = self.unanswered(fault);
-                drop(heir);
-                Err(error)
+                Rest::of_attempt(&heir.wish, mark).take_back(&self.engine, None, called.doubt);
+                Err(self.unanswered(gate, fault))
             }
         }
     }
 
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
-    fn look_after_copies(&mut self) {
-        if let Some(doubt) = self.gate.acquire {
-            Rest::of(self.hold).take_back(self.engine, None, Some(doubt));
+    fn look_after_copies(&self, gate: &Gate) {
+        if let Some(doubt) = gate.acquire {
+            Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
         }
     }
 
-    fn refused(&mut self, answer: &Answer, doubt: bool) -> UnlockError {
+    fn refused(&self, gate: &Gate, answer: &Answer, doubt: bool) -> UnlockError {
         let name = self.hold.entry.line.keys.name.to_string();
         self.hold.entry.drop_hold(self.hold.leased.id, LostReason::Server);
         self.engine.watchdog.forget(&self.hold.leased);
-        self.look_after_copies();
+        self.look_after_copies(gate);
         match &answer.status {
             Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
             Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
@@ -225,14 +208,19 @@ impl Leaving<'_> {
     }
 
     /// It is not renewed any more, and what may be left of it is looked after.
-    fn unanswered(self, fault: Fault) -> UnlockError {
+    fn unanswered(&self, gate: Gate, fault: Fault) -> UnlockError {
         self.hold.unanswered.store(true, Ordering::Release);
         self.hold.entry.leave(self.share);
-        let doubt = self.gate.release.max(self.gate.acquire);
-        let closed = self.engine.is_dead();
-        Rest::of(self.hold).take_back(self.engine, Some(self.gate), doubt);
+        let (closed, doubt) = (self.engine.is_dead(), gate.release.max(gate.acquire));
+        Rest::of(&self.hold).take_back(&self.engine, Some(gate), doubt);
         UnlockError::of_fault(&self.hold.entry.line.keys.name, fault, closed)
     }
+}
+
+/// Whether the server may have more of the owner of this gate than is known: a late copy of an acquire may have added
+/// one, or an earlier give-back was not answered. Then only what is left counts, not what was there.
+fn may_have_more(gate: &Gate) -> bool {
+    gate.acquire.is_some() || gate.unanswered
 }
 
 impl Ticket {

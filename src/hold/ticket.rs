@@ -17,7 +17,7 @@ impl Ticket {
     /// The server confirmed it.
     pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
         let Wish { engine, entry, kind, .. } = wish;
-        let (hold, share) = wish.enter(mark, engine.renewal(kind.renew), answer.sent, engine.now());
+        let (hold, share) = wish.enter(mark, answer.sent, engine.now());
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
             entry.line.saw_token(token);
             hold.set_token(token);

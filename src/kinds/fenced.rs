@@ -73,6 +73,14 @@ impl<K: Fenceable> Lock<Fenced<K>> {
     /// [`lock`](Lock::lock), and the token of the hold. A re-entry has the token of its hold: with a higher one, the
     /// inner section would fence its own outer one out.
     ///
+    /// ```
+    /// # async fn f(lock: lockson::FencedLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let token = lock.lock_and_get_token().await?;
+    /// println!("refuse what is written with less than {token}");
+    /// lock.unlock().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s.
     ///

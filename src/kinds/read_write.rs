@@ -116,11 +116,26 @@ impl ReadWriteLock {
     }
 
     /// The side that readers share.
+    ///
+    /// ```
+    /// # async fn f(prices: lockson::ReadWriteLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = prices.read().guard().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn read(&self) -> Lock<Read> {
         self.read.clone()
     }
 
     /// The side of one writer.
+    ///
+    /// ```
+    /// # async fn f(prices: lockson::ReadWriteLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (writing, reading) = (prices.write().guard().await?, prices.read().guard().await?);
+    /// writing.unlock().await?; // goes on reading: no writer came in between
+    /// # drop(reading);
+    /// # Ok(()) }
+    /// ```
     pub fn write(&self) -> Lock<Write> {
         self.write.clone()
     }

@@ -7,16 +7,17 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
 use crate::base::keys::Key;
 use crate::error::{Lost, LostReason};
 
 /// What is known of a hold at this instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HoldState {
     /// Nobody else can have it.
     Held,
@@ -86,17 +87,12 @@ pub(crate) fn margin(lease: Duration) -> Duration {
     (lease / 100).max(Duration::from_millis(2))
 }
 
-/// The lease is being set exactly: copies of that may run until `until`, and shorten what was confirmed meanwhile.
-#[derive(Debug)]
-struct Change {
-    lease: Duration,
-    until: Moment,
-}
-
 #[derive(Debug)]
 struct Validity {
     until: Moment,
-    change: Option<Change>,
+    /// The lease is being set to this, exactly: copies of that may run until then, and shorten what was confirmed
+    /// meanwhile.
+    change: Option<(Duration, Moment)>,
     /// When the last change was over: what was sent before says nothing of what is left.
     changed: Moment,
     uncertain: bool,
@@ -145,15 +141,6 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// How holds of one lane are renewed.
-pub(crate) trait Renew: Send + Sync + 'static {
-    /// Holds with equal lanes share a batch.
-    fn lane(&self) -> usize;
-
-    /// One verdict for each hold, in their order, within the command timeout. The leases stand beside them.
-    fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>>;
-}
-
 /// What a lease is a part of.
 pub(crate) trait Follower: Send + Sync {
     /// The lease was renewed.
@@ -174,8 +161,8 @@ pub(crate) struct Leased {
     /// What stands for it on the server.
     pub(crate) mark: Arc<str>,
     pub(crate) since: Moment,
-    /// How the watchdog renews it.
-    pub(crate) renewal: Arc<dyn Renew>,
+    /// What renews it, with others.
+    pub(crate) renew: &'static Script,
     validity: Mutex<Validity>,
     /// Rung when the validity changes.
     pub(crate) changed: Notify,
@@ -191,7 +178,7 @@ impl Leased {
     pub(crate) fn new(
         of: Arc<dyn Leasable>,
         mark: Arc<str>,
-        renewal: Arc<dyn Renew>,
+        renew: &'static Script,
         sent: Moment,
         lease: Lease,
     ) -> Arc<Self> {
@@ -201,7 +188,7 @@ impl Leased {
             of,
             mark,
             since: sent,
-            renewal,
+            renew,
             validity: Mutex::new(Validity {
                 until: sent.after(lease.duration() - margin(lease.duration())),
                 change: None,
@@ -292,7 +279,7 @@ impl Leased {
         let mut validity = self.validity.lock();
         validity.until = validity.until.min(now.after(lease - margin(lease)));
         validity.longest = validity.longest.max(lease);
-        validity.change = Some(Change { lease, until: Moment::from_nanos(u64::MAX) });
+        validity.change = Some((lease, Moment::from_nanos(u64::MAX)));
         drop(validity);
         self.changed.notify_waiters();
     }
@@ -300,12 +287,12 @@ impl Leased {
     /// The change is over: confirmed by the copy sent at `sent`, if by any. Other copies may run until `doubt`.
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
         let mut validity = self.validity.lock();
-        let Some(Change { lease, .. }) = validity.change.take() else { return };
+        let Some((lease, _)) = validity.change.take() else { return };
         if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != HoldState::Lost) {
             validity.until = sent.after(lease - margin(lease));
         }
         validity.changed = now;
-        validity.change = doubt.map(|until| Change { lease, until });
+        validity.change = doubt.map(|until| (lease, until));
         drop(validity);
         self.changed.notify_waiters();
     }
@@ -451,10 +438,10 @@ impl Validity {
         if sent < self.changed {
             return;
         }
-        if self.change.as_ref().is_some_and(|change| change.until < sent) {
+        if self.change.as_ref().is_some_and(|(_, until)| *until < sent) {
             self.change = None;
         }
-        let lease = self.change.as_ref().map_or(lease, |change| lease.min(change.lease));
+        let lease = self.change.map_or(lease, |(exact, _)| lease.min(exact));
         self.until = self.until.max(sent.after(lease - margin(lease)));
     }
 }

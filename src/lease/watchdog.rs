@@ -12,6 +12,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::backend::Script;
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
@@ -48,6 +49,7 @@ struct Queue {
 
 pub(crate) struct Watchdog {
     clock: Clock,
+    renew: Box<Renew>,
     queue: Mutex<Queue>,
     bell: Notify,
     closed: AtomicBool,
@@ -55,12 +57,20 @@ pub(crate) struct Watchdog {
     failing: AtomicBool,
 }
 
-type Batch = Vec<(Arc<Leased>, Duration)>;
+/// Holds that one script renews, each by its lease.
+pub(crate) type Batch = Vec<(Arc<Leased>, Duration)>;
+
+/// Renews a batch: a verdict for each hold, in their order, within the command timeout.
+type Renew = dyn Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync;
 
 impl Watchdog {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(
+        clock: Clock,
+        renew: impl Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             clock,
+            renew: Box::new(renew),
             queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
@@ -139,9 +149,8 @@ impl Watchdog {
             for batch in self.due_batches() {
                 let holds: Batch = batch.clone();
                 if let Some((first, _)) = batch.first() {
-                    let renewal = first.renewal.clone();
                     // A batch that panics is one that failed: the others and the loop go on.
-                    let verdicts = AssertUnwindSafe(async move { renewal.renew(holds).await }).catch_unwind();
+                    let verdicts = AssertUnwindSafe((self.renew)(first.renew, holds)).catch_unwind();
                     under_way.push(async move { (batch, verdicts.await.unwrap_or_default()) }.boxed());
                 }
             }
@@ -177,7 +186,7 @@ impl Watchdog {
                 self.again(&hold, now);
             }
             if let Some(lease) = attended.flatten() {
-                lanes.entry(hold.renewal.lane()).or_default().push((hold, lease));
+                lanes.entry(std::ptr::from_ref(hold.renew).addr()).or_default().push((hold, lease));
             }
         }
         lanes.into_values().flat_map(batches).collect()
@@ -330,49 +339,17 @@ mod tests {
 
     use super::*;
     use crate::base::keys::Key;
-    use crate::lease::validity::{Leasable, Lease, Renew};
+    use crate::lease::validity::{Leasable, Lease};
 
     const LEASE: Duration = Duration::from_secs(30);
+    static SCRIPT: Script = Script::new("renew", "", &[]);
 
-    /// What is held, and how often it was renewed.
-    #[derive(Default)]
-    struct Thing {
-        renewals: AtomicU32,
-    }
+    /// What is held, by its weight.
+    struct Thing(usize);
 
     impl Leasable for Thing {
         fn name(&self) -> &'static str {
             "thing"
-        }
-
-        fn holder(&self) -> &'static str {
-            "holder"
-        }
-
-        fn keys(&self, _: &[Key]) -> Vec<&str> {
-            Vec::new()
-        }
-
-        fn ended(&self, _: u64) {}
-    }
-
-    impl Renew for Thing {
-        fn lane(&self) -> usize {
-            0
-        }
-
-        fn renew(&self, holds: Vec<(Arc<Leased>, Duration)>) -> BoxFuture<'static, Vec<Verdict>> {
-            self.renewals.fetch_add(1, Ordering::Relaxed);
-            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
-        }
-    }
-
-    /// Permits of one guard.
-    struct Many(usize);
-
-    impl Leasable for Many {
-        fn name(&self) -> &'static str {
-            "many"
         }
 
         fn holder(&self) -> &'static str {
@@ -390,24 +367,31 @@ mod tests {
         fn ended(&self, _: u64) {}
     }
 
+    fn hold(weight: usize, sent: Moment) -> Arc<Leased> {
+        let lease = Lease::Watched { lease: LEASE, max_hold: None };
+        Leased::new(Arc::new(Thing(weight)), "mark".into(), &SCRIPT, sent, lease)
+    }
+
+    /// A watchdog whose renewals fail, and the ids of what it renewed.
+    fn watchdog(clock: Clock) -> (Arc<Watchdog>, Arc<Mutex<Vec<u64>>>) {
+        let renewed: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let ids = renewed.clone();
+        let watchdog = Watchdog::new(clock, move |_, holds| {
+            ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
+            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
+        });
+        (Arc::new(watchdog), renewed)
+    }
+
     #[test]
     fn a_batch_is_of_so_many_holds_and_so_heavy() {
         let parted = |weights: &[usize]| {
-            let hold = |weight: &usize| {
-                let lease = Lease::Watched { lease: LEASE, max_hold: None };
-                let (of, renewal) = (Arc::new(Many(*weight)), Arc::new(Thing::default()));
-                (Leased::new(of, "mark".into(), renewal, Moment::from_nanos(1), lease), LEASE)
-            };
-            batches(weights.iter().map(hold).collect()).iter().map(Vec::len).collect::<Vec<_>>()
+            let lane = weights.iter().map(|weight| (hold(*weight, Moment::from_nanos(1)), LEASE));
+            batches(lane.collect()).iter().map(Vec::len).collect::<Vec<_>>()
         };
         assert_eq!(parted(&[1; 250]), [100, 100, 50]);
         assert_eq!(parted(&[500; 3]), [1, 1, 1]);
         assert_eq!(parted(&[200, 200, 100, 1, 499, 1]), [3, 2, 1]);
-    }
-
-    fn hold(thing: &Arc<Thing>, sent: Moment) -> Arc<Leased> {
-        let lease = Lease::Watched { lease: LEASE, max_hold: None };
-        Leased::new(thing.clone(), "mark".into(), thing.clone(), sent, lease)
     }
 
     /// Counts how often a task is woken.
@@ -425,14 +409,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn short_holds_that_come_and_go_wake_the_loop_once() {
         let clock = Clock::System;
-        let watchdog = Arc::new(Watchdog::new(clock));
-        let (thing, alarm) = (Arc::new(Thing::default()), Arc::new(Alarm::default()));
+        let ((watchdog, _), alarm) = (watchdog(clock), Arc::new(Alarm::default()));
         let waker = alarm.clone().into();
         let mut context = Context::from_waker(&waker);
         let mut run = watchdog.clone().run().boxed();
         assert!(run.as_mut().poll(&mut context).is_pending());
         for _ in 0..100 {
-            let short = hold(&thing, clock.now());
+            let short = hold(1, clock.now());
             watchdog.watch(&short, clock.now());
             watchdog.forget(&short);
             assert!(run.as_mut().poll(&mut context).is_pending());
@@ -447,21 +430,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_hold_after_short_ones_is_renewed() {
         let clock = Clock::Tokio(tokio::time::Instant::now(), &ASLEEP);
-        let watchdog = Arc::new(Watchdog::new(clock));
-        let (short, kept) = (Arc::new(Thing::default()), Arc::new(Thing::default()));
+        let (watchdog, renewed) = watchdog(clock);
         let running = tokio::spawn(watchdog.clone().run());
         for _ in 0..20 {
-            let hold = hold(&short, clock.now());
-            watchdog.watch(&hold, clock.now());
+            let short = hold(1, clock.now());
+            watchdog.watch(&short, clock.now());
             tokio::time::sleep(Duration::from_secs(1)).await;
-            watchdog.forget(&hold);
+            watchdog.forget(&short);
         }
-        watchdog.watch(&hold(&kept, clock.now()), clock.now());
+        let kept = hold(1, clock.now());
+        watchdog.watch(&kept, clock.now());
         tokio::time::sleep(LEASE / 3 - Duration::from_secs(1)).await;
-        assert_eq!(kept.renewals.load(Ordering::Relaxed), 0);
+        assert!(renewed.lock().is_empty());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(kept.renewals.load(Ordering::Relaxed) > 0);
-        assert_eq!(short.renewals.load(Ordering::Relaxed), 0);
+        assert!(!renewed.lock().is_empty() && renewed.lock().iter().all(|id| *id == kept.id));
         watchdog.close();
         running.await.unwrap();
     }

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::base::clock::Clock;
 use crate::base::config::LeaseRange;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -62,47 +61,31 @@ impl Request {
     }
 }
 
-/// What the span of an acquisition says of it.
-pub(crate) struct Told<'a> {
-    pub(crate) kind: &'static str,
-    pub(crate) name: &'a str,
-    pub(crate) owner: &'a str,
-    pub(crate) clock: Clock,
-    /// Counted by the acquisition.
-    pub(crate) attempts: &'a AtomicU32,
-}
-
-impl<'a> Told<'a> {
-    /// Runs an acquisition in a span of its own. (No `async fn`: that would have room for the acquisition twice.)
-    pub(crate) fn by<T>(
-        self,
-        acquisition: impl Future<Output = Result<Option<T>, LockError>> + 'a,
-    ) -> impl Future<Output = Result<Option<T>, LockError>> + 'a {
-        let span = tracing::debug_span!(
-            target: "lockson",
-            "acquire",
-            kind = self.kind,
-            name = self.name,
-            owner = self.owner,
-            attempts = Empty,
-            waited = Empty,
-            outcome = Empty,
-        );
-        if span.is_disabled() {
-            return acquisition.left_future();
-        }
-        let began = self.clock.now();
-        let told = acquisition.instrument(span.clone()).inspect(move |outcome| {
-            span.record("attempts", self.attempts.load(Ordering::Relaxed));
-            span.record("waited", debug(self.clock.now().since(began)));
-            match outcome {
-                Ok(Some(_)) => span.record("outcome", "held"),
-                Ok(None) => span.record("outcome", "busy"),
-                Err(error) => span.record("outcome", display(error)),
-            };
-        });
-        told.right_future()
+/// Runs an acquisition in a span that says of it what it is told, and the attempts that it counts. (No `async fn`: that
+/// would have room for the acquisition twice.)
+pub(crate) fn in_span<'a, T>(
+    [kind, name, owner]: [&str; 3],
+    engine: &'a Engine,
+    attempts: &'a AtomicU32,
+    acquisition: impl Future<Output = Result<Option<T>, LockError>> + 'a,
+) -> impl Future<Output = Result<Option<T>, LockError>> + 'a {
+    let span = tracing::debug_span!(
+        target: "lockson", "acquire", kind, name, owner, attempts = Empty, waited = Empty, outcome = Empty
+    );
+    if span.is_disabled() {
+        return acquisition.left_future();
     }
+    let began = engine.now();
+    let told = acquisition.instrument(span.clone()).inspect(move |outcome| {
+        span.record("attempts", attempts.load(Ordering::Relaxed));
+        span.record("waited", debug(engine.now().since(began)));
+        match outcome {
+            Ok(Some(_)) => span.record("outcome", "held"),
+            Ok(None) => span.record("outcome", "busy"),
+            Err(error) => span.record("outcome", display(error)),
+        };
+    });
+    told.right_future()
 }
 
 /// The one path. Without a hold within the request's limit it is `None`.

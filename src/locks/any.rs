@@ -21,6 +21,16 @@ use crate::waiting::wait::AcquireOutcome;
 ///
 /// Plain use needs no import, as [`Lock`](crate::Lock) has the same verbs; this is for code that takes any lock, as
 /// `Arc<dyn RLock>`. Errors and cancel safety are those of [`Lock`](crate::Lock)'s verbs.
+///
+/// ```
+/// # async fn f(lock: std::sync::Arc<dyn lockson::RLock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use lockson::{RLock, Request};
+/// let request = Request::default().wait(std::time::Duration::from_secs(5));
+/// if let Some(guard) = lock.guard_with(request).await? {
+///     guard.unlock().await?;
+/// }
+/// # Ok(()) }
+/// ```
 #[async_trait]
 pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
     /// The name, without the client's prefix.

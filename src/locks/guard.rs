@@ -70,6 +70,16 @@ impl Guard {
 
     /// Resolves when the hold is lost, and before the server would give the lock to another.
     ///
+    /// ```
+    /// # async fn f(guard: lockson::Guard) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn charge() {}
+    /// tokio::select! {
+    ///     lost = guard.lost() => println!("{lost}"),
+    ///     () = charge() => {}
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the lock.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
@@ -78,6 +88,15 @@ impl Guard {
 
     /// Runs work that must not outlive the hold: it is dropped before the deadline of the hold, which renewals move.
     /// Every poll judges the deadline first.
+    ///
+    /// ```
+    /// # async fn f(guard: lockson::Guard) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn charge() {}
+    /// if let Err(lost) = guard.run(charge()).await {
+    ///     println!("stopped half-way: {lost}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Lost`]: the work was stopped, or ended too late to be sure that it was protected.
@@ -104,6 +123,13 @@ impl Guard {
     /// Sets the lease anew, exactly: the hold now ends `lease` (sent as milliseconds) from the send instant of this
     /// call. A watched hold is renewed on as before, and renewals only lengthen.
     ///
+    /// ```
+    /// # async fn f(guard: lockson::Guard) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// guard.set_lease(Duration::from_secs(120)).await?; // the next step takes longer
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`HoldError::Lease`] before anything is sent; [`HoldError::Lost`]; or the server did not answer for three
     /// command timeouts, and then the old lease is the one to count on if it is the shorter.
@@ -117,6 +143,14 @@ impl Guard {
 
     /// Gives the hold back and says whether that happened. A multi-lock gives back all its members, the last one first,
     /// whatever becomes of the others; a red lock is given back as soon as most of its servers say so.
+    ///
+    /// ```
+    /// # async fn f(guard: lockson::Guard) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Err(error) = guard.unlock().await {
+    ///     println!("{error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is

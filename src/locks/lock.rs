@@ -11,7 +11,6 @@ use async_trait::async_trait;
 
 use crate::backend::Script;
 use crate::base::backoff::Backoff;
-use crate::base::clock::Clock;
 use crate::base::config::LeaseRange;
 use crate::base::janitor::say;
 use crate::base::keys::NameError;
@@ -24,7 +23,7 @@ use crate::hold::entry::{Hold, Line, Share};
 use crate::hold::release::release;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{acquire, Request, Told};
+use crate::locks::acquire::{acquire, in_span, Request};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
@@ -54,6 +53,7 @@ impl Drop for Forcing {
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Holder {
     /// The client that took it.
     pub client: String,
@@ -129,6 +129,15 @@ impl<K: Kind> Lock<K> {
     }
 
     /// The same lock for another owner, in place of the scope, task or thread that calls.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::Owner;
+    /// let request = Owner::named("request-17")?;
+    /// lock.owned_by(&request).lock().await?; // in one task
+    /// lock.owned_by(&request).unlock().await?; // in another
+    /// # Ok(()) }
+    /// ```
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { owner: Some(owner.clone()), ..self.clone() }
     }
@@ -136,6 +145,14 @@ impl<K: Kind> Lock<K> {
     /// Waits until the lock is held. It is a bare hold: renewed until [`unlock`](Lock::unlock),
     /// [`Locks::shutdown`](crate::Locks::shutdown) or `max_hold`, even if this task ends. A [`guard`](Lock::guard) ends
     /// with its scope.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// lock.lock().await?;
+    /// // nobody else has it
+    /// lock.unlock().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// Never that it is busy. Before anything is sent: [`Name`](LockError::Name), [`Closed`](LockError::Closed), and of
@@ -161,6 +178,16 @@ impl<K: Kind> Lock<K> {
     }
 
     /// One attempt: `Busy` when another owner has it. A bare hold, as [`lock`](Lock::lock)'s.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// if lock.try_lock().await?.is_acquired() {
+    ///     lock.unlock().await?;
+    /// } else {
+    ///     println!("busy");
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
@@ -192,6 +219,14 @@ impl<K: Kind> Lock<K> {
 
     /// Waits until the lock is held, by a guard that gives it back when it is dropped.
     ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let guard = lock.guard().await?;
+    /// guard.run(async { /* stopped if the hold is lost */ }).await?;
+    /// guard.unlock().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`lock`](Lock::lock)'s.
     ///
@@ -202,6 +237,15 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Gives one bare hold of this owner back.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// lock.lock().await?;
+    /// if let Err(error) = lock.unlock().await {
+    ///     println!("{error}"); // what was done is done; `error.may_hold()`: others may have to wait for the lease
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
@@ -365,10 +409,6 @@ impl<K: Kind> Lock<K> {
         self.owned_by(&self.owner.clone().unwrap_or_else(Owner::current))
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.engine().wire.clock
-    }
-
     pub(crate) fn field(&self) -> Arc<str> {
         self.field_as(K::TABLE.role)
     }
@@ -385,13 +425,11 @@ impl<K: Kind> Lock<K> {
     async fn contend(&self, request: &Request) -> Result<Option<Ticket>, LockError> {
         let line = self.line()?;
         let (engine, field, attempts) = (self.engine(), self.field(), AtomicU32::new(0));
-        let (kind, name, clock) = (K::TABLE.name, &self.name, engine.wire.clock);
-        let told = Told { kind, name, owner: &field, clock, attempts: &attempts };
         let acquisition = async {
             engine.ready()?;
             acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
         };
-        told.by(acquisition).await
+        in_span([K::TABLE.name, &self.name, &field], engine, &attempts, acquisition).await
     }
 
     /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.
@@ -412,6 +450,7 @@ impl<K: Kind> Lock<K> {
             backoff: self.backoff.clone(),
             vote,
             patience: engine.patience(),
+            learn: |_, _| (),
         })
     }
 }
@@ -420,6 +459,14 @@ impl<K: Owned> Lock<K> {
     /// The same lock within a transaction: its owner has `:<id>` appended, as Redisson's transactions have, so that two
     /// transactions of one task exclude each other. Whoever is the owner when the lock is used, the transaction goes
     /// with it.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let bucket = lock.in_transaction("transfer-17")?;
+    /// bucket.lock().await?;
+    /// bucket.unlock().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`InvalidOwner`] for an id that no owner may have.
@@ -442,6 +489,14 @@ impl<K: Owned> Lock<K> {
     }
 
     /// Who holds the lock, if anybody does. One script, which writes nothing.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Some(holder) = lock.holder().await? {
+    ///     println!("{} of {} has it, for {:?}", holder.owner, holder.client, holder.ttl);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
@@ -491,6 +546,14 @@ impl<K: Owned> Lock<K> {
     }
 
     /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
+    ///
+    /// ```
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Some(dead) = lock.holder().await? {
+    ///     lock.force_unlock_if(dead.field()).await?; // not of whoever has got it since
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.

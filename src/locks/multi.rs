@@ -15,7 +15,7 @@ use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{Request, Told};
+use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
@@ -360,9 +360,8 @@ impl<G: Guards> Sealed for MultiLock<G> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let leaves = self.leaves()?;
         let Some(first) = leaves.first() else { return Err(no_members()) };
-        let (rounds, clock, owner) = (AtomicU32::new(0), first.session.engine.wire.clock, first.field.clone());
-        let told = Told { kind: "multi", name: &self.name, owner: &owner, clock, attempts: &rounds };
-        told.by(self.take_all(leaves, request, &rounds)).await
+        let (rounds, engine, owner) = (AtomicU32::new(0), first.session.engine.clone(), first.field.clone());
+        in_span(["multi", &self.name, &owner], &engine, &rounds, self.take_all(leaves, request, &rounds)).await
     }
 
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {

@@ -15,7 +15,7 @@ use crate::compose::held::Held;
 use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{Request, Told};
+use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guard;
@@ -158,7 +158,7 @@ impl<K: Votes> RedLock<K> {
         RLock::lock(self).await
     }
 
-    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `false` when most of them
+    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `Busy` when most of them
     /// can vote, and did not vote for this owner.
     ///
     /// # Errors
@@ -300,7 +300,12 @@ impl<K: Votes> RedLock<K> {
 
 /// This lock's server, as one of several that are asked for a vote.
 fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError> {
-    let wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    let mut wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    wish.learn = |wish, answer| {
+        if let Some((run, since, age)) = answer.run() {
+            wish.engine.life.saw(run, since, age, wish.engine.now());
+        }
+    };
     Ok(Voter { wish, session: lock.session.clone() })
 }
 
@@ -324,8 +329,8 @@ impl<K: Votes> Sealed for RedLock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let told = Told { kind: "red", name: &self.name, owner: &owner, clock: first.clock(), attempts: &rounds };
-        told.by(self.elect(request, &rounds)).await
+        let engine = &first.session.engine;
+        in_span(["red", &self.name, &owner], engine, &rounds, self.elect(request, &rounds)).await
     }
 
     /// One, in the place of its first server's lock.

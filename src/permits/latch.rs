@@ -14,7 +14,7 @@ use crate::error::SyncError;
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::waiting::listener::Listener;
 use crate::waiting::row::Row;
-use crate::waiting::wait::{contend, deadline, Contest, Tried, Turn};
+use crate::waiting::wait::{contend, deadline, Contest, Tried};
 use crate::waiting::waiters::Waiter;
 use crate::wire::script::Patience;
 use crate::wire::table::script;
@@ -177,6 +177,17 @@ impl Latch {
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
     ///
+    /// ```
+    /// # async fn f(latch: lockson::Latch) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// use lockson::WaitOutcome;
+    /// match latch.wait_for(Duration::from_secs(60)).await? {
+    ///     WaitOutcome::Opened => println!("all are ready"),
+    ///     other => println!("{other:?}"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
     /// command timeouts for one look.
@@ -226,8 +237,8 @@ impl Contest for LatchWait {
     type Prize = WaitOutcome;
     type Error = SyncError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<WaitOutcome>, SyncError> {
-        let Some(waiter) = &mut self.waiter else { return Ok(Turn::Try) };
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<WaitOutcome>, SyncError> {
+        let Some(waiter) = &mut self.waiter else { return Ok(None) };
         let (known, listener) = (waiter.wish.clone(), &self.listener);
         // Beside the wait: a subscription that does not come keeps nobody from looking.
         let learn = async {

@@ -198,6 +198,14 @@ impl PermitSemaphore {
 
     /// Waits for this many permits, all at once: a guard that renews them, and gives them back when it is dropped.
     ///
+    /// ```
+    /// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let permits = semaphore.guard(2).await?;
+    /// permits.run(async { /* stopped if they are lost */ }).await?;
+    /// permits.release().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
     /// [`SyncError::Count`] for none, or more than 500.

@@ -154,7 +154,7 @@ impl Grant {
             Some((lease, renew)) => {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
                 let of = Arc::new(Ids { keys, ids: ids.clone() });
-                let leased = Leased::new(of, ids, engine.renewal(renew), sent, lease);
+                let leased = Leased::new(of, ids, renew, sent, lease);
                 engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }

@@ -120,6 +120,14 @@ impl Semaphore {
     /// One attempt: `Busy` when there are not so many, or others of this process wait for theirs. What it takes is not
     /// given back by itself.
     ///
+    /// ```
+    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// if semaphore.try_acquire(2).await?.is_acquired() {
+    ///     semaphore.release(2).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As [`guard`](Semaphore::guard)'s, but [`SyncError::Unreachable`] after three command timeouts.
     ///
@@ -149,6 +157,13 @@ impl Semaphore {
     }
 
     /// Waits for this many permits, all at once: a guard that gives them back when it is dropped.
+    ///
+    /// ```
+    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let permits = semaphore.guard(2).await?;
+    /// permits.release().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.

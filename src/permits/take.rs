@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::SyncError;
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{contend, deadline, wait, Contest, Tried, Turn};
+use crate::waiting::wait::{contend, deadline, wait, Contest, Tried};
 use crate::wire::script::Patience;
 
 /// A request for permits under construction, of a [`Semaphore`](crate::Semaphore) or a
@@ -88,7 +88,7 @@ impl Contest for Taker {
     type Prize = Grant;
     type Error = SyncError;
 
-    async fn turn(&mut self, pause: Option<Duration>) -> Result<Turn<Grant>, SyncError> {
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Grant>, SyncError> {
         self.pool.row.turn(&mut self.waiter, &self.listener, pause).await
     }
 

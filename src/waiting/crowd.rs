@@ -3,7 +3,6 @@
 
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +24,6 @@ const BATCHES: usize = 8;
 /// Scripts at once by which waiters leave.
 const LEAVING: usize = 64;
 
-/// A waiter in the server's queue: nobody here gives it anything.
-pub(crate) type Waiting<W> = Waiter<W, Infallible>;
-
 /// When an owner came to the queue, and its score then. Later scores are lower by what was taken off meanwhile.
 type Came = (ServerTime, i64);
 /// For those that did not ask yet.
@@ -36,16 +32,16 @@ const NOT_YET: Came = (ServerTime::MAX, i64::MAX);
 type Rank = (Came, u64);
 
 /// Owners have one place on the server each, however many futures wait as one.
-struct OwnerHere<W> {
+struct OwnerHere<W, P> {
     rank: Rank,
-    waiters: Waiters<W, Infallible>,
+    waiters: Waiters<W, P>,
     /// When the server last heard of it.
     told: Instant,
 }
 
-struct Inner<W> {
+struct Inner<W, P> {
     arrivals: u64,
-    owners: HashMap<Arc<str>, OwnerHere<W>>,
+    owners: HashMap<Arc<str>, OwnerHere<W, P>>,
     order: BTreeMap<Rank, Arc<str>>,
     /// Those with a rank, by when the server last heard of them.
     told: BTreeMap<(Instant, u64), Arc<str>>,
@@ -53,14 +49,14 @@ struct Inner<W> {
     asked: Option<Instant>,
 }
 
-impl<W> Default for Inner<W> {
+impl<W, P> Default for Inner<W, P> {
     fn default() -> Self {
         Self { arrivals: 0, owners: HashMap::new(), order: BTreeMap::new(), told: BTreeMap::new(), asked: None }
     }
 }
 
-impl<W> Inner<W> {
-    fn first(&self) -> Option<&Arc<Waiting<W>>> {
+impl<W, P> Inner<W, P> {
+    fn first(&self) -> Option<&Arc<Waiter<W, P>>> {
         self.order.values().next().and_then(|field| self.owners.get(field)).and_then(|owner| owner.waiters.first())
     }
 
@@ -68,7 +64,7 @@ impl<W> Inner<W> {
     fn change(&mut self, change: impl FnOnce(&mut Self)) {
         let before = self.first().cloned();
         change(self);
-        let same = |now: &&Arc<Waiting<W>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
+        let same = |now: &&Arc<Waiter<W, P>>| before.as_ref().is_some_and(|before| Arc::ptr_eq(before, now));
         if let Some(first) = self.first().filter(|first| !same(first)) {
             first.bell.notify_one();
         }
@@ -76,21 +72,21 @@ impl<W> Inner<W> {
 }
 
 /// Those who wait for one lock.
-pub(crate) struct Crowd<W> {
-    inner: Mutex<Inner<W>>,
+pub(crate) struct Crowd<W, P> {
+    inner: Mutex<Inner<W, P>>,
     /// So many leave the server's queue at once: more would be asked twice, as the answers take longer than a call may.
     pub(crate) leaving: Semaphore,
 }
 
-impl<W> Default for Crowd<W> {
+impl<W, P> Default for Crowd<W, P> {
     fn default() -> Self {
         Self { inner: Mutex::default(), leaving: Semaphore::new(LEAVING) }
     }
 }
 
-impl<W> Crowd<W> {
+impl<W, P> Crowd<W, P> {
     /// A waiter arrives; until its rank is known it is behind all others.
-    pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Waiting<W>> {
+    pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Waiter<W, P>> {
         let mut inner = self.inner.lock();
         inner.arrivals += 1;
         let rank = (NOT_YET, inner.arrivals);
@@ -103,7 +99,7 @@ impl<W> Crowd<W> {
     }
 
     /// It goes away, with or without the lock.
-    pub(crate) fn leave(&self, field: &str, waiter: &Waiting<W>) {
+    pub(crate) fn leave(&self, field: &str, waiter: &Waiter<W, P>) {
         self.inner.lock().change(|inner| {
             let Some(owner) = inner.owners.get_mut(field) else { return };
             owner.waiters.remove(waiter);
@@ -146,14 +142,14 @@ impl<W> Crowd<W> {
     }
 
     /// For the first of them: since when none has asked.
-    pub(crate) fn asked(&self, waiter: &Arc<Waiting<W>>) -> Option<Instant> {
+    pub(crate) fn asked(&self, waiter: &Arc<Waiter<W, P>>) -> Option<Instant> {
         let inner = self.inner.lock();
         let is_first = inner.first().is_some_and(|first| Arc::ptr_eq(first, waiter));
         is_first.then(|| inner.asked.unwrap_or_else(Instant::now))
     }
 
     /// For the first of them: the owners that the server should hear of now, in batches.
-    pub(crate) fn due(&self, waiter: &Arc<Waiting<W>>) -> Vec<Vec<Arc<str>>> {
+    pub(crate) fn due(&self, waiter: &Arc<Waiter<W, P>>) -> Vec<Vec<Arc<str>>> {
         let mut inner = self.inner.lock();
         if !inner.first().is_some_and(|first| Arc::ptr_eq(first, waiter)) {
             return Vec::new();
@@ -183,7 +179,7 @@ impl<W> Crowd<W> {
     }
 
     /// Ends every wait, and says whose they were.
-    pub(crate) fn close(&self) -> Vec<Arc<Waiting<W>>> {
+    pub(crate) fn close(&self) -> Vec<Arc<Waiter<W, P>>> {
         let ended = std::mem::take(&mut *self.inner.lock());
         let waiters: Vec<_> = ended.owners.values().flat_map(|owner| owner.waiters.iter().cloned()).collect();
         for waiter in &waiters {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::SyncError;
 use crate::waiting::listener::Listener;
-use crate::waiting::wait::{sleep_until, Turn};
+use crate::waiting::wait::sleep_until;
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 
 /// Those who wait, and whether anybody may yet.
@@ -82,24 +82,24 @@ impl<W: Clone, P> Row<W, P> {
         waiter: &mut Arc<Waiter<W, P>>,
         listener: &Listener,
         pause: Option<Duration>,
-    ) -> Result<Turn<P>, SyncError> {
+    ) -> Result<Option<P>, SyncError> {
         let deadline = pause.map(|pause| Instant::now() + pause);
         loop {
             match waiter.take_mail() {
-                Mail::Won(prize) => return Ok(Turn::Won(prize)),
+                Mail::Won(prize) => return Ok(Some(prize)),
                 Mail::Lapsed => {
                     *waiter = self.join(waiter.wish.clone());
                     continue;
                 }
                 Mail::Closed => return Err(SyncError::Closed),
-                Mail::Try => return Ok(Turn::Try),
+                Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Gone => {}
             }
             let is_first = self.is_first(waiter);
             tokio::select! {
                 () = waiter.bell.notified() => {}
-                () = listener.wakes(), if is_first => return Ok(Turn::Try),
-                () = sleep_until(deadline), if is_first => return Ok(Turn::Try),
+                () = listener.wakes(), if is_first => return Ok(None),
+                () = sleep_until(deadline), if is_first => return Ok(None),
             }
         }
     }

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::base::clock::Moment;
 use crate::waiting::aside::{Aside, Others};
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
@@ -23,21 +21,8 @@ pub(crate) trait InRole {
     fn role(&self) -> Role;
 }
 
-/// What a release does.
-pub(crate) enum Next<W, P> {
-    HandOver(Arc<Waiter<W, P>>),
-    /// `last_of_run`: others must get their chance now.
-    Release {
-        last_of_run: bool,
-    },
-}
-
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
-    inner: Mutex<Inner<H, W, P>>,
-}
-
-struct Inner<H, W, P> {
     /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who
     /// is woken, never whether the server is asked.
     holder: Option<Weak<H>>,
@@ -55,173 +40,163 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
     /// `lapsed` is told of a waiter that did not take in time what it was given.
     pub(crate) fn new(lapsed: fn(&W)) -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                holder: None,
-                readers: BTreeMap::new(),
-                waiters: Waiters::new(lapsed),
-                other_waiters: 0,
-                run: 0,
-                run_began: None,
-                others: Others::default(),
-            }),
+            holder: None,
+            readers: BTreeMap::new(),
+            waiters: Waiters::new(lapsed),
+            other_waiters: 0,
+            run: 0,
+            run_began: None,
+            others: Others::default(),
         }
     }
 
     /// A waiter arrives, behind all others.
-    pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
-        let mut inner = self.inner.lock();
+    pub(crate) fn join(&mut self, wish: W) -> Arc<Waiter<W, P>> {
         // While readers are inside, one more need not wait for those that stand before it.
         let is_reader = wish.role() == Role::Read;
-        let is_next = inner.waiters.is_empty() || (is_reader && inner.is_held() && inner.other_waiters == 0);
-        inner.other_waiters += usize::from(!is_reader);
-        let waiter = inner.waiters.join(wish);
+        let is_next = self.waiters.is_empty() || (is_reader && self.is_held() && self.other_waiters == 0);
+        self.other_waiters += usize::from(!is_reader);
+        let waiter = self.waiters.join(wish);
         if is_next {
-            inner.tell(&waiter);
+            self.tell(&waiter);
         }
         waiter
     }
 
     /// Whether this is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, waiter: &Waiter<W, P>) -> bool {
-        self.inner.lock().waiters.is_first(waiter)
+        self.waiters.is_first(waiter)
     }
 
     /// The readers that stand first while readers may come in, each with what `free` says of it. Left out is whom it
     /// says nothing of.
     pub(crate) fn first_readers<F>(&self, free: impl Fn(&Waiter<W, P>) -> Option<F>) -> Vec<(Arc<Waiter<W, P>>, F)> {
-        let inner = self.inner.lock();
-        if !inner.lets_in(Role::Read) {
+        if !self.lets_in(Role::Read) {
             return Vec::new();
         }
-        let readers = inner.waiters.iter().take_while(|waiter| waiter.wish.role() == Role::Read);
+        let readers = self.waiters.iter().take_while(|waiter| waiter.wish.role() == Role::Read);
         readers.filter_map(|waiter| Some((waiter.clone(), free(waiter)?))).collect()
     }
 
     /// Who was given the lock stands in nobody's way, whether it knows yet or is gone with it.
-    pub(crate) fn served(&self, waiters: &[Arc<Waiter<W, P>>]) {
-        let mut inner = self.inner.lock();
+    pub(crate) fn served(&mut self, waiters: &[Arc<Waiter<W, P>>]) {
         let served = waiters.iter().filter(|waiter| waiter.is_served());
-        if served.filter(|waiter| inner.take_out(waiter)).count() > 0 {
-            inner.wake();
+        if served.filter(|waiter| self.take_out(waiter)).count() > 0 {
+            self.wake();
         }
     }
 
-    /// A waiter goes away, with or without the lock. What had been handed over and was not taken goes back.
-    pub(crate) fn leave(&self, waiter: &Waiter<W, P>) {
+    /// A waiter goes away, with or without the lock. Returns what it did not read: what had been handed over and was not
+    /// taken goes back as it is dropped.
+    pub(crate) fn leave(&mut self, waiter: &Waiter<W, P>) -> Mail<P> {
         let left = waiter.go();
         if matches!(left, Mail::Won(_) | Mail::Gone) {
             // It was taken out as the lock was handed over to it.
-            return;
+            return left;
         }
-        let mut inner = self.inner.lock();
-        let was_head = inner.waiters.is_first(waiter);
-        inner.take_out(waiter);
+        let was_head = self.waiters.is_first(waiter);
+        self.take_out(waiter);
         if was_head {
             // A wake-up that it did not use is passed on.
-            inner.wake();
+            self.wake();
         }
+        left
     }
 
     /// A hold of this process began.
-    pub(crate) fn took(&self, hold: &Arc<H>, id: u64, since: Moment) {
-        let mut inner = self.inner.lock();
+    pub(crate) fn took(&mut self, hold: &Arc<H>, id: u64, since: Moment) {
         let (began, is_reader) = (Arc::downgrade(hold), hold.role() == Role::Read);
         if is_reader {
-            inner.readers.insert(id, began);
+            self.readers.insert(id, began);
         } else {
-            inner.readers.clear();
-            inner.holder = Some(began);
+            self.readers.clear();
+            self.holder = Some(began);
         }
-        inner.others.took();
-        inner.run += 1;
-        inner.run_began.get_or_insert(since);
+        self.others.took();
+        self.run += 1;
+        self.run_began.get_or_insert(since);
         if is_reader {
-            inner.wake();
+            self.wake();
         }
     }
 
     /// A hold of this process is over or lost.
-    pub(crate) fn ended(&self, hold: &H, id: u64) {
-        let mut inner = self.inner.lock();
+    pub(crate) fn ended(&mut self, hold: &H, id: u64) {
         let was_there = match hold.role() {
-            Role::Read => inner.readers.remove(&id).is_some(),
-            _ => inner.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
+            Role::Read => self.readers.remove(&id).is_some(),
+            _ => self.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
         };
         if was_there {
-            inner.wake_after_end();
+            self.wake_after_end();
         }
     }
 
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<H>> {
-        let inner = self.inner.lock();
-        inner.holder.iter().chain(inner.readers.values()).filter_map(Weak::upgrade).collect()
+        self.holder.iter().chain(self.readers.values()).filter_map(Weak::upgrade).collect()
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
-    pub(crate) fn busy_elsewhere(&self) {
-        let mut inner = self.inner.lock();
-        if !inner.is_held() {
-            inner.run = 0;
-            inner.run_began = None;
-            inner.others.have_it();
+    pub(crate) fn busy_elsewhere(&mut self) {
+        if !self.is_held() {
+            self.run = 0;
+            self.run_began = None;
+            self.others.have_it();
         }
     }
 
-    /// The one place that decides between handing over here and letting others in.
-    pub(crate) fn next(&self, now: Moment, can_hand_over: bool) -> Next<W, P> {
-        let mut inner = self.inner.lock();
-        let long = inner.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
-        if inner.run >= LONGEST_RUN || long {
-            inner.run = 0;
-            inner.run_began = None;
-            return Next::Release { last_of_run: true };
+    /// The one place that decides between handing over here and letting others in: who is next here, if anybody, and
+    /// whether this was the last of a run, so that others must get their chance now.
+    pub(crate) fn next(&mut self, now: Moment, can_hand_over: bool) -> (Option<Arc<Waiter<W, P>>>, bool) {
+        let long = self.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
+        if self.run >= LONGEST_RUN || long {
+            self.run = 0;
+            self.run_began = None;
+            return (None, true);
         }
-        let heir = if can_hand_over { inner.waiters.pop() } else { None };
-        let Some(heir) = heir else { return Next::Release { last_of_run: false } };
-        inner.other_waiters -= usize::from(heir.wish.role() != Role::Read);
-        Next::HandOver(heir)
+        let heir = if can_hand_over { self.waiters.pop() } else { None };
+        self.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| heir.wish.role() != Role::Read));
+        (heir, false)
     }
 
     /// The hand-over did not happen: the waiter is the head again.
-    pub(crate) fn put_back(&self, heir: Arc<Waiter<W, P>>) {
-        let mut inner = self.inner.lock();
+    pub(crate) fn put_back(&mut self, heir: Arc<Waiter<W, P>>) {
         if !heir.is_gone() {
-            inner.other_waiters += usize::from(heir.wish.role() != Role::Read);
-            inner.waiters.put_back(heir);
+            self.other_waiters += usize::from(heir.wish.role() != Role::Read);
+            self.waiters.put_back(heir);
         }
-        inner.wake();
+        self.wake();
     }
 
     /// The last release of a run: see [`Others::begin`].
-    pub(crate) fn stand_aside(&self, now: Moment, own: bool, others: Option<u32>) {
-        self.inner.lock().others.begin(now, own, others);
+    pub(crate) fn stand_aside(&mut self, now: Moment, own: bool, others: Option<u32>) {
+        self.others.begin(now, own, others);
     }
 
     /// A message came while standing aside.
-    pub(crate) fn heard_aside(&self, now: Moment) {
-        self.inner.lock().others.heard(now);
+    pub(crate) fn heard_aside(&mut self, now: Moment) {
+        self.others.heard(now);
     }
 
     /// Whether to stand aside still.
     pub(crate) fn aside(&self) -> Option<Aside> {
-        self.inner.lock().others.aside()
+        self.others.aside()
     }
 
     /// Nobody else comes: standing aside is over.
-    pub(crate) fn end_aside(&self) {
-        self.inner.lock().others.end();
+    pub(crate) fn end_aside(&mut self) {
+        self.others.end();
     }
 
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        for waiter in self.inner.lock().waiters.iter() {
+        for waiter in self.waiters.iter() {
             waiter.post(Mail::Closed);
         }
     }
 }
 
-impl<H, W: InRole, P> Inner<H, W, P> {
+impl<H, W: InRole, P> Turns<H, W, P> {
     fn is_held(&self) -> bool {
         self.holder.is_some() || !self.readers.is_empty()
     }
@@ -286,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_is_not_used_is_passed_on() {
-        let turns = turns();
+        let mut turns = turns();
         let [first, second, third] = [Role::Exclusive; 3].map(|role| turns.join(role));
         assert!(is_told(&first) && !is_told(&second));
         turns.leave(&second);
@@ -294,8 +269,8 @@ mod tests {
         assert!(turns.is_head(&third) && is_told(&third));
         let hold = Arc::new(Role::Exclusive);
         turns.took(&hold, 1, NOW);
-        let Next::HandOver(heir) = turns.next(NOW, true) else { panic!("nobody is next") };
-        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), Next::Release { last_of_run: false }));
+        let (Some(heir), false) = turns.next(NOW, true) else { panic!("nobody is next") };
+        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), (None, false)));
         turns.put_back(heir);
         assert!(turns.is_head(&third) && !is_told(&third), "the holder keeps it waiting");
         turns.ended(&hold, 1);
@@ -304,20 +279,19 @@ mod tests {
 
     #[test]
     fn others_get_their_chance_after_a_run() {
-        let turns = turns();
+        let mut turns = turns();
         let _waiters: Vec<_> = (0..100).map(|_| turns.join(Role::Exclusive)).collect();
         for (number, hold) in (1..=2 * LONGEST_RUN).map(|number| (number, Arc::new(Role::Exclusive))) {
             turns.took(&hold, number.into(), NOW);
-            let is_last = matches!(turns.next(NOW, true), Next::Release { last_of_run: true });
-            assert_eq!(is_last, number % LONGEST_RUN == 0, "{number}");
+            assert_eq!(turns.next(NOW, true).1, number % LONGEST_RUN == 0, "{number}");
         }
         turns.took(&Arc::new(Role::Exclusive), 100, NOW);
-        assert!(matches!(turns.next(NOW.after(LONGEST_RUN_TIME), true), Next::Release { last_of_run: true }));
+        assert!(turns.next(NOW.after(LONGEST_RUN_TIME), true).1);
     }
 
     #[test]
     fn readers_come_along_until_a_writer_stands_before_them() {
-        let turns = turns();
+        let mut turns = turns();
         let readers = [Role::Read; 3].map(|role| turns.join(role));
         assert_eq!(turns.first_readers(|_| Some(())).len(), 3);
         let hold = Arc::new(Role::Read);
@@ -326,7 +300,7 @@ mod tests {
         assert!(is_told(&turns.join(Role::Read)), "it need not wait for those before it");
         turns.join(Role::Write);
         assert!(!is_told(&turns.join(Role::Read)));
-        readers.iter().for_each(|reader| turns.leave(reader));
+        readers.iter().for_each(|reader| drop(turns.leave(reader)));
         assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
         turns.took(&Arc::new(Role::Write), 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());

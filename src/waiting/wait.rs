@@ -52,21 +52,16 @@ pub(crate) enum Tried<P> {
     Busy(Option<Duration>),
 }
 
-/// Why a waiter woke.
-pub(crate) enum Turn<P> {
-    /// It is worth an attempt.
-    Try,
-    /// It was given to this waiter.
-    Won(P),
-}
-
 /// Something that is contended for.
 pub(crate) trait Contest: Send {
     type Prize: Send;
     type Error: Send;
 
-    /// Waits until an attempt is worth it, at most `pause`; without one, until told.
-    fn turn(&mut self, pause: Option<Duration>) -> impl Future<Output = Result<Turn<Self::Prize>, Self::Error>> + Send;
+    /// Waits until an attempt is worth it, at most `pause`; without one, until told. `Some`: it was given meanwhile.
+    fn turn(
+        &mut self,
+        pause: Option<Duration>,
+    ) -> impl Future<Output = Result<Option<Self::Prize>, Self::Error>> + Send;
 
     /// One attempt.
     fn attempt(&mut self) -> impl Future<Output = Result<Tried<Self::Prize>, Self::Error>> + Send;
@@ -83,7 +78,7 @@ pub(crate) trait Contest: Send {
 pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Error> {
     let mut pause = None;
     loop {
-        if let Turn::Won(prize) = contest.turn(pause).await? {
+        if let Some(prize) = contest.turn(pause).await? {
             return Ok(prize);
         }
         match contest.attempt().await? {

@@ -5,6 +5,7 @@ use crate::backend::Item;
 /// The answer of a command or a script. Bytes that are not UTF-8 are replaced; an error inside of a list becomes its
 /// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reply {
     /// No value.
     Nil,

@@ -16,7 +16,10 @@ pub(crate) use lua;
 /// inner one as its function `acquire`, so that what takes a lock has no second text.
 macro_rules! script {
     ($file:literal $(after $shared:literal)*, $keys:tt) => {
-        $crate::wire::table::script!(@ $file, ($($crate::wire::table::lua!($shared),)* $crate::wire::table::lua!($file)), $keys)
+        $crate::wire::table::script!(@ $file, (
+            $($crate::wire::table::lua!($shared),)*
+            $crate::wire::table::lua!($file)
+        ), $keys)
     };
     ($outer:literal over $inner:literal $(after $shared:literal)*, $keys:tt) => {
         $crate::wire::table::script!(@ concat!($outer, " by ", $inner), (

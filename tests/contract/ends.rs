@@ -139,7 +139,7 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
         }
         match link.locks.shutdown(limit).await {
             Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000) - lag, "{:?}", began.elapsed()),
-            Err(Leftover { names }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),
+            Err(Leftover { names, .. }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),
         }
         eventually(secs(20), "nothing is left", || async { case.is_free().await }).await;
     }

@@ -197,7 +197,7 @@ pub async fn waiters_of_a_process_are_served_in_order(case: Case) {
 pub async fn a_bad_name_is_the_first_verbs_error(case: Case) {
     let locks = case.client().await;
     let long = "x".repeat(513);
-    for name in ["", &long, "a{b", "a}b", "{}", "new\nline", "nul\0", "redisson_lock_queue:{x}", "{x}:timeout"] {
+    for name in ["", &long, "a{b", "a}b", "{}", "{}x", "new\nline", "nul\0", "redisson_lock_queue:{x}", "{x}:timeout"] {
         let lock = (case.kind.lock)(&locks, name);
         assert!(matches!(lock.lock().await, Err(LockError::Name(_))), "{name:?}");
         assert!(matches!(lock.try_lock().await, Err(LockError::Name(_))), "{name:?}");

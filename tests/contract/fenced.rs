@@ -258,9 +258,9 @@ pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
     case.ask(&["DEL", &case.name]).await;
     let rival = case.fenced().await.guard().await.unwrap();
     let set = "return redis.call('SET', KEYS[1], token)";
-    let lost = Err(RunError::Lost(Lost { why: LostReason::Server }));
+    let is_lost = |ran| matches!(ran, Err(RunError::Lost(Lost { why: LostReason::Server, .. })));
     assert!(guard.is_valid(), "it knows nothing of it");
-    assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost);
+    assert!(is_lost(guard.run_if_held(set, &[&state], &[]).await));
     assert_eq!(guard.state(), HoldState::Lost);
     patient("the guard is told", guard.lost()).await;
     rival.run_if_held(set, &[&state], &[]).await.unwrap();
@@ -268,11 +268,11 @@ pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
     rival.unlock().await.unwrap();
     case.ask(&["DEL", &case.name]).await;
     case.ask(&["SET", &case.name, "no lock"]).await;
-    assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost);
+    assert!(is_lost(guard.run_if_held(set, &[&state], &[]).await));
     case.ask(&["DEL", &case.name]).await;
     assert!(matches!(lock.guard().await, Err(LockError::Lost { .. })), "said once");
     let again = lock.guard().await.unwrap();
-    assert_eq!(guard.run_if_held(set, &[&state], &[]).await, lost, "its owner's next hold is another one");
+    assert!(is_lost(guard.run_if_held(set, &[&state], &[]).await), "its owner's next hold is another one");
     assert_ne!(case.ask(&["GET", &state]).await, guard.token().to_string());
     again.unlock().await.unwrap();
 }

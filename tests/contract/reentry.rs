@@ -94,6 +94,10 @@ pub async fn the_lease_only_grows(case: Case) {
     // The next hold starts with its own lease, not with what is left of a longer one.
     assert!(lock.acquire_with(Request::default().lease(secs(2))).await.unwrap().is_acquired());
     assert!(case.pttl().await <= 2_000);
+    lock.unlock().await.unwrap();
+    let other = lock.owned_by(&Owner::unique()).guard().await.unwrap();
+    assert!(case.pttl().await > 19_000, "another owner's, too");
+    other.unlock().await.unwrap();
 }
 
 pub async fn an_inner_release_never_shortens(case: Case) {

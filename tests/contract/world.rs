@@ -359,6 +359,7 @@ fn embedded_text(reply: &lockson::Reply) -> String {
         lockson::Reply::Int(number) => number.to_string(),
         lockson::Reply::Text(text) => text.clone(),
         lockson::Reply::List(items) => items.iter().map(embedded_text).collect::<Vec<_>>().join(" "),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -207,7 +207,7 @@ impl Tree {
     }
 }
 
-/// `hold/line.rs` is `hold::line`, `hold/mod.rs` is `hold`, `lib.rs` the root.
+/// `hold/entry.rs` is `hold::entry`, `hold/mod.rs` is `hold`, `lib.rs` the root.
 pub fn module_of(file: &str) -> Route {
     let name = file.trim_end_matches(".rs").trim_end_matches("/mod");
     if name == "lib" {

@@ -1,5 +1,5 @@
 //! The worst that each script can meet: how to build it, and the call. `tests/bounds.rs` counts what a call touches,
-//! `cargo bench -- bounds` times it. Rule 12 of docs/PROTOCOL.md.
+//! `cargo bench -p lockson-benches -- bounds` times it. Rule 12 of docs/PROTOCOL.md.
 
 /// The most elements that one call may touch.
 pub const MOST: usize = 500;

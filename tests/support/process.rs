@@ -64,7 +64,7 @@ impl Process {
     pub fn start(suite: &str, part: &str, args: &[&str]) -> Self {
         let words = [&[suite, part], args].concat().join(&COMMA.to_string());
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "part", "--ignored", "--nocapture"]).env(PART, words);
+        command.args(["--exact", "part", "--nocapture"]).env(PART, words);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();

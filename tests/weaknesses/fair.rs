@@ -1,15 +1,9 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
-use std::sync::Mutex;
-
 use lockson::FairLock;
 use tokio::time::Instant;
 
 use crate::weaknesses::*;
-
-async fn raw() -> Raw {
-    Server::shared().raw().await
-}
 
 fn queue(name: &str) -> String {
     format!("redisson_lock_queue:{{{name}}}")
@@ -65,95 +59,6 @@ async fn id_6_d_1_a_dead_head_is_not_spun_on() {
     guard.unlock().await.unwrap();
 }
 
-/// A head that was told and gave up at that moment left the next asleep there: 94 of 249.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_d_2_a_give_up_is_passed_on() {
-    let (a, b) = (connect(short()).await, connect(short()).await);
-    let (rounds, mut slow) = (soak(250), 0);
-    for round in 0..rounds as u64 {
-        let name = unique("6d2");
-        let guard = fair(&a, &name, "holder").guard().await.unwrap();
-        let impatient = fair(&b, &name, "impatient");
-        let first = tokio::spawn(async move {
-            if let Some(guard) = impatient.acquire().wait(ms(60)).guard().await.unwrap() {
-                guard.unlock().await.unwrap();
-            }
-        });
-        until_queued(&name, 1).await;
-        let second = spawn_with(fair(&a, &name, "lasting"), |lasting| async move {
-            lasting.guard().await.unwrap().unlock().await.unwrap()
-        });
-        // Swept around the limit.
-        sleep(ms(40 + round % 30)).await;
-        let began = Instant::now();
-        guard.unlock().await.unwrap();
-        first.await.unwrap();
-        patient("the lasting waiter", second).await.unwrap();
-        slow += usize::from(began.elapsed() > ms(2500));
-    }
-    // After 3 s the rule for dead heads helps. A busy machine may stand still now and then; contract::fair has the
-    // bound on paused time.
-    assert!(slow * 8 <= rounds, "{slow} of {rounds} were not told");
-}
-
-/// A hold that outlived the scores had its live waiters dropped there, and the order was lost: 4 of 4.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_d_3_no_live_waiter_is_dropped_however_long_the_hold() {
-    let (a, b) = (connect(short()).await, connect(short()).await);
-    let (name, mut raw) = (unique("6d3"), raw().await);
-    let guard = fair(&a, &name, "holder").guard().await.unwrap();
-    let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for number in 0..4 {
-        let (lock, served) =
-            (fair(if number % 2 == 0 { &a } else { &b }, &name, &format!("w{number}")), served.clone());
-        tasks.push(tokio::spawn(async move {
-            let guard = lock.guard().await.unwrap();
-            served.lock().unwrap().push(number);
-            guard.unlock().await.unwrap();
-        }));
-        until_queued(&name, number + 1).await;
-    }
-    let owners = waiting(&mut raw, &name).await;
-    // As if the hold had lasted for so long: within a poll the head is safe again.
-    for owner in &owners {
-        let past = (now(&mut raw).await + 1_500).to_string();
-        raw.must(&["ZADD", &timeouts(&name), &past, owner]).await;
-    }
-    sleep(ms(1_200)).await;
-    assert!(score(&mut raw, &name, &owners[0]).await > now(&mut raw).await + 290_000);
-    assert_eq!(waiting(&mut raw, &name).await, owners);
-    guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
-    assert_eq!(*served.lock().unwrap(), [0, 1, 2, 3]);
-}
-
-/// A waiter that came during a lease of an hour kept the hour: its death would have blocked all for so long.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_d_5_the_residue_of_a_long_lease_blocks_nobody() {
-    let (a, b) = (connect(short()).await, connect(short()).await);
-    let (name, mut raw) = (unique("6d5"), raw().await);
-    assert!(fair(&a, &name, "holder").acquire().lease(secs(3600)).await.unwrap().is_acquired());
-    let task = spawn_with(fair(&b, &name, "dead"), |dead| async move { dead.guard().await });
-    until_queued(&name, 1).await;
-    let owner = waiting(&mut raw, &name).await.remove(0);
-    assert!(score(&mut raw, &name, &owner).await <= now(&mut raw).await + 3_600_000);
-    let next = spawn_with(fair(&a, &name, "next"), |next| async move { next.guard().await });
-    until_queued(&name, 2).await;
-    // It leaves no trace of having left: its entry is there again.
-    task.abort();
-    until_queued(&name, 1).await;
-    let hour = now(&mut raw).await + 3_600_000;
-    raw.must(&["ZADD", &timeouts(&name), &hour.to_string(), &owner]).await;
-    raw.must(&["LPUSH", &queue(&name), &owner]).await;
-    let began = Instant::now();
-    fair(&a, &name, "holder").unlock().await.unwrap();
-    patient("the next", next).await.unwrap().unwrap().unlock().await.unwrap();
-    println!("{:?}", began.elapsed());
-}
-
 /// Java takes its own wait off every score at its acquisition: a score of now + 60 s became now - 240 s there.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_d_8_a_java_acquisition_prunes_nobody() {
@@ -187,58 +92,6 @@ async fn id_6_d_8_a_java_acquisition_prunes_nobody() {
     }
 }
 
-/// The waiter of a killed client held up a live one behind it for 11.7 s there.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_d_9_a_killed_client_costs_three_seconds() {
-    let a = connect(short()).await;
-    let name = unique("6d9");
-    let guard = fair(&a, &name, "holder").guard().await.unwrap();
-    let killed = std::thread::spawn({
-        let name = name.clone();
-        move || {
-            // Its runtime goes with all its tasks; nothing of it says goodbye.
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-            let locks = runtime.block_on(connect(short()));
-            for number in 0..5 {
-                let lock = fair(&locks, &name, &format!("killed{number}"));
-                runtime.spawn(async move { lock.guard().await });
-            }
-            runtime.block_on(until_queued(&name, 5));
-            std::mem::forget(locks);
-            runtime.shutdown_background();
-        }
-    });
-    tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap();
-    let next = spawn_with(fair(&a, &name, "next"), |next| async move { next.guard().await });
-    until_queued(&name, 6).await;
-    let began = Instant::now();
-    guard.unlock().await.unwrap();
-    patient("the next", next).await.unwrap().unwrap().unlock().await.unwrap();
-    println!("{:?}", began.elapsed());
-    // 3 s, and not 3 s for each of the five.
-    assert!(began.elapsed() < secs(9), "{:?}", began.elapsed());
-}
-
-/// An interrupted waiter stayed in the queue there, and the free lock was not given to the one behind it.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_3_4_c_an_interrupted_waiter_leaves_the_queue() {
-    let (a, b) = (connect(short()).await, connect(short()).await);
-    let name = unique("34c");
-    let guard = fair(&a, &name, "holder").guard().await.unwrap();
-    let (limited, endless) = (fair(&b, &name, "limited"), fair(&b, &name, "endless"));
-    let first = tokio::spawn(async move { limited.acquire().wait(secs(100)).await });
-    until_queued(&name, 1).await;
-    let second = tokio::spawn(async move { endless.lock().await });
-    until_queued(&name, 2).await;
-    let lasting = spawn_with(fair(&a, &name, "lasting"), |lasting| async move { lasting.guard().await });
-    until_queued(&name, 3).await;
-    first.abort();
-    second.abort();
-    until_queued(&name, 1).await;
-    guard.unlock().await.unwrap();
-    patient("the lasting one", lasting).await.unwrap().unwrap().unlock().await.unwrap();
-}
-
 /// The same while its attempt is under way: the copy reaches the server when its waiter has gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
@@ -256,43 +109,6 @@ async fn id_3_4_c_a_held_back_enqueue_leaves_no_entry() {
     eventually(secs(10), "the entry is swept", async || waiting(&mut raw, &name).await.is_empty()).await;
     guard.unlock().await.unwrap();
     assert!(fair(&a, &name, "next").try_lock().await.unwrap().is_acquired());
-}
-
-/// The answer to an enqueue is lost: asked again, and queued once.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_b_1s_a_lost_reply_queues_once() {
-    let proxy = Proxy::start(Server::shared().port());
-    let a = connect(short()).await;
-    let b = short().connect(&proxy.url()).await.unwrap();
-    let (name, mut raw) = (unique("6b1sfair"), raw().await);
-    let guard = fair(&a, &name, "holder").guard().await.unwrap();
-    let cut = proxy.cut_after(1, Filter::Script.with(&name));
-    let task = spawn_with(fair(&b, &name, "w"), |lock| async move { lock.guard().await });
-    cut.done().await;
-    sleep(ms(300)).await;
-    assert_eq!(waiting(&mut raw, &name).await.len(), 1);
-    // And so is the answer to the acquisition.
-    let cut = proxy.cut_after(1, Filter::Script.with(&name));
-    guard.unlock().await.unwrap();
-    let guard = patient("it gets the lock", task).await.unwrap().unwrap();
-    cut.done().await;
-    assert_eq!(raw.must(&["HVALS", &name]).await.texts(), ["1"]);
-    assert_eq!(waiting(&mut raw, &name).await.len(), 0);
-    guard.unlock().await.unwrap();
-    eventually(secs(5), "nothing is left", async || !raw.exists(&name).await).await;
-    sleep(ms(600)).await;
-    assert!(!raw.exists(&name).await && waiting(&mut raw, &name).await.is_empty());
-}
-
-/// The unlock of a hold that had expired returned as if nothing had been there.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_c_7_an_expired_unlock_is_said() {
-    let locks = connect(short()).await;
-    let name = unique("6c7");
-    let lock = locks.fair_lock(&name);
-    lock.lock().await.unwrap();
-    raw().await.must(&["DEL", &name]).await;
-    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
 /// Redisson subtracts from all at each acquisition and reads all at each give-up.

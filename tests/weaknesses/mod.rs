@@ -1,6 +1,6 @@
-//! Redisson's plain lock loses wake-ups, leaves holds and hides lost locks in ways that were reproduced on the jar.
-//! Each test here is named after the id of one in the list of measurements (docs/WEAKNESSES.md) and shows that lockson
-//! does not have it. Real servers only.
+//! Redisson's locks lose wake-ups, leave holds and hide lost locks in ways that were reproduced on the jar. Each test
+//! here is named after the id of one in docs/WEAKNESSES.md and shows on real servers that lockson does not have it. What
+//! another suite shows already is named there, and has no test here.
 
 mod composite;
 mod fair;
@@ -8,7 +8,6 @@ mod holds;
 mod kinds;
 mod permits;
 mod read_write;
-mod scripts;
 mod wakeups;
 
 use support::prelude::*;
@@ -25,4 +24,8 @@ fn deaf_but_for_messages() -> Builder {
 
 async fn connect(builder: Builder) -> Locks {
     builder.connect(&Server::shared().url()).await.unwrap()
+}
+
+async fn raw() -> Raw {
+    Server::shared().raw().await
 }

@@ -15,26 +15,6 @@ async fn waits(locks: &Locks) {
     eventually(secs(10), "it waits", async || locks.health().subscriptions > 0).await;
 }
 
-/// One of three waiters got a permit there, and two permits lay idle.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_a_4a_a_release_of_three_serves_three() {
-    let name = unique("6a4a");
-    let (a, b) = (connect(deaf_but_for_messages()).await, connect(deaf_but_for_messages()).await);
-    let semaphore = with_permits(&a, &name, 3).await;
-    assert_eq!(semaphore.drain_permits().await.unwrap(), 3);
-    let waiter = |_| {
-        let semaphore = b.semaphore(&name);
-        tokio::spawn(async move { semaphore.guard(1).await.unwrap() })
-    };
-    let waiters: Vec<_> = (0..3).map(waiter).collect();
-    waits(&b).await;
-    semaphore.release(3).await.unwrap();
-    let mut guards = vec![];
-    for waiter in waiters {
-        guards.push(patient("a permit each", waiter).await.unwrap());
-    }
-}
-
 /// The waiters' listener threw there on a number below zero.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_a_4c_no_message_is_below_one() {
