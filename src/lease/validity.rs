@@ -44,7 +44,8 @@ impl Lease {
         }
     }
 
-    /// What it is renewed to, and when its `max_hold` is over, if it was taken at this moment. `None`: it is not renewed.
+    /// What it is renewed to, and when its `max_hold` is over, if it was taken at this moment. `None`: it is not
+    /// renewed.
     fn renewal(self, at: Moment) -> Option<(Duration, Option<Moment>)> {
         match self {
             Self::Watched { lease, max_hold } => Some((lease, max_hold.map(|limit| at.after(limit)))),

@@ -84,8 +84,8 @@ impl<H, W, P> Turns<H, W, P> {
         }
     }
 
-    /// A waiter goes away, with or without the lock. Returns what it did not read: what had been handed over and was not
-    /// taken goes back as it is dropped.
+    /// A waiter goes away, with or without the lock. Returns what it did not read: what had been handed over and was
+    /// not taken goes back as it is dropped.
     pub(crate) fn leave(&mut self, waiter: &Waiter<W, P>) -> Mail<P> {
         let left = waiter.go();
         if matches!(left, Mail::Won(_) | Mail::Gone) {
