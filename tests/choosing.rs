@@ -83,7 +83,7 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
         async move {
             assert!(latch.try_set_count(1).await.unwrap());
             assert_eq!(latch.count_down().await.unwrap(), Some(0));
-            latch.wait().await.unwrap();
+            assert_eq!(latch.wait().await.unwrap(), WaitOutcome::Opened);
         }
         .boxed()
     };
