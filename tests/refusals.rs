@@ -316,9 +316,6 @@ async fn bad_urls_are_refused() {
     for url in ["memcached://h", "redis-socket:///p", "hunter2://u:hunter2@h"] {
         assert_eq!(Locks::connect(url).await.err(), Some(ConnectError::Scheme), "{url}");
     }
-    if !cfg!(feature = "tls") {
-        assert_eq!(Locks::connect("rediss://h").await.err(), Some(ConnectError::NeedsTls));
-    }
 }
 
 /// Each setting that is out of its range is named, and nothing is connected.
