@@ -279,7 +279,7 @@ impl Contest for LatchWait {
         missed && self.latch.row.is_first(waiter)
     }
 
-    fn pause(&mut self, _: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let engine = &self.latch.ledger.engine;
         engine.wire.jittered(engine.settings.wait_cap)
     }
