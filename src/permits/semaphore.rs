@@ -30,6 +30,9 @@ pub trait PermitKind: Send + Sync + 'static {
     type Lease: Send + Sync + Unpin;
 
     /// The lease of what was taken.
+    ///
+    /// # Errors
+    /// [`SyncError::NotHeld`] if it has none, where permits have leases.
     fn lease_of(grant: &Grant) -> Result<Self::Lease, SyncError>;
 }
 

@@ -292,7 +292,9 @@ mod tests {
         assert!(is_told(&turns.join(Role::Read)), "it need not wait for those before it");
         turns.join(Role::Write);
         assert!(!is_told(&turns.join(Role::Read)));
-        readers.iter().for_each(|reader| drop(turns.leave(reader)));
+        for reader in &readers {
+            turns.leave(reader);
+        }
         assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
         turns.took(&Arc::new(Role::Write), Role::Write, 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());
