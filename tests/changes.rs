@@ -107,6 +107,7 @@ async fn a_late_release_ends_no_hold_that_was_handed_over() {
         assert_eq!(copy.count(), 1);
         let other = patient("the other's hold", other.lock.guard()).await.unwrap();
         // It is in the line of the process, behind a third, once it has been polled.
+        #[allow(clippy::async_yields_async)] // The task is awaited later.
         let waits = async |lock: Arc<dyn RLock>| {
             let mut waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
             assert!(tokio::time::timeout(ms(20), &mut waiting).await.is_err(), "{}: it waits", kind.name);

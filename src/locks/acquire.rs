@@ -1,4 +1,4 @@
-//! How a lock is wanted, and the one path to it: attempt, wait, hold.
+//! The options of an acquisition, and the one way from a request to a held lock: attempt, wait, hold.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,8 +19,8 @@ use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
 use crate::waiting::wait::{before, contend, deadline, Tried};
 
-/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
-/// [`RLock::guard_with`](crate::RLock::guard_with).
+/// The options of an acquisition, for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with). [`Lock::acquire`](crate::Lock::acquire) has the same as methods.
 ///
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
