@@ -10,6 +10,12 @@ pub struct Request(pub Vec<String>);
 impl Request {
     /// Reads one whole command from the front of `bytes`, with its length.
     pub(super) fn read(bytes: &[u8]) -> Option<(Request, usize)> {
+        if !bytes.starts_with(b"*") {
+            // Words in a line, as fred says hello.
+            let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+            let words = String::from_utf8_lossy(&bytes[..end]).split(' ').map(str::to_owned).collect();
+            return Some((Request(words), end + 2));
+        }
         let (words, len) = Reply::read(bytes)?;
         Some((Request(words.texts()), len))
     }
