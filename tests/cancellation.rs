@@ -8,7 +8,7 @@ use lockson::Request;
 use support::prelude::*;
 use support::sites::{
     begin, drive, every_kind, every_kind_at_a_server, exist, expect, fresh_name, give_up_after, keys, time_until, turn,
-    Own,
+    Own, Site,
 };
 use tokio::sync::Mutex;
 
@@ -358,6 +358,31 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
         sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;
         sleep(LINGER + ms(100)).await;
         pairs[0].unsubscribed().await;
+    })
+    .await;
+}
+
+/// A copy of an acquisition that was dropped comes late: what it takes is given back. While it may still be there, the
+/// owner's next hold is another one, and stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_copy_of_what_was_given_up_is_given_back() {
+    const COMMAND_TIMEOUT: Duration = ms(500);
+    every_kind_at_a_server(async |server, kind| {
+        let site = Site::start(server, kind, builder().command_timeout(COMMAND_TIMEOUT)).await;
+        let own = site.own();
+        let held = site.proxy.hold_back(1, kind.script("acquire").with(own.name.as_str()));
+        let mut dropped = own.lock.lock();
+        tokio::select! {
+            taken = &mut dropped => panic!("{}: it was held back: {taken:?}", kind.name),
+            () = held.wait_for(1) => {}
+        }
+        drop(dropped);
+        held.release().await;
+        let guard = patient("the next hold", own.lock.guard()).await.unwrap();
+        sleep(2 * COMMAND_TIMEOUT).await;
+        guard.verify().await.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+        guard.unlock().await.unwrap();
+        eventually(secs(20), "nothing is left", async || !site.exists(&own).await).await;
     })
     .await;
 }

@@ -4,6 +4,7 @@
 use lockson::PermitGuard;
 use support::lua;
 use support::prelude::*;
+use support::sites::Place;
 
 const ACQUIRE: &str = lua!("once", "ids", "permit_semaphore/acquire");
 const EXTEND: &str = lua!("ids", "permit_semaphore/extend");
@@ -11,39 +12,21 @@ const CHANGE: &str = lua!("once", "semaphore/change");
 const COUNT_DOWN: &str = lua!("once", "latch/count_down");
 const INSPECT: &str = lua!("once", "latch/inspect");
 
-/// A client behind a proxy of its own, and one that is not.
-struct Site {
-    server: Server,
-    proxy: Proxy,
-    ours: Locks,
-    theirs: Locks,
-    name: String,
+async fn start(builder: Builder) -> Place {
+    Place::start(builder, &[ACQUIRE, EXTEND, CHANGE, COUNT_DOWN, INSPECT]).await
 }
 
-impl Site {
-    async fn start(builder: Builder) -> Self {
-        let server = Server::start();
-        for text in [ACQUIRE, EXTEND, CHANGE, COUNT_DOWN, INSPECT] {
-            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
-        }
-        let proxy = Proxy::start(server.port());
-        let ours = builder.connect(&proxy.url()).await.unwrap();
-        let theirs = server.locks().await;
-        Self { server, proxy, ours, theirs, name: unique("doubt") }
-    }
-
-    /// What is left of a permit's lease on the server.
-    async fn kept(&self, guard: &PermitGuard) -> Duration {
-        let semaphore = self.theirs.permit_semaphore(&self.name);
-        let [id] = &guard.ids()[..] else { panic!("one permit") };
-        semaphore.remaining_lease(id).await.unwrap().unwrap_or_default()
-    }
+/// What is left of a permit's lease on the server.
+async fn kept(site: &Place, guard: &PermitGuard) -> Duration {
+    let semaphore = site.theirs.permit_semaphore(&site.name);
+    let [id] = &guard.ids()[..] else { panic!("one permit") };
+    semaphore.remaining_lease(id).await.unwrap().unwrap_or_default()
 }
 
 /// The first copy took the permits, and its answer is lost for a while: the lease counts from there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_counts_from_the_first_copy() {
-    let site = Site::start(Locks::builder().command_timeout(ms(500))).await;
+    let site = start(Locks::builder().command_timeout(ms(500))).await;
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
     let fault = site.proxy.cut_after(1, Filter::script_of(ACQUIRE));
@@ -55,13 +38,13 @@ async fn a_lease_counts_from_the_first_copy() {
         site.proxy.refuse(false);
     });
     let guard = patient("the permit", async { guard }).await.unwrap().unwrap();
-    let kept = site.kept(&guard).await;
-    assert!(guard.remaining() <= kept, "says {:?}, the server {kept:?}", guard.remaining());
+    let left = kept(&site, &guard).await;
+    assert!(guard.remaining() <= left, "says {:?}, the server {left:?}", guard.remaining());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_change_of_permits_undoes_no_later_one() {
-    let site = Site::start(Locks::builder().command_timeout(ms(2000))).await;
+    let site = start(Locks::builder().command_timeout(ms(2000))).await;
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
@@ -69,20 +52,20 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     guard.set_lease(ms(3000)).await.unwrap();
     guard.set_lease(ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
-    let kept = site.kept(&guard).await;
-    assert!(guard.remaining() <= kept && kept > ms(50_000), "says {:?}, the server {kept:?}", guard.remaining());
+    let left = kept(&site, &guard).await;
+    assert!(guard.remaining() <= left && left > ms(50_000), "says {:?}, the server {left:?}", guard.remaining());
     // The same by ids.
     let copy = site.proxy.hold_back(1, Filter::script_of(EXTEND));
     semaphore.set_lease(&guard.ids(), ms(3000)).await.unwrap();
     semaphore.set_lease(&guard.ids(), ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
-    assert!(site.kept(&guard).await > ms(50_000));
+    assert!(kept(&site, &guard).await > ms(50_000));
 }
 
 /// Its answer is lost, and it is an error: who asks again, or waits for permits, finds a semaphore that can be set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_in_doubt_can_be_set_again() {
-    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
+    let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
     let semaphore = site.ours.semaphore(&site.name);
     let fault = site.proxy.cut_after(1, Filter::script_of(CHANGE));
     let (set, ()) = tokio::join!(semaphore.try_set_permits(10), async {
@@ -102,7 +85,7 @@ async fn permits_in_doubt_can_be_set_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undone_count_is_of_its_own_latch() {
     join_all([false, true].map(async |is_next| {
-        let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
+        let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
         let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
         assert!(theirs.try_set_count(2).await.unwrap());
         let fault = site.proxy.cut_after(1, Filter::script_of(COUNT_DOWN));
@@ -129,7 +112,7 @@ async fn an_undone_count_is_of_its_own_latch() {
 /// All hear of an outage at its limit, not each a limit after the one before it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_a_latch_hear_of_an_outage_together() {
-    let site = Site::start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(1000))).await;
+    let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(1000))).await;
     assert!(site.theirs.latch(&site.name).try_set_count(1).await.unwrap());
     let waits = (0..50).map(|_| {
         let latch = site.ours.latch(&site.name);
@@ -148,7 +131,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
 /// A server without memory takes renewals and changes of leases, as of locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_renews() {
-    let site = Site::start(Locks::builder().command_timeout(ms(500)).watchdog_lease(ms(6000))).await;
+    let site = start(Locks::builder().command_timeout(ms(500)).watchdog_lease(ms(6000))).await;
     let renew = Filter::script_of(lua!("ids", "permit_semaphore/renew"));
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(2).await.unwrap());
@@ -162,7 +145,7 @@ async fn a_full_server_renews() {
     })
     .await;
     guard.set_lease(ms(60_000)).await.unwrap();
-    assert!(site.kept(&guard).await > ms(50_000));
+    assert!(kept(&site, &guard).await > ms(50_000));
 }
 
 /// The machine stood still with a call in doubt, and the server has forgotten it since: it is not done again.
@@ -185,7 +168,7 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
 /// Whoever is under way when the client is shut down hears just that, and keeps nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_ends_takers_and_waiters() {
-    let site = Site::start(Locks::builder().command_timeout(ms(2000))).await;
+    let site = start(Locks::builder().command_timeout(ms(2000))).await;
     let (pool, latch) = (site.theirs.semaphore(&site.name), format!("{}-latch", site.name));
     assert!(pool.try_set_permits(1).await.unwrap());
     assert!(site.theirs.latch(&latch).try_set_count(1).await.unwrap());

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use lockson::Request;
 use support::prelude::*;
+use support::sites::Place;
 use tokio::task::JoinHandle;
 
 /// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
@@ -12,55 +13,38 @@ fn uncapped() -> Builder {
     Locks::builder().command_timeout(ms(300)).wait_cap(ms(60_000))
 }
 
-/// A hold by one client and a waiter by another, at the point where the waiter has nothing left to do but wait.
-struct Pair {
-    server: Server,
-    proxy: Proxy,
-    holder: Locks,
-    waiter: Locks,
+/// A hold by the client that is not behind the proxy and a waiter by the one that is, at the point where the waiter has
+/// nothing left to do but wait.
+async fn hold_and_wait(pair: &Place, name: &str) -> (Guard, JoinHandle<Guard>) {
+    let held = pair.theirs.lock(name).acquire().lease(ms(60_000)).guard().await.unwrap().unwrap();
+    pair.proxy.forget_requests();
+    let waiting = spawn_with(pair.ours.lock(name), |lock| async move { lock.guard().await.unwrap() });
+    // One attempt, and one after it has subscribed.
+    pair.proxy.wait_requests(2, Filter::Script.with(name)).await;
+    (held, waiting)
 }
 
-impl Pair {
-    /// The holder is connected directly, the waiter through the proxy.
-    async fn new() -> Self {
-        let server = Server::start();
-        let proxy = Proxy::start(server.port());
-        let holder = uncapped().connect(&server.url()).await.unwrap();
-        let waiter = uncapped().connect(&proxy.url()).await.unwrap();
-        Self { server, proxy, holder, waiter }
-    }
-
-    async fn hold_and_wait(&self, name: &str) -> (Guard, JoinHandle<Guard>) {
-        let held = self.holder.lock(name).acquire().lease(ms(60_000)).guard().await.unwrap().unwrap();
-        self.proxy.forget_requests();
-        let waiting = spawn_with(self.waiter.lock(name), |lock| async move { lock.guard().await.unwrap() });
-        // One attempt, and one after it has subscribed.
-        self.proxy.wait_requests(2, Filter::Script.with(name)).await;
-        (held, waiting)
-    }
-
-    /// The waiter has the lock, gives it back, and nothing is left.
-    async fn served(&self, name: &str, waiting: JoinHandle<Guard>) {
-        let guard = patient("the lock", waiting).await.unwrap();
-        guard.verify().await.unwrap();
-        guard.unlock().await.unwrap();
-        assert!(!self.server.raw().await.exists(name).await);
-    }
+/// The waiter has the lock, gives it back, and nothing is left.
+async fn served(pair: &Place, name: &str, waiting: JoinHandle<Guard>) {
+    let guard = patient("the lock", waiting).await.unwrap();
+    guard.verify().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert!(!pair.server.raw().await.exists(name).await);
 }
 
 /// The lock is released while nobody can hear it: the subscriber's connection is cut, and so are its first attempts to
 /// subscribe again. Afterwards the waiter tries again by itself.
 #[tokio::test]
 async fn a_release_in_a_subscription_gap_is_found() {
-    let (pair, asked) = (Pair::new().await, soak(100));
+    let (pair, asked) = (Place::start(uncapped(), &[]).await, soak(100));
     for _ in 0..asked {
         let name = unique("gap");
-        let (held, waiting) = pair.hold_and_wait(&name).await;
+        let (held, waiting) = hold_and_wait(&pair, &name).await;
         let deaf = pair.proxy.cut_before(2, Filter::Subscribe);
         pair.server.control(&["CLIENT", "KILL", "TYPE", "pubsub"]);
         deaf.wait_for(1).await;
         held.unlock().await.unwrap();
-        pair.served(&name, waiting).await;
+        served(&pair, &name, waiting).await;
     }
     report("releases in a gap of the subscription", asked, asked, 0, None);
 }
@@ -69,20 +53,20 @@ async fn a_release_in_a_subscription_gap_is_found() {
 /// began before or during it ends well.
 #[tokio::test]
 async fn a_half_open_connection_is_noticed() {
-    let (pair, asked) = (Pair::new().await, soak(20));
+    let (pair, asked) = (Place::start(uncapped(), &[]).await, soak(20));
     for done in 0..asked {
         let name = unique("half-open");
-        let (held, waiting) = pair.hold_and_wait(&name).await;
+        let (held, waiting) = hold_and_wait(&pair, &name).await;
         pair.proxy.black_hole_requests(true);
         pair.proxy.black_hole_replies(true);
         held.unlock().await.unwrap();
-        let during = spawn_with(pair.waiter.lock(&unique("during")), |other| async move {
+        let during = spawn_with(pair.ours.lock(&unique("during")), |other| async move {
             other.guard().await.unwrap().unlock().await
         });
         // Shorter and longer than it takes the client to find out by itself.
         sleep(if done % 2 == 0 { ms(100) } else { ms(1200) }).await;
         pair.proxy.heal();
-        pair.served(&name, waiting).await;
+        served(&pair, &name, waiting).await;
         patient("the other lock", during).await.unwrap().unwrap();
     }
     report("half-open connections", asked, asked, 0, None);

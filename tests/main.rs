@@ -23,7 +23,6 @@ mod outage;
 mod peers;
 mod permits;
 mod pitfalls;
-mod plain;
 mod processes;
 mod quiet;
 mod readers;

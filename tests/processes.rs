@@ -2,6 +2,7 @@
 //! them.
 
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -234,43 +235,24 @@ async fn a_dropped_guard_of_a_task_that_ends() {
     }
 }
 
-/// What a crowd does with the lock: it moves a number in a file by reading and writing it, or one on the server by
-/// INCR.
-enum Counter {
-    File(std::fs::File),
-    Server(tokio::sync::Mutex<Raw>, String),
+/// Moves the number in a file, by reading and writing it.
+async fn step(file: &std::fs::File) {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    // Long enough for another to come between, if the lock lets one.
+    tokio::task::yield_now().await;
+    file.write_all_at(&(u64::from_le_bytes(bytes) + 1).to_le_bytes(), 0).unwrap();
 }
 
-impl Counter {
-    async fn of(args: &[String]) -> Self {
-        match args[3].as_str() {
-            "incr" => {
-                let raw = Raw::connect(args[0].parse().unwrap()).await;
-                Self::Server(tokio::sync::Mutex::new(raw), format!("{}-counter", args[1]))
-            }
-            path => Self::File(std::fs::File::options().read(true).write(true).open(path).unwrap()),
-        }
-    }
-
-    async fn step(&self) {
-        match self {
-            Self::File(file) => {
-                let mut bytes = [0; 8];
-                file.read_exact_at(&mut bytes, 0).unwrap();
-                // Long enough for another to come between, if the lock lets one.
-                tokio::task::yield_now().await;
-                file.write_all_at(&(u64::from_le_bytes(bytes) + 1).to_le_bytes(), 0).unwrap();
-            }
-            Self::Server(raw, key) => drop(raw.lock().await.must(&["INCR", key]).await),
-        }
-    }
+fn number_in(file: &Path) -> u64 {
+    u64::from_le_bytes(std::fs::read(file).unwrap().try_into().unwrap())
 }
 
 /// Tasks of one process that all want one lock until a given time.
 async fn crowd(url: &str, args: &[String]) {
     let (name, tasks) = (&args[1], args[2].parse().unwrap());
     let locks = Locks::connect(url).await.unwrap();
-    let counter = Arc::new(Counter::of(args).await);
+    let counter = Arc::new(std::fs::File::options().read(true).write(true).open(&args[3]).unwrap());
     println!("ready");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -283,7 +265,7 @@ async fn crowd(url: &str, args: &[String]) {
                 while epoch() < to {
                     lock.lock().await.unwrap();
                     let now = epoch();
-                    counter.step().await;
+                    step(&counter).await;
                     turns.fetch_add(1, Ordering::Relaxed);
                     counted.fetch_add(u64::from((from..to).contains(&now)), Ordering::Relaxed);
                     lock.unlock().await.unwrap();
@@ -319,7 +301,7 @@ async fn four_processes_share_fairly() {
         all += turns.parse::<usize>().unwrap();
         counted.push(inside.parse::<usize>().unwrap());
     }
-    let counter = u64::from_le_bytes(std::fs::read(&file).unwrap().try_into().unwrap()) as usize;
+    let counter = number_in(&file) as usize;
     let (most, least) = (counted.iter().max().unwrap(), counted.iter().min().unwrap());
     println!("turns of 4 x 50 tasks: {counted:?}, busiest to idlest {:.2}", *most as f64 / *least as f64);
     report("a counter of 200 tasks in 4 processes", counter, all, 0, None);
@@ -335,22 +317,21 @@ async fn a_lone_task_is_served() {
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
     let mut rng = Rng::new(seed);
-    let mut process = Process::start("processes", "crowd", &[&server.port().to_string(), &name, "64", "incr"]);
+    let (file, port) = (server.dir().join("counter"), server.port().to_string());
+    std::fs::write(&file, [0; 8]).unwrap();
+    let mut process = Process::start("processes", "crowd", &[&port, &name, "64", file.to_str().unwrap()]);
     process.expect("ready");
     // It goes on until it is killed.
     process.say(&format!("0 {}", u64::MAX));
-    let counter = format!("{name}-counter");
-    let mut raw = server.raw().await;
-    eventually(ms(5000), "the crowd", || async { server.raw().await.exists(&counter).await }).await;
+    eventually(ms(5000), "the crowd", async || number_in(&file) > 0).await;
     let locks = server.locks().await;
     let lock = locks.lock(&name);
     let mut waits = Vec::new();
     for _ in 0..tries {
-        let before: u64 = raw.get(&counter).await.unwrap().parse().unwrap();
+        let before = number_in(&file);
         patient("the lock", lock.lock()).await.unwrap();
-        let after: u64 = raw.get(&counter).await.unwrap().parse().unwrap();
+        waits.push(number_in(&file) - before);
         lock.unlock().await.unwrap();
-        waits.push(after - before);
         // Now at once, now after a while.
         sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
     }

@@ -3,6 +3,7 @@
 
 use support::permits::Kind;
 use support::prelude::*;
+use support::sites::Place;
 use support::{lua, Reply};
 
 /// Longer than a test takes: `not_after` alone keeps no late copy out.
@@ -20,28 +21,19 @@ fn scripts(kind: &str) -> [&'static str; 3] {
     }
 }
 
-/// A semaphore with ten permits, by a client behind a proxy of its own and by one that is not.
+/// A semaphore with ten permits, of both clients of a place.
 struct Site {
-    server: Server,
-    proxy: Proxy,
+    at: Place,
     ours: Kind,
     theirs: Kind,
-    locks: Locks,
-    name: String,
 }
 
 impl Site {
     async fn start(kind: &str, builder: Builder) -> Self {
-        let server = Server::start();
-        for text in scripts(kind) {
-            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
-        }
-        let (proxy, name) = (Proxy::start(server.port()), unique("permits"));
-        let locks = builder.clone().connect(&proxy.url()).await.unwrap();
-        let other = builder.connect(&server.url()).await.unwrap();
-        let (ours, theirs) = (Kind::of(kind, &locks, &name), Kind::of(kind, &other, &name));
+        let at = Place::start(builder, &scripts(kind)).await;
+        let [ours, theirs] = [&at.ours, &at.theirs].map(|locks| Kind::of(kind, locks, &at.name));
         assert!(theirs.set(10).await);
-        Self { server, proxy, ours, theirs, locks, name }
+        Self { at, ours, theirs }
     }
 
     async fn until_free(&self, permits: i64) {
@@ -55,8 +47,8 @@ async fn cut_calls_are_done_once(kind: &str) {
     for cuts in 1..4 {
         for answers in [false, true] {
             let cut = |text| match answers {
-                true => site.proxy.cut_after(cuts, Filter::script_of(text)),
-                false => site.proxy.cut_before(cuts, Filter::script_of(text)),
+                true => site.at.proxy.cut_after(cuts, Filter::script_of(text)),
+                false => site.at.proxy.cut_before(cuts, Filter::script_of(text)),
             };
             let fault = cut(acquire);
             let guard = patient("permits", site.ours.guard(3, ms(19_000))).await.unwrap().unwrap();
@@ -75,16 +67,16 @@ async fn late_copies_take_nothing(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     for _ in 0..3 {
-        let held = site.proxy.hold_back(1000, Filter::script_of(acquire));
+        let held = site.at.proxy.hold_back(1000, Filter::script_of(acquire));
         let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
         held.wait_for(1).await;
-        let before = site.proxy.requests(Filter::script_of(cancel));
+        let before = site.at.proxy.requests(Filter::script_of(cancel));
         taker.abort();
-        site.proxy.wait_requests(before + 1, Filter::script_of(cancel)).await;
+        site.at.proxy.wait_requests(before + 1, Filter::script_of(cancel)).await;
         // Its answer is there when that of a later call is.
         site.until_free(10).await;
         assert_eq!(site.ours.available().await, 10);
-        site.proxy.heal();
+        site.at.proxy.heal();
         let answers = held.release().await;
         assert!(!answers.is_empty());
         for answer in answers {
@@ -103,8 +95,8 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
-    let lost = site.proxy.hold_back(1, Filter::script_of(acquire));
-    let held = site.proxy.hold_back(1, Filter::script_of(cancel));
+    let lost = site.at.proxy.hold_back(1, Filter::script_of(acquire));
+    let held = site.at.proxy.hold_back(1, Filter::script_of(cancel));
     let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() });
     held.wait_for(1).await;
     all.release().await.unwrap();
@@ -122,7 +114,7 @@ async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
     let [acquire, ..] = scripts(kind);
     for _ in 0..5 {
-        let fault = site.proxy.cut_after(1, Filter::script_of(acquire));
+        let fault = site.at.proxy.cut_after(1, Filter::script_of(acquire));
         let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
         fault.done().await;
         taker.abort();
@@ -133,13 +125,13 @@ async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
 /// Nobody hears of the release, or of anything: a waiter looks within the cap.
 async fn lost_messages_cost_the_cap(kind: &str) {
     let site = Site::start(kind, Locks::builder()).await;
-    site.proxy.swallow_messages(true);
+    site.at.proxy.swallow_messages(true);
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
     let waiting = site.ours.guard(1, ms(60_000));
     let [acquire, ..] = scripts(kind);
     let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
         // Before it subscribed, and after: answered when a call behind them is.
-        site.proxy.wait_requests(2, Filter::script_of(acquire)).await;
+        site.at.proxy.wait_requests(2, Filter::script_of(acquire)).await;
         site.ours.available().await;
         all.release().await.unwrap();
     });
@@ -152,11 +144,11 @@ async fn a_gap_makes_waiters_look(kind: &str) {
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
     let waiting = site.ours.guard(1, ms(60_000));
     let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
-        eventually(ms(20_000), "it waits", async || site.locks.health().subscriptions > 0).await;
-        site.proxy.wait_requests(1, Filter::Subscribe).await;
-        site.proxy.refuse(true);
+        eventually(ms(20_000), "it waits", async || site.at.ours.health().subscriptions > 0).await;
+        site.at.proxy.wait_requests(1, Filter::Subscribe).await;
+        site.at.proxy.refuse(true);
         all.release().await.unwrap();
-        site.proxy.refuse(false);
+        site.at.proxy.refuse(false);
     });
     assert!(guard.unwrap().is_some());
 }
@@ -164,21 +156,21 @@ async fn a_gap_makes_waiters_look(kind: &str) {
 /// Silent for longer than the outage limit: an error, never "too few"; and nothing stays taken.
 async fn silence_is_an_error(kind: &str) {
     let site = Site::start(kind, Locks::builder().command_timeout(ms(200)).outage_limit(ms(600))).await;
-    site.proxy.black_hole_requests(true);
+    site.at.proxy.black_hole_requests(true);
     for wait in [ms(0), ms(300), ms(60_000)] {
         let error = patient("the error", site.ours.guard(1, wait)).await.map(drop).unwrap_err();
         assert!(matches!(error, SyncError::Unreachable { .. }), "{error}");
     }
-    site.proxy.heal();
+    site.at.proxy.heal();
     site.until_free(10).await;
-    assert!(site.server.raw().await.exists(&site.name).await);
+    assert!(site.at.server.raw().await.exists(&site.at.name).await);
 }
 
 /// A server without memory gives no permits, and takes them back.
 async fn a_full_server_takes_back(kind: &str) {
     let site = Site::start(kind, Locks::builder()).await;
     let guard = site.ours.guard(3, ms(0)).await.unwrap().unwrap();
-    let mut raw = site.server.raw().await;
+    let mut raw = site.at.server.raw().await;
     raw.must(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = site.ours.guard(1, ms(0)).await.map(drop).unwrap_err();
     assert!(matches!(&error, SyncError::Refused { why: Refused::OutOfMemory, .. }), "{error}");
@@ -215,16 +207,16 @@ both!(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_counts_once_whatever_is_cut() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let locks = Locks::builder().command_timeout(ms(500)).connect(&proxy.url()).await.unwrap();
-    let name = unique("latch");
-    let [set, count_down, delete] =
-        [lua!("once", "latch/set"), lua!("once", "latch/count_down"), lua!("once", "latch/delete")];
-    for text in [set, count_down, delete, lua!("once", "latch/inspect")] {
-        server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
-    }
-    let latch = locks.latch(&name);
+    let scripts = [
+        lua!("once", "latch/set"),
+        lua!("once", "latch/count_down"),
+        lua!("once", "latch/delete"),
+        lua!("once", "latch/inspect"),
+    ];
+    let [set, count_down, delete, inspect] = scripts;
+    let Place { server: _server, proxy, ours, name, .. } =
+        Place::start(Locks::builder().command_timeout(ms(500)), &scripts).await;
+    let latch = ours.latch(&name);
     for cuts in 1..4 {
         let fault = proxy.cut_after(cuts, Filter::script_of(set));
         assert!(latch.try_set_count(3).await.unwrap());
@@ -234,10 +226,9 @@ async fn a_latch_counts_once_whatever_is_cut() {
             assert_eq!(latch.count_down().await.unwrap(), Some(left));
             fault.done().await;
         }
-        let inspect = || Filter::script_of(lua!("once", "latch/inspect"));
-        let looks = proxy.requests(inspect());
+        let looks = proxy.requests(Filter::script_of(inspect));
         let waiter = spawn_with(latch.clone(), |latch| async move { latch.wait().await.unwrap() });
-        proxy.wait_requests(looks + 1, inspect()).await;
+        proxy.wait_requests(looks + 1, Filter::script_of(inspect)).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
         let expected = match cuts {
             2 => {
@@ -260,12 +251,10 @@ async fn a_latch_counts_once_whatever_is_cut() {
 /// Its caller hears that there is no latch: a copy of the call that comes later does not count down the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_count_down_is_not_of_the_next_latch() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.port());
-    let locks = Locks::builder().command_timeout(COMMAND_TIMEOUT).connect(&proxy.url()).await.unwrap();
     let count_down = lua!("once", "latch/count_down");
-    server.raw().await.must(&["SCRIPT", "LOAD", count_down]).await;
-    let latch = locks.latch(&unique("latch"));
+    let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);
+    let Place { server: _server, proxy, ours, name, .. } = Place::start(builder, &[count_down]).await;
+    let latch = ours.latch(&name);
     let held = proxy.hold_back(1, Filter::script_of(count_down));
     let undo = proxy.hold_back(1000, Filter::script_of(lua!("once", "latch/cancel")));
     let mut counted = spawn_with(latch.clone(), |latch| async move { latch.count_down().await.unwrap() });
@@ -284,20 +273,19 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
 async fn permits_are_set_once() {
     let site = Site::start("leased", Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let set = lua!("once", "permit_semaphore/set");
-    site.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
-    let (ours, theirs) = (site.locks.permit_semaphore(&site.name), site.server.locks().await);
-    let theirs = theirs.permit_semaphore(&site.name);
+    site.at.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
+    let [ours, theirs] = [&site.at.ours, &site.at.theirs].map(|locks| locks.permit_semaphore(&site.at.name));
     // A client's first call is late, and does nothing.
     assert_eq!(ours.available_permits().await.unwrap(), 10);
-    let before = site.proxy.requests(Filter::script_of(set));
-    let cut = site.proxy.cut_after(1, Filter::script_of(set));
-    let next = site.proxy.hold_back(1, Filter::script_of(set));
+    let before = site.at.proxy.requests(Filter::script_of(set));
+    let cut = site.at.proxy.cut_after(1, Filter::script_of(set));
+    let next = site.at.proxy.hold_back(1, Filter::script_of(set));
     let call = tokio::spawn(async move { ours.set_permits(20).await });
     cut.done().await;
     theirs.add_permits(5).await.unwrap();
     next.wait_for(1).await;
     next.release().await;
     patient("the call", call).await.unwrap().unwrap();
-    assert!(site.proxy.requests(Filter::script_of(set)) >= before + 2);
+    assert!(site.at.proxy.requests(Filter::script_of(set)) >= before + 2);
     assert_eq!(theirs.available_permits().await.unwrap(), 25);
 }

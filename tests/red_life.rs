@@ -2,7 +2,7 @@
 
 use lockson::kind::Reentrant;
 use lockson::{Faults, Reply};
-use support::fleet::{red, Fleet};
+use support::fleet::{acquaint, connected, red, Fleet};
 use support::prelude::*;
 
 const BOOT: &str = "lockson:boot";
@@ -78,9 +78,7 @@ async fn a_call_that_was_long_under_way_makes_no_server_older() {
 async fn a_server_that_was_flushed_rests() {
     let fleet = Fleet::start();
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-    for lock in [&ours, &theirs] {
-        lock.guard().await.unwrap().unlock().await.unwrap();
-    }
+    acquaint(&[&ours, &theirs]).await;
     sleep(secs(1)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
     for server in &fleet.servers[..3] {
@@ -124,8 +122,8 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
         sleep(secs(1)).await;
     }
     for server in &fleet.servers {
-        let (_, run) =
-            marker(server).unwrap().split_once(' ').map(|(at, run)| (at.to_owned(), run.to_owned())).unwrap();
+        let marker = marker(server).unwrap();
+        let (_, run) = marker.split_once(' ').unwrap();
         server.command(&["SET", BOOT, &format!("9999999999999 {run}")]).unwrap();
     }
     let began = tokio::time::Instant::now();
@@ -149,10 +147,7 @@ async fn a_stranger_in_the_markers_place_is_said() {
 async fn real_servers_that_restart_right_after_a_grant_give_no_second_holder() {
     const LONGEST: Duration = secs(3);
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
-    let connect = || async {
-        let builder = || Locks::builder().command_timeout(secs(1)).watchdog_lease(LONGEST);
-        join_all(servers.iter().map(|server| async { builder().connect(&server.url()).await.unwrap() })).await
-    };
+    let connect = || connected(&servers, Locks::builder().command_timeout(secs(1)).watchdog_lease(LONGEST));
     let terms = |lock: RedLock<Reentrant>| lock.max_lease(LONGEST).server_timeout(secs(1));
     let ours = terms(red(&connect().await));
     for _ in 0..4 {

@@ -3,7 +3,7 @@
 
 use lockson::kind::Reentrant;
 use lockson::Reply;
-use support::fleet::{red, Fleet};
+use support::fleet::{acquaint, connected, red, votes, Fleet};
 use support::prelude::*;
 use tokio::time::Instant;
 
@@ -130,9 +130,7 @@ fn waits_for(fleet: &Fleet, server_timeout: Duration) -> RedLock<Reentrant> {
 
 /// All vote for all of these, so that they know the servers; then a minute, so that all may vote.
 async fn acquainted(locks: &[&RedLock<Reentrant>]) {
-    for lock in locks {
-        lock.guard().await.unwrap().unlock().await.unwrap();
-    }
+    acquaint(locks).await;
     sleep(secs(60)).await;
 }
 
@@ -339,15 +337,6 @@ async fn a_vote_counts_once() {
 
 const LEASE: Duration = secs(4);
 
-/// How many of the servers have it in the name of one of these clients.
-async fn votes(servers: &[Server], clients: &[Locks]) -> usize {
-    let fields = join_all(servers.iter().map(|server| async { server.raw().await.hgetall("red").await })).await;
-    let mine = |fields: &&Vec<(String, String)>| {
-        fields.iter().any(|(field, _)| clients.iter().any(|client| field.starts_with(client.client_id())))
-    };
-    fields.iter().filter(mine).count()
-}
-
 async fn all_vote(servers: &[Server], clients: &[Locks], guard: &Guard) {
     let all = || async {
         assert!(guard.is_valid());
@@ -360,12 +349,9 @@ async fn all_vote(servers: &[Server], clients: &[Locks], guard: &Guard) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_outlives_a_rolling_restart_of_real_servers() {
     let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
-    let connect = || async {
-        let builder = || Locks::builder().command_timeout(ms(800)).watchdog_lease(LEASE).outage_limit(secs(30));
-        join_all(servers.iter().map(|server| async { builder().connect(&server.url()).await.unwrap() })).await
-    };
+    let builder = || Locks::builder().command_timeout(ms(800)).watchdog_lease(LEASE).outage_limit(secs(30));
     let terms = |clients: &[Locks]| red(clients).max_lease(LEASE).server_timeout(secs(1));
-    let (clients, rivals) = (connect().await, connect().await);
+    let (clients, rivals) = (connected(&servers, builder()).await, connected(&servers, builder()).await);
     let (ours, theirs) = (terms(&clients), terms(&rivals));
     patient("it is free", theirs.guard()).await.unwrap().unlock().await.unwrap();
     let guard = patient("it is held", ours.guard()).await.unwrap();

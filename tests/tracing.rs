@@ -136,7 +136,7 @@ async fn a_force_unlock_is_told() {
     lock.lock().await.unwrap();
     assert!(lock.force_unlock().await.unwrap());
     let told = logs.find(Level::WARN, "ended by force");
-    let owner = format!("owner={}:{}", locks.client_id(), Owner::current());
+    let owner = format!("owner=\"{}:{}\"", locks.client_id(), Owner::current());
     assert!(told.len() == 1 && told[0].contains(&owner), "{told:?}");
     // Each side of a read/write lock, and of the others each kind whose owner the server knows.
     let (one, two) = (Owner::named("one").unwrap(), Owner::named("two").unwrap());

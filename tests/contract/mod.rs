@@ -155,7 +155,7 @@ macro_rules! kinds {
     ($($name:ident: $shape:ident($make:expr), $suffix:literal, [$($group:ident),*] {
         $($module:ident: $($case:ident),+;)*
     })*) => {
-        const KINDS: &[&str] = &[$(stringify!($name)),*];
+        pub const KINDS: &[&str] = &[$(stringify!($name)),*];
 
         $(mod $name {
             #[allow(unused_imports)]

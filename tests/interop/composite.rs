@@ -117,13 +117,13 @@ async fn keeps_out(world: &World, holder: &Peer, other: &Peer, renewed: &Peer) {
         let mut raw = world.server.raw().await;
         vec![count(&mut raw, &all[0]).await, count(&mut raw, &all[1]).await, count(&mut raw, &all[2]).await]
     };
-    let until_waiting = async {
-        for name in &all[..2] {
-            let ttl = world.server.raw().await.pttl(name).await;
-            assert!(ttl > 20_000 && ttl <= 60_000, "{ttl}");
-        }
-        until_listening(&world.server, &all[1]).await;
-    };
+    assert!(mine.take(LONG, Some(LONG)).await);
+    for name in &all[..2] {
+        let ttl = world.server.raw().await.pttl(name).await;
+        assert!(ttl > 20_000 && ttl <= 60_000, "{ttl}");
+    }
+    mine.unlock().await.result.unwrap();
+    let until_waiting = until_listening(&world.server, &all[1]);
     verbs(cell, [&mine, &theirs], ms(999), (counts, ["1", "1", ""]), until_waiting).await;
     let others = names();
     let (mine, theirs) = (side(holder, &others, "mine"), side(other, &others, "theirs"));

@@ -11,9 +11,7 @@ use tempfile::TempDir;
 /// The PEM files of a certificate and of its key.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// The certificate.
     pub cert: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
     /// The authority that signed it.
     pub ca: PathBuf,

@@ -1,6 +1,7 @@
 //! Five servers in this process, on paused time, and a red lock on them.
 
-use crate::secs;
+use crate::{secs, Server};
+use futures::future::join_all;
 use lockson::kind::Reentrant;
 use lockson::{Builder, EmbeddedServer, Locks, RedLock, Reply};
 
@@ -29,5 +30,24 @@ impl Fleet {
     pub fn held(&self) -> String {
         let has = |server: &EmbeddedServer| server.command(&["EXISTS", "red"]) == Ok(Reply::Int(1));
         self.servers.iter().map(|server| if has(server) { '1' } else { '0' }).collect()
+    }
+}
+
+/// A client of each of these real servers.
+pub async fn connected(servers: &[Server], builder: Builder) -> Vec<Locks> {
+    join_all(servers.iter().map(async |server| builder.clone().connect(&server.url()).await.unwrap())).await
+}
+
+/// On how many of them one of these clients has the lock.
+pub async fn votes(servers: &[Server], clients: &[Locks]) -> usize {
+    let fields = join_all(servers.iter().map(async |server| server.raw().await.hgetall("red").await)).await;
+    let is_theirs = |(field, _): &(String, String)| clients.iter().any(|client| field.starts_with(client.client_id()));
+    fields.iter().filter(|fields| fields.iter().any(is_theirs)).count()
+}
+
+/// Each has the lock once, so that it has seen the servers.
+pub async fn acquaint(locks: &[&RedLock<Reentrant>]) {
+    for lock in locks {
+        lock.guard().await.unwrap().unlock().await.unwrap();
     }
 }

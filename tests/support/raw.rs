@@ -156,11 +156,6 @@ impl Listener {
         self.heard.borrow().len()
     }
 
-    /// All messages so far, in order.
-    pub fn messages(&self) -> Vec<Message> {
-        self.heard.borrow().clone()
-    }
-
     /// Awaits that `count` messages came in all, and returns them.
     pub async fn wait_for(&self, count: usize) -> Vec<Message> {
         let mut heard = self.heard.clone();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a start, or a control command, may take.
@@ -103,10 +103,7 @@ impl Server {
             if self.is_mine() {
                 return true;
             }
-            let ended = {
-                let mut child = self.child.lock().unwrap();
-                child.as_mut().unwrap().try_wait().unwrap()
-            };
+            let ended = self.child.lock().unwrap().as_mut().unwrap().try_wait().unwrap();
             let text = || std::fs::read_to_string(&log).unwrap_or_default();
             if let Some(status) = ended {
                 *self.child.lock().unwrap() = None;
@@ -121,20 +118,10 @@ impl Server {
 
     /// The command line, after the name of the program.
     fn args(&self, log: &Path) -> Vec<String> {
-        let port = self.port.to_string();
-        let fixed = [
-            ("port", port.as_str()),
-            ("bind", "127.0.0.1"),
-            ("save", ""),
-            ("appendonly", "no"),
-            ("daemonize", "no"),
-            ("dir", self.dir.path().to_str().unwrap()),
-            ("logfile", log.to_str().unwrap()),
-        ];
-        let mut args = Vec::new();
-        for (name, value) in fixed {
-            args.extend([format!("--{name}"), value.to_string()]);
-        }
+        let (dir, log) = (self.dir.path().to_str().unwrap(), log.to_str().unwrap());
+        let fixed = format!("--port {} --bind 127.0.0.1 --appendonly no --dir {dir} --logfile {log}", self.port);
+        let mut args: Vec<String> =
+            fixed.split(' ').map(String::from).chain(["--save".into(), String::new()]).collect();
         for (name, value) in &self.settings {
             args.push(format!("--{name}"));
             args.extend(value.split_whitespace().map(String::from));
@@ -317,10 +304,8 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
 /// A port nobody listens at, below those the system hands out to clients, so
 /// that a server which restarts finds its port free.
 fn free_port() -> u16 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let mut rng = super::Rng::new(now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40);
     loop {
-        let port = 12_000 + rng.below(20_000) as u16;
+        let port = fastrand::u16(12_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }

@@ -117,6 +117,28 @@ impl Site {
     }
 }
 
+/// A client behind a proxy of its own, and one that is not, on a server of their own; and a name.
+pub struct Place {
+    pub server: Server,
+    pub proxy: Proxy,
+    pub ours: Locks,
+    pub theirs: Locks,
+    pub name: String,
+}
+
+impl Place {
+    /// The server knows these scripts, as that of [`load_scripts`] does.
+    pub async fn start(builder: Builder, scripts: &[&str]) -> Place {
+        let server = Server::start();
+        for text in scripts {
+            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
+        }
+        let proxy = Proxy::start(server.port());
+        let (ours, theirs) = (connect(builder, &proxy.url()).await, server.locks().await);
+        Place { server, proxy, ours, theirs, name: unique("place") }
+    }
+}
+
 /// Whether anything is left of any of these.
 pub async fn exist(raw: &mut Raw, owns: &[&Own]) -> bool {
     let keys = keys(owns);

@@ -159,72 +159,26 @@ fn timeouts(name: &str) -> String {
 type Case = (&'static str, fn(Jar) -> Pin<Box<dyn Future<Output = ()>>>);
 
 macro_rules! cases {
-    ($($module:ident::$name:ident),* $(,)?) => {
-        [$((stringify!($name), |jar| Box::pin($module::$name(jar)))),*]
-    };
+    ($($module:ident: $($name:ident)*;)*) => { [$($((stringify!($name), |jar| Box::pin($module::$name(jar))),)*)*] };
 }
 
-const CASES: &[Case] = &cases!(
-    wakeups::id_6_a_1,
-    wakeups::id_6_a_2a,
-    wakeups::id_6_a_2b,
-    wakeups::id_6_a_3a,
-    wakeups::id_6_a_6,
-    wakeups::id_6_a_7a,
-    wakeups::id_6_a_8,
-    wakeups::id_6_c_8,
-    wakeups::id_3_1_a,
-    wakeups::id_6_e_1,
-    wakeups::id_6_e_2,
-    holds::id_6_b_1s,
-    holds::id_6_b_2a,
-    holds::id_3_3_a,
-    holds::id_3_5b,
-    holds::id_6_b_2b,
-    holds::id_6_b_2e,
-    holds::id_6_b_3a,
-    holds::id_6_b_3b,
-    holds::id_6_b_5,
-    holds::id_6_b_6,
-    holds::id_6_b_7,
-    holds::id_6_b_10a,
-    holds::id_6_b_10b,
-    holds::id_6_b_11,
-    holds::id_6_e_3,
-    rights::id_6_c_6,
-    rights::id_6_c_6u,
-    rights::id_6_c_9,
-    fair::id_6_d_1,
-    fair::id_6_d_2,
-    fair::id_6_d_3,
-    fair::id_6_d_5,
-    fair::id_6_d_8,
-    fair::id_6_d_9,
-    fair::id_3_4_c,
-    fair::id_6_c_7,
-    permits::id_6_a_4a,
-    permits::id_6_a_4c,
-    permits::id_6_a_4d,
-    permits::id_6_a_5a,
-    permits::id_6_a_5b,
-    permits::id_6_a_7b,
-    permits::id_6_b_1p,
-    kinds::id_2_0_c,
-    kinds::id_6_c_1a,
-    kinds::id_6_c_1b,
-    kinds::id_6_c_1c,
-    kinds::id_6_c_1d,
-    kinds::id_6_c_4a,
-    kinds::id_6_c_4b,
-    composite::id_6_c_2a,
-    composite::id_6_c_2b,
-    composite::id_6_c_2d,
-    composite::id_6_c_2e,
-    composite::id_6_c_2f,
-    composite::id_6_c_2g,
-    composite::id_6_c_2h,
-    composite::id_6_c_2i,
-);
+const CASES: &[Case] = &cases! {
+    wakeups:
+        id_6_a_1 id_6_a_2a id_6_a_2b id_6_a_3a id_6_a_6 id_6_a_7a id_6_a_8 id_6_c_8 id_3_1_a id_6_e_1 id_6_e_2;
+    holds:
+        id_6_b_1s id_6_b_2a id_3_3_a id_3_5b id_6_b_2b id_6_b_2e id_6_b_3a id_6_b_3b id_6_b_5 id_6_b_6 id_6_b_7
+        id_6_b_10a id_6_b_10b id_6_b_11 id_6_e_3;
+    rights:
+        id_6_c_6 id_6_c_6u id_6_c_9;
+    fair:
+        id_6_d_1 id_6_d_2 id_6_d_3 id_6_d_5 id_6_d_8 id_6_d_9 id_3_4_c id_6_c_7;
+    permits:
+        id_6_a_4a id_6_a_4c id_6_a_4d id_6_a_5a id_6_a_5b id_6_a_7b id_6_b_1p;
+    kinds:
+        id_2_0_c id_6_c_1a id_6_c_1b id_6_c_1c id_6_c_1d id_6_c_4a id_6_c_4b;
+    composite:
+        id_6_c_2a id_6_c_2b id_6_c_2d id_6_c_2e id_6_c_2f id_6_c_2g id_6_c_2h id_6_c_2i;
+};
 
 /// What `the_weaknesses_are_the_jars` runs.
 pub fn names() -> impl Iterator<Item = String> {
