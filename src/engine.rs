@@ -13,12 +13,12 @@ use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, LostReason, Unready};
+use crate::error::{in_runtime, LostReason, QueryError};
 use crate::lease::validity::{Lease, Leased, Verdict};
 use crate::lease::watchdog::{Batch, Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Called, Patience, Status, Wire};
+use crate::wire::script::{Answer, Called, Patience, Status, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -113,17 +113,17 @@ impl Engine {
     }
 
     /// What every verb asks first.
-    pub(crate) fn ready(&self) -> Result<(), Unready> {
+    pub(crate) fn ready(&self) -> Result<(), QueryError> {
         if self.is_closing() {
-            return Err(Unready::Closed);
+            return Err(QueryError::Closed);
         }
         in_runtime()
     }
 
     /// What a release asks first: one of a client that was shut down finds nothing to give back.
-    pub(crate) fn can_release(&self) -> Result<(), Unready> {
+    pub(crate) fn can_release(&self) -> Result<(), QueryError> {
         if self.is_dead() {
-            return Err(Unready::Closed);
+            return Err(QueryError::Closed);
         }
         in_runtime()
     }
@@ -234,6 +234,26 @@ impl Engine {
                 Ok(Lease::Watched { lease, max_hold: max_hold.or(self.settings.max_hold) })
             }
         }
+    }
+
+    /// Asks what a caller wants to know, for no longer than one question is waited for.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        name: &str,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<Answer, QueryError> {
+        self.ready()?;
+        let [keys, args] = [keys, args].map(|words| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let of = self.clone();
+        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
+        let work = self.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|words| words.iter().map(String::as_str).collect::<Vec<_>>());
+            of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
+        });
+        let called = tokio::time::timeout(self.look_limit(), work).await.map_err(|_| QueryError::late(name))?;
+        Answer::of(called.result, name, self.is_closing())
     }
 
     /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the

@@ -127,17 +127,6 @@ pub enum LockError {
 }
 
 impl LockError {
-    pub(crate) fn from_query(error: QueryError) -> Self {
-        match error {
-            QueryError::Name(error) => Self::Name(error),
-            QueryError::WrongType { name, detail } => Self::WrongType { name, detail },
-            QueryError::Unreachable { name, detail } => Self::Unreachable { name, detail },
-            QueryError::Refused { name, why } => Self::Refused { name, why },
-            QueryError::Closed => Self::Closed,
-            QueryError::NoRuntime => Self::NoRuntime,
-        }
-    }
-
     /// Whether the server may have the lock in this owner's name after this error.
     pub fn may_hold(&self) -> bool {
         matches!(
@@ -471,16 +460,47 @@ pub enum SyncError {
     NoRuntime,
 }
 
-/// Why a verb can't begin.
-pub(crate) enum Unready {
-    Closed,
-    NoRuntime,
+/// tokio's timers panic outside of a runtime.
+pub(crate) fn in_runtime() -> Result<(), QueryError> {
+    tokio::runtime::Handle::try_current().map(drop).map_err(|_| QueryError::NoRuntime)
 }
 
-/// tokio's timers panic outside of a runtime.
-pub(crate) fn in_runtime() -> Result<(), Unready> {
-    tokio::runtime::Handle::try_current().map(drop).map_err(|_| Unready::NoRuntime)
+impl QueryError {
+    /// Of a call that was not answered. `closed`: by a client that was being closed, which ends calls too.
+    pub(crate) fn of_fault(name: &str, fault: Fault, closed: bool) -> Self {
+        let name = name.to_owned();
+        match fault {
+            Fault::Unreachable(_) if closed => Self::Closed,
+            Fault::Unreachable(detail) => Self::Unreachable { name, detail },
+            Fault::Refused(why) => Self::Refused { name, why },
+        }
+    }
+
+    /// Of a call that was not answered within the limit of its verb.
+    pub(crate) fn late(name: &str) -> Self {
+        Self::Unreachable { name: name.to_owned(), detail: "the limit came before an answer".to_owned() }
+    }
 }
+
+macro_rules! from_query {
+    ($($error:ident)*) => {$(
+        /// What any call can end with, every verb can.
+        impl From<QueryError> for $error {
+            fn from(error: QueryError) -> Self {
+                match error {
+                    QueryError::Name(error) => Self::Name(error),
+                    QueryError::WrongType { name, detail } => Self::WrongType { name, detail },
+                    QueryError::Unreachable { name, detail } => Self::Unreachable { name, detail },
+                    QueryError::Refused { name, why } => Self::Refused { name, why },
+                    QueryError::Closed => Self::Closed,
+                    QueryError::NoRuntime => Self::NoRuntime,
+                }
+            }
+        }
+    )*};
+}
+
+from_query!(LockError UnlockError SyncError);
 
 macro_rules! from_lease_range {
     ($($error:ident)*) => {$(
@@ -493,52 +513,6 @@ macro_rules! from_lease_range {
 }
 
 from_lease_range!(LockError HoldError SyncError);
-
-macro_rules! from_unready {
-    ($($error:ident)*) => {$(
-        impl From<Unready> for $error {
-            fn from(why: Unready) -> Self {
-                match why {
-                    Unready::Closed => Self::Closed,
-                    Unready::NoRuntime => Self::NoRuntime,
-                }
-            }
-        }
-    )*};
-}
-
-from_unready!(LockError UnlockError QueryError SyncError);
-
-macro_rules! of_fault {
-    ($($error:ident)*) => {$(
-        impl $error {
-            /// Of a call that was not answered. `closed`: by a client that was being closed, which ends calls too.
-            pub(crate) fn of_fault(name: &str, fault: Fault, closed: bool) -> Self {
-                let name = name.to_owned();
-                match fault {
-                    Fault::Unreachable(_) if closed => Self::Closed,
-                    Fault::Unreachable(detail) => Self::Unreachable { name, detail },
-                    Fault::Refused(why) => Self::Refused { name, why },
-                }
-            }
-        }
-    )*};
-}
-
-of_fault!(LockError UnlockError QueryError SyncError);
-
-macro_rules! late {
-    ($($error:ident)*) => {$(
-        impl $error {
-            /// Of a call that was not answered within the limit of its verb.
-            pub(crate) fn late(name: &str) -> Self {
-                Self::Unreachable { name: name.to_owned(), detail: "the limit came before an answer".to_owned() }
-            }
-        }
-    )*};
-}
-
-late!(LockError QueryError SyncError);
 
 macro_rules! within {
     ($($error:ident)*) => {$(

@@ -50,7 +50,8 @@ pub use permits::take::Take;
 pub use waiting::wait::AcquireOutcome;
 pub use wire::reply::Reply;
 
-/// The kinds of locks, as in [`Lock<K>`], and the traits that say what a kind can do. All kinds are lockson's own.
+/// The kinds of locks, as in [`Lock<K>`], and of permits, as in [`Semaphore<K>`], and the traits that say what a kind
+/// can do. All kinds are lockson's own.
 pub mod kind {
     pub use crate::kinds::fair::{Fair, NonReentrantFair, Queued};
     pub use crate::kinds::fenced::{Fenced, Fencing};
@@ -59,6 +60,8 @@ pub mod kind {
     pub use crate::kinds::reentrant::{NonReentrant, Reentrant};
     pub use crate::kinds::spin::Spin;
     pub use crate::locks::traits::{Fenceable, Kind, Owned, Votes};
+    pub use crate::permits::permit_semaphore::Expirable;
+    pub use crate::permits::semaphore::{Counted, PermitKind};
 }
 use kind::{Fair, Fenced, NonReentrant, NonReentrantFair, Plain, Read, Reentrant, Spin, Write};
 

@@ -6,8 +6,8 @@ mod permits;
 use std::collections::BTreeSet;
 
 use futures::future::{BoxFuture, FutureExt};
-use lockson::kind::{Fenceable, Fenced};
-use lockson::{FairLock, FencedGuard, Lock, ReentrantLock, Reply};
+use lockson::kind::{Fenceable, Fenced, Kind};
+use lockson::{FairLock, FencedGuard, Lock, Reply};
 use support::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -16,46 +16,29 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 const OPTIONAL: &str = "+info";
 
 /// The words of the line in the docs that begins so.
-fn words(beginning: &str) -> Vec<&'static str> {
+fn rights(beginning: &'static str) -> Vec<&'static str> {
     let docs = include_str!("../docs/GUARANTEES.md");
-    let line = docs.lines().find_map(|line| line.strip_prefix(beginning)).expect("the rule stands in the docs");
+    let line = docs.lines().find(|line| line.starts_with(beginning)).expect("the rule stands in the docs");
     line.split_whitespace().collect()
 }
 
 /// The rule for every lock, from the user's name on.
 fn rule() -> Vec<&'static str> {
-    words("ACL SETUSER ")
+    rights("ACL SETUSER ").split_off(2)
 }
 
-/// What tokens need besides.
-fn fenced() -> Vec<&'static str> {
-    words("+get ").into_iter().chain(["+get"]).collect()
-}
-
-/// What a plain lock needs besides, and what it works without: then it is not woken.
-fn plain() -> [Vec<&'static str>; 2] {
-    [
-        words("+set ").into_iter().chain(["+set"]).collect(),
-        words("&lockson:plain:*").into_iter().chain(["&lockson:plain:*"]).collect(),
-    ]
-}
-
-/// What a read/write lock needs besides, and what it works without: then it is not woken, its writers don't go first.
-fn read_write() -> [Vec<&'static str>; 2] {
-    let rights = |first| words(&format!("{first} ")).into_iter().chain([first]).collect();
-    [rights("+hlen"), rights("+zadd")]
-}
-
-/// What a fair lock needs besides.
-fn fair_rights() -> Vec<&'static str> {
-    words("+hmget ").into_iter().chain(["+hmget"]).collect()
-}
-
-/// What a multi-lock over one name of two clients needs besides.
-fn multi() -> Vec<&'static str> {
-    assert!(words("+get +set ~lockson:server_id:*").is_empty(), "the line has no more");
-    vec!["+get", "+set", "~lockson:server_id:*"]
-}
+/// What a lock needs besides by the docs: the beginnings of their lines there. Without those that are called optional it
+/// works too, and is not woken.
+const FENCED: &str = "+get ";
+const PLAIN: &str = "+set ";
+const PLAIN_OPTIONAL: &str = "&lockson:plain:*";
+const READ_WRITE: &str = "+hlen ";
+/// Without them writers don't go first.
+const READ_WRITE_OPTIONAL: &str = "+zadd ";
+const FAIR: &str = "+hmget ";
+/// A multi-lock over one name of two clients.
+const MULTI: &str = "+get +set ~lockson:server_id:*";
+const RED: &str = "~lockson:boot";
 
 /// Gives the user these rights, and only these, on a server that knows no script.
 async fn grant(server: &Server, words: &[&str]) {
@@ -75,37 +58,40 @@ fn settings() -> Builder {
         .watchdog_lease(secs(1))
 }
 
-async fn take_and_give_back(lock: ReentrantLock) -> Outcome {
-    Ok(lock.guard().await?.unlock().await?)
-}
-
-/// Every script at least once.
-async fn work(url: &str) -> Outcome {
+/// Every script of a lock at least once: with a waiter here, to be handed it, and one in the other client, which is told
+/// by a message.
+async fn work_on<K: Kind>(url: &str, make: impl Fn(&Locks) -> Lock<K>) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
-    let (lock, rival) = (one.lock("acl"), other.lock("acl"));
-
-    let guard = lock.guard().await?;
-    lock.lock().await?;
-    lock.unlock().await?;
+    let (lock, rival) = (make(&one), make(&other));
+    let guard = RLock::guard(&lock).await?;
     guard.verify().await?;
     guard.set_lease(secs(1)).await?;
-    assert_eq!(rival.holder().await?.map(|holder| holder.owner), Some(guard.owner()));
-
-    // One waits here, to be handed the lock, and one in the other client, for the message.
-    let here = tokio::spawn(take_and_give_back(lock.owned_by(&Owner::unique())));
-    let there = tokio::spawn(take_and_give_back(rival.clone()));
+    let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
+        .map(|lock| tokio::spawn(async move { Outcome::Ok(RLock::guard(&lock).await?.unlock().await?) }));
     sleep(ms(1200)).await;
     assert!(guard.is_valid(), "it was not renewed");
     guard.unlock().await?;
-    here.await??;
-    there.await??;
-
+    for waiter in waiters {
+        waiter.await??;
+    }
     lock.lock().await?;
     assert!(rival.force_unlock().await?);
     rival.lock().await?;
     other.shutdown(secs(5)).await?;
     assert!(!lock.is_locked().await?);
     Ok(one.shutdown(secs(5)).await?)
+}
+
+async fn work(url: &str) -> Outcome {
+    let locks = settings().connect(url).await?;
+    let lock = locks.lock("acl");
+    lock.lock().await?;
+    lock.lock().await?;
+    lock.unlock().await?;
+    assert_eq!(lock.holder().await?.map(|holder| holder.owner), Some(Owner::current()));
+    lock.unlock().await?;
+    locks.shutdown(secs(5)).await?;
+    work_on(url, |locks| locks.lock("acl")).await
 }
 
 #[tokio::test]
@@ -146,7 +132,8 @@ async fn each_right_of_it_is_needed_and_missed_at_once() {
 #[tokio::test]
 async fn a_multi_lock_of_one_name_needs_its_own_rights() {
     let server = Server::start();
-    let (rule, multi) = (rule(), multi());
+    let (rule, multi) = (rule(), rights(MULTI));
+    assert_eq!(multi.join(" "), MULTI, "the line has no more");
     for left_out in [None].into_iter().chain(multi.iter().map(Some)) {
         let own = multi.iter().filter(|right| Some(*right) != left_out);
         grant(&server, &rule.iter().chain(own).copied().collect::<Vec<_>>()).await;
@@ -167,8 +154,7 @@ async fn a_multi_lock_of_one_name_needs_its_own_rights() {
 #[tokio::test]
 async fn a_red_lock_needs_its_own_rights() {
     let server = Server::start();
-    let boot = "~lockson:boot";
-    let own: Vec<&str> = words(boot).into_iter().chain([boot]).collect();
+    let own = rights(RED);
     let all: Vec<&str> = rule().into_iter().chain(own.clone()).collect();
     for left_out in [None, Some(OPTIONAL)].into_iter().chain(own.into_iter().map(Some)) {
         let rights: Vec<&str> = all.iter().copied().filter(|word| Some(*word) != left_out).collect();
@@ -188,8 +174,8 @@ async fn a_red_lock_needs_its_own_rights() {
 #[tokio::test]
 async fn tokens_need_their_own_rights() {
     let server = Server::start();
-    let (tokens, [read_write, optional]) = (fenced(), read_write());
-    let every = [rule(), read_write, optional, fair_rights(), vec!["+incr"]].concat();
+    let tokens = rights(FENCED);
+    let every = [rule(), rights(READ_WRITE), rights(READ_WRITE_OPTIONAL), rights(FAIR), vec!["+incr"]].concat();
     for left_out in [None].into_iter().chain(tokens.iter().map(Some)) {
         // What a right of another line gives too is taken away by name.
         let without = left_out.map(|right| right.replace('+', "-"));
@@ -279,7 +265,7 @@ async fn read_and_write(url: &str) -> Outcome {
 #[tokio::test]
 async fn a_read_write_lock_needs_its_own_rights() {
     let server = Server::start();
-    let (rule, [needed, optional]) = (rule(), read_write());
+    let (rule, needed, optional) = (rule(), rights(READ_WRITE), rights(READ_WRITE_OPTIONAL));
     let with = |more: &[&'static str]| rule.iter().chain(more).copied().collect::<Vec<_>>();
     grant(&server, &with(&[&needed[..], &optional[..]].concat())).await;
     read_and_write(&server.url()).await.unwrap();
@@ -294,36 +280,13 @@ async fn a_read_write_lock_needs_its_own_rights() {
     }
 }
 
-/// Every script of the plain lock: with a waiter here, to be handed it, and one in the other client.
-async fn plain_work(url: &str) -> Outcome {
-    let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
-    let (lock, rival) = (one.plain_lock("acl"), other.plain_lock("acl"));
-    let guard = lock.guard().await?;
-    guard.verify().await?;
-    guard.set_lease(secs(1)).await?;
-    let waiters = [lock.owned_by(&Owner::unique()), rival.clone()]
-        .map(|lock| tokio::spawn(async move { Outcome::Ok(lock.guard().await?.unlock().await?) }));
-    sleep(ms(1200)).await;
-    assert!(guard.is_valid(), "it was not renewed");
-    guard.unlock().await?;
-    for waiter in waiters {
-        waiter.await??;
-    }
-    lock.lock().await?;
-    assert!(rival.force_unlock().await?);
-    rival.lock().await?;
-    other.shutdown(secs(5)).await?;
-    assert!(!lock.is_locked().await?);
-    Ok(one.shutdown(secs(5)).await?)
-}
-
 #[tokio::test]
 async fn a_plain_lock_needs_its_own_rights() {
     let server = Server::start();
-    let (rule, [needed, optional]) = (rule(), plain());
+    let (rule, needed, optional) = (rule(), rights(PLAIN), rights(PLAIN_OPTIONAL));
     for more in [[&needed[..], &optional[..]].concat(), needed.clone()] {
         grant(&server, &[&rule[..], &more].concat()).await;
-        plain_work(&server.url()).await.unwrap();
+        work_on(&server.url(), |locks| locks.plain_lock("acl")).await.unwrap();
         assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0);
     }
     for left_out in &needed {

@@ -39,55 +39,38 @@ fn rows(docs: &'static str) -> BTreeMap<String, Vec<&'static str>> {
 
 type Cycle = Box<dyn Fn() -> BoxFuture<'static, ()>>;
 
+fn cycle<T, F>(on: T, once: impl Fn(T) -> F + 'static) -> Cycle
+where
+    T: Clone + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    Box::new(move || once(on.clone()).boxed())
+}
+
 /// A cycle of everything that the table has.
 async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
-    let mut cycles: Vec<(&str, Cycle)> = Vec::new();
-    for (name, lock) in locks(client) {
-        let cycle = move || {
-            let lock = lock.clone();
-            async move { lock.guard().await.unwrap().unlock().await.unwrap() }.boxed()
-        };
-        cycles.push((name, Box::new(cycle)));
-    }
+    let guarded = |lock: Arc<dyn RLock>| async move { lock.guard().await.unwrap().unlock().await.unwrap() };
+    let mut cycles: Vec<_> = locks(client).into_iter().map(|(name, lock)| (name, cycle(lock, guarded))).collect();
     let others = [Server::start(), Server::start()];
     let mut members = vec![client.lock("red")];
     for other in &others {
         members.push(other.locks().await.lock("red"));
     }
-    let (red, others) = (RedLock::new(members).fresh(), Arc::new(others));
-    let cycle = move || {
-        let (red, others) = (red.clone(), others.clone());
-        async move {
-            red.guard().await.unwrap().unlock().await.unwrap();
-            drop(others);
-        }
-        .boxed()
-    };
-    cycles.push(("RedLock, on each server", Box::new(cycle)));
-    let (semaphore, leased, latch) =
-        (client.semaphore("semaphore"), client.permit_semaphore("permits"), client.latch("latch"));
+    let red = (RedLock::new(members).fresh(), Arc::new(others));
+    cycles.push(("RedLock, on each server", cycle(red, move |(red, _servers)| guarded(Arc::new(red)))));
+    let (semaphore, leased) = (client.semaphore("semaphore"), client.permit_semaphore("permits"));
     semaphore.try_set_permits(2).await.unwrap();
     leased.try_set_permits(2).await.unwrap();
-    let cycle = move || {
-        let semaphore = semaphore.clone();
-        async move { semaphore.guard(1).await.unwrap().release().await.unwrap() }.boxed()
-    };
-    cycles.push(("semaphore", Box::new(cycle)));
-    let cycle = move || {
-        let leased = leased.clone();
-        async move { leased.guard(1).await.unwrap().release().await.unwrap() }.boxed()
-    };
-    cycles.push(("permit_semaphore", Box::new(cycle)));
-    let cycle = move || {
-        let latch = latch.clone();
-        async move {
-            assert!(latch.try_set_count(1).await.unwrap());
-            assert_eq!(latch.count_down().await.unwrap(), Some(0));
-            latch.wait().await.unwrap();
-        }
-        .boxed()
-    };
-    cycles.push(("latch", Box::new(cycle)));
+    let one = cycle(semaphore, |permits| async move { permits.guard(1).await.unwrap().release().await.unwrap() });
+    cycles.push(("semaphore", one));
+    let one = cycle(leased, |permits| async move { permits.guard(1).await.unwrap().release().await.unwrap() });
+    cycles.push(("permit_semaphore", one));
+    let one = cycle(client.latch("latch"), |latch| async move {
+        assert!(latch.try_set_count(1).await.unwrap());
+        assert_eq!(latch.count_down().await.unwrap(), Some(0));
+        latch.wait().await.unwrap();
+    });
+    cycles.push(("latch", one));
     cycles
 }
 
@@ -146,12 +129,8 @@ async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
 /// `Locks` has a factory for each name in the table, and the other way round.
 #[test]
 fn each_factory_can_be_chosen() {
-    let factories =
-        include_str!("../src/client/factory.rs").lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
-    let factories =
-        factories.filter(|line| line.contains("(&self, name: &str")).filter_map(|line| line.split('(').next());
     let table = rows(include_str!("../docs/CHOOSING.md"));
-    for factory in factories {
-        assert!(table.keys().any(|row| row.split(", ").next() == Some(factory)), "{factory} is not in CHOOSING.md");
+    for factory in support::files::factories() {
+        assert!(table.keys().any(|row| row.split(", ").next() == Some(&factory)), "{factory} is not in CHOOSING.md");
     }
 }

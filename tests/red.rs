@@ -21,7 +21,7 @@ async fn the_majoritys_validity_counts() {
     }
     let guard = lock.acquire().lease(secs(20)).guard().await.unwrap().unwrap();
     // The longer lease reaches three of five: that is enough. Two are not.
-    fleet.servers[..2].iter().for_each(EmbeddedServer::stop);
+    fleet.servers[..2].iter().for_each(|server| server.stop());
     guard.set_lease(secs(40)).await.unwrap();
     assert_eq!(guard.remaining(), ms(39_598));
     sleep(secs(10)).await;
@@ -34,7 +34,7 @@ async fn the_majoritys_validity_counts() {
     assert!(guard.is_valid());
     sleep(ms(2)).await;
     assert_eq!((guard.state(), guard.remaining()), (HoldState::Lost, Duration::ZERO));
-    fleet.servers.iter().for_each(EmbeddedServer::start);
+    fleet.servers.iter().for_each(|server| server.start());
     drop(guard);
     sleep(secs(60)).await;
     assert_eq!(fleet.held(), "00000");
@@ -75,7 +75,7 @@ async fn busy_is_not_unreachable() {
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     let guard = theirs.guard().await.unwrap();
     // Most say that it is busy, whatever two others say.
-    fleet.servers[3..].iter().for_each(EmbeddedServer::stop);
+    fleet.servers[3..].iter().for_each(|server| server.stop());
     assert_eq!(ours.try_lock().await, Ok(Busy));
     assert!(ours.acquire().wait(secs(1)).guard().await.unwrap().is_none());
     assert_eq!(ours.is_held().await, Ok(false));
@@ -86,7 +86,7 @@ async fn busy_is_not_unreachable() {
         assert_matches!(failed, Err(error @ LockError::NoMajority { votes: 0, needed: 3, .. }) if error.may_hold());
     }
     assert!(ours.is_held().await.is_err());
-    fleet.servers.iter().for_each(EmbeddedServer::start);
+    fleet.servers.iter().for_each(|server| server.start());
     drop(guard);
     patient("all vote again", ours.guard()).await.unwrap().unlock().await.unwrap();
 }
@@ -161,7 +161,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
     acquaint(&[&ours, &theirs]).await;
     let guard = ours.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
-    fleet.servers[..3].iter().for_each(EmbeddedServer::wipe);
+    fleet.servers[..3].iter().for_each(|server| server.wipe());
     // The hold is on two only, and does not know; nobody else may get three.
     let refused = theirs.try_lock().await;
     assert_matches!(refused, Err(LockError::NoMajority { votes: 0, detail, .. }) if detail.contains("3 not voting"));
@@ -171,7 +171,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     next.unlock().await.unwrap();
     drop(guard);
     // A client that sees the servers for the first time has nothing but their age.
-    fleet.servers.iter().for_each(EmbeddedServer::wipe);
+    fleet.servers.iter().for_each(|server| server.wipe());
     let strict = RedLock::new(fleet.clients().iter().map(|locks| locks.lock("red")));
     assert!(matches!(strict.try_lock().await, Err(LockError::NoMajority { .. })));
     sleep(secs(58)).await;
@@ -180,7 +180,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     assert_eq!(strict.try_lock().await, Ok(Acquired));
     strict.unlock().await.unwrap();
     // Servers that lose nothing vote at once.
-    fleet.servers.iter().for_each(EmbeddedServer::wipe);
+    fleet.servers.iter().for_each(|server| server.wipe());
     assert_eq!(strict.durable().try_lock().await, Ok(Acquired));
 }
 
@@ -192,10 +192,10 @@ async fn a_clock_set_ahead_gives_two_holders() {
         let fleet = Fleet::start();
         let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
         acquaint(&[&ours, &theirs]).await;
-        fleet.servers[3..].iter().for_each(EmbeddedServer::stop);
+        fleet.servers[3..].iter().for_each(|server| server.stop());
         let request = ours.acquire().wait(secs(20));
         let first = if watched { request } else { request.lease(secs(30)) }.guard().await.unwrap().unwrap();
-        fleet.servers[3..].iter().for_each(EmbeddedServer::start);
+        fleet.servers[3..].iter().for_each(|server| server.start());
         assert_eq!(theirs.try_lock().await, Ok(Busy));
         fleet.servers[2].set_clock_ahead(secs(40));
         let second = theirs.acquire().wait(secs(2)).guard().await.unwrap().expect("three of five vote for it");
@@ -229,7 +229,7 @@ async fn plain_locks_vote_too() {
     let guard = ours.guard().await.unwrap();
     assert!(matches!(ours.try_lock().await, Err(LockError::AlreadyHeld { .. })));
     assert_eq!(theirs.try_lock().await, Ok(Busy));
-    fleet.servers[..2].iter().for_each(EmbeddedServer::wipe);
+    fleet.servers[..2].iter().for_each(|server| server.wipe());
     sleep(secs(45)).await;
     guard.verify().await.unwrap();
     assert_eq!(fleet.held(), "00111");

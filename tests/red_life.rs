@@ -43,7 +43,7 @@ async fn a_restart_right_after_a_grant_gives_no_second_holder() {
     ours.guard().await.unwrap().unlock().await.unwrap();
     sleep(LONGEST + ms(990)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
-    fleet.servers.iter().for_each(EmbeddedServer::wipe);
+    fleet.servers.iter().for_each(|server| server.wipe());
     // Whoever is first writes the marker; one that comes later has nothing but that.
     strict(&fleet.clients()).try_lock().await.unwrap_err();
     let began = tokio::time::Instant::now();
@@ -60,14 +60,14 @@ async fn a_call_that_was_long_under_way_makes_no_server_older() {
     for seed in 1..=20 {
         sleep(LONGEST).await;
         let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
-        fleet.servers.iter().for_each(EmbeddedServer::wipe);
+        fleet.servers.iter().for_each(|server| server.wipe());
         strict(&fleet.clients()).try_lock().await.unwrap_err();
         let patient = Builder::default().command_timeout(secs(10));
         let second = strict(&fleet.clients_of(patient)).server_timeout(secs(9));
         sleep(secs(50)).await;
         fleet.servers.iter().for_each(|server| server.inject(Faults::seeded(seed).delay(secs(4))));
         let second = no_second_holder(&first, &second).await;
-        fleet.servers.iter().for_each(EmbeddedServer::heal);
+        fleet.servers.iter().for_each(|server| server.heal());
         drop((first, second));
         sleep(secs(10)).await;
     }

@@ -113,7 +113,7 @@ async fn embedded_faults(servers: &[EmbeddedServer], mut rng: Rng) {
         }
         sleep(ms(rng.below(700))).await;
     }
-    servers.iter().for_each(EmbeddedServer::start);
+    servers.iter().for_each(|server| server.start());
     sleep(ms(rng.below(1000))).await;
 }
 

@@ -242,6 +242,70 @@ async fn the_preflight_runs_on_an_old_server() {
     assert!(reply[4].text().contains("redis_version"), "{reply:?}");
 }
 
+/// What a URL says wrong, before any connection is made; and no password is in the error.
+#[tokio::test]
+async fn bad_urls_are_refused() {
+    for url in [
+        "localhost:6379",
+        "redis://",
+        "redis://h:0",
+        "redis://h:x",
+        "redis://h/x",
+        "redis://h/300",
+        "redis://::1",
+        "redis://h?db=1",
+        "redis://%zz@h",
+        "redis+unix://rel/path",
+        "redis+unix:///p?x=1",
+        "redis://[::1",
+        "redis://u:hunter2@",
+        "redis://u:hunter2@h:x",
+        "redis://u:hunter2@h/hunter2",
+    ] {
+        let is_discreet = |error: &ConnectError| !format!("{error} {error:?}").contains("hunter2");
+        assert_matches!(Locks::connect(url).await, Err(error @ ConnectError::Url(_)) if is_discreet(&error), url);
+    }
+    for url in ["memcached://h", "redis-socket:///p", "hunter2://u:hunter2@h"] {
+        assert_eq!(Locks::connect(url).await.err(), Some(ConnectError::Scheme), "{url}");
+    }
+}
+
+/// Each setting that is out of its range is named, and nothing is connected.
+#[tokio::test]
+async fn bad_settings_are_refused_by_name() {
+    type Change = fn(Builder) -> Builder;
+    let year = secs(366 * 24 * 60 * 60);
+    let refused = |builder: Builder| match EmbeddedServer::new().connect_with(builder) {
+        Err(ConnectError::Setting { setting, .. }) => Some(setting),
+        other => other.map(|_| None).unwrap(),
+    };
+    let bad: [(&str, Change); 10] = [
+        ("command_timeout", |builder| builder.command_timeout(ms(9))),
+        ("watchdog_lease", |builder| builder.watchdog_lease(ms(2999))),
+        ("watchdog_lease", |builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))),
+        ("wait_cap", |builder| builder.wait_cap(ms(0))),
+        ("max_hold", |builder| builder.max_hold(ms(99))),
+        ("max_lease", |builder| builder.max_lease(ms(29_999))),
+        ("max_holds", |builder| builder.max_holds(0)),
+        ("max_name_len", |builder| builder.max_name_len(0)),
+        ("label", |builder| builder.label("")),
+        ("key_prefix", |builder| builder.key_prefix("x".repeat(512))),
+    ];
+    for (setting, change) in bad {
+        assert_eq!(refused(change(Locks::builder())), Some(setting));
+    }
+    assert_eq!(refused(Locks::builder().outage_limit(year * 10)), Some("outage_limit"));
+    for label in ["a:b", "a\nb", &"x".repeat(129)] {
+        assert_eq!(refused(Locks::builder().label(label)), Some("label"), "{label:?}");
+    }
+    for prefix in ["a\nb:", "a}b{", "lockson:"] {
+        assert_eq!(refused(Locks::builder().key_prefix(prefix)), Some("key_prefix"), "{prefix:?}");
+    }
+    for good in [Locks::builder(), Locks::builder().max_lease(ms(30_000)), Locks::builder().key_prefix("{app}:")] {
+        assert_eq!(refused(good), None);
+    }
+}
+
 /// Schemes that are unknown or not there yet are refused by type, before any connection is made.
 #[tokio::test]
 async fn schemes_are_refused() {

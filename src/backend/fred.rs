@@ -14,8 +14,6 @@ use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
-#[cfg(feature = "fred")]
-pub(crate) use fred::types::config::Config as FredConfig;
 use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
@@ -37,109 +35,102 @@ const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
-/// A server to connect to.
-pub(crate) struct Target {
-    config: Config,
+/// A configuration of the user's own: one centralized server or a socket.
+#[cfg(feature = "fred")]
+pub(crate) fn checked(config: Config) -> Result<Config, ConnectError> {
+    match config.server {
+        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(config),
+        _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+    }
 }
 
-impl Target {
-    /// By a configuration of the user's own: one centralized server or a socket.
-    #[cfg(feature = "fred")]
-    pub(crate) fn configured(config: Config) -> Result<Self, ConnectError> {
-        match config.server {
-            ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Self { config }),
-            _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
-        }
+/// What a URL says, and what the builder adds to it.
+pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config, ConnectError> {
+    let server = match endpoint.address {
+        Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
+        Address::Unix { path } => ServerConfig::Unix { path: path.into() },
+    };
+    #[allow(unused_mut)]
+    let mut config = Config {
+        server,
+        username: endpoint.username,
+        password: endpoint.password,
+        database: (endpoint.database != 0).then_some(endpoint.database),
+        ..Config::default()
+    };
+    #[cfg(feature = "tls")]
+    if endpoint.tls {
+        config.tls = Some(tls::connector(ca_pem)?.into());
     }
+    #[cfg(not(feature = "tls"))]
+    let _ = ca_pem;
+    Ok(config)
+}
 
-    pub(crate) fn of(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Self, ConnectError> {
-        let server = match endpoint.address {
-            Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
-            Address::Unix { path } => ServerConfig::Unix { path: path.into() },
+fn client(mut config: Config, command_timeout: Duration) -> Result<Client, ConnectError> {
+    config.version = RespVersion::RESP3;
+    config.fail_fast = true;
+    let mut policy = ReconnectPolicy::new_exponential(0, 20, 1000, 2);
+    policy.set_jitter(20);
+    let mut builder = fred::types::Builder::from_config(config);
+    builder
+        .with_connection_config(|connection| {
+            connection.max_command_attempts = 1;
+            connection.max_redirections = 0;
+            connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
+            connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
+            connection.max_command_buffer_len = BUFFER;
+            connection.unresponsive.max_timeout = Some(command_timeout * 2);
+            connection.unresponsive.interval = Duration::from_millis(200);
+            connection.tcp.nodelay = Some(true);
+            // The kernel counts keepalive in whole seconds.
+            let interval = command_timeout.max(Duration::from_secs(1));
+            connection.tcp.keepalive =
+                Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(interval));
+            #[cfg(target_os = "linux")]
+            {
+                connection.tcp.user_timeout = Some(command_timeout);
+            }
+        })
+        .with_performance_config(|performance| {
+            performance.default_command_timeout = command_timeout;
+            performance.broadcast_channel_capacity = MESSAGES;
+        })
+        .set_policy(policy);
+    builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
+}
+
+/// Connects both connections, or neither.
+pub(crate) async fn connect(
+    config: Config,
+    command_timeout: Duration,
+) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
+    let (commands, subscriber) = (client(config.clone(), command_timeout)?, client(config, command_timeout)?);
+    let (phase, _) = watch::channel(Phase::Open);
+    // Dropped before its end, both connections are closed.
+    let backend = Arc::new(Fred {
+        commands: commands.clone(),
+        subscriber: subscriber.clone(),
+        command_timeout,
+        runtime: Handle::current(),
+        timeouts: Arc::default(),
+        barriers: AtomicU64::new(0),
+        phase,
+    });
+    let limit = command_timeout.max(Duration::from_secs(2)) * 2;
+    for client in [&commands, &subscriber] {
+        let task = match tokio::time::timeout(limit, begin(client)).await {
+            Ok(Ok(task)) => task,
+            Ok(Err(error)) => return Err(connect_error(&error)),
+            Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
         };
-        #[allow(unused_mut)]
-        let mut config = Config {
-            server,
-            username: endpoint.username,
-            password: endpoint.password,
-            database: (endpoint.database != 0).then_some(endpoint.database),
-            ..Config::default()
-        };
-        #[cfg(feature = "tls")]
-        if endpoint.tls {
-            config.tls = Some(tls::connector(ca_pem)?.into());
-        }
-        #[cfg(not(feature = "tls"))]
-        let _ = ca_pem;
-        Ok(Self { config })
+        tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
     }
-
-    fn client(&self, command_timeout: Duration) -> Result<Client, ConnectError> {
-        let mut config = self.config.clone();
-        config.version = RespVersion::RESP3;
-        config.fail_fast = true;
-        let mut policy = ReconnectPolicy::new_exponential(0, 20, 1000, 2);
-        policy.set_jitter(20);
-        let mut builder = fred::types::Builder::from_config(config);
-        builder
-            .with_connection_config(|connection| {
-                connection.max_command_attempts = 1;
-                connection.max_redirections = 0;
-                connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
-                connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
-                connection.max_command_buffer_len = BUFFER;
-                connection.unresponsive.max_timeout = Some(command_timeout * 2);
-                connection.unresponsive.interval = Duration::from_millis(200);
-                connection.tcp.nodelay = Some(true);
-                // The kernel counts keepalive in whole seconds.
-                let interval = command_timeout.max(Duration::from_secs(1));
-                connection.tcp.keepalive =
-                    Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(interval));
-                #[cfg(target_os = "linux")]
-                {
-                    connection.tcp.user_timeout = Some(command_timeout);
-                }
-            })
-            .with_performance_config(|performance| {
-                performance.default_command_timeout = command_timeout;
-                performance.broadcast_channel_capacity = MESSAGES;
-            })
-            .set_policy(policy);
-        builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
-    }
-
-    /// Connects both connections, or neither.
-    pub(crate) async fn connect(
-        self,
-        command_timeout: Duration,
-    ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-        let (commands, subscriber) = (self.client(command_timeout)?, self.client(command_timeout)?);
-        let (phase, _) = watch::channel(Phase::Open);
-        // Dropped before its end, both connections are closed.
-        let backend = Arc::new(Fred {
-            commands: commands.clone(),
-            subscriber: subscriber.clone(),
-            command_timeout,
-            runtime: Handle::current(),
-            timeouts: Arc::default(),
-            barriers: AtomicU64::new(0),
-            phase,
-        });
-        let limit = command_timeout.max(Duration::from_secs(2)) * 2;
-        for client in [&commands, &subscriber] {
-            let task = match tokio::time::timeout(limit, begin(client)).await {
-                Ok(Ok(task)) => task,
-                Ok(Err(error)) => return Err(connect_error(&error)),
-                Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
-            };
-            tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
-        }
-        let (signals, received) = unbounded_channel();
-        let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
-        tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
-        tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
-        Ok((backend, received))
-    }
+    let (signals, received) = unbounded_channel();
+    let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
+    tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
+    tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
+    Ok((backend, received))
 }
 
 struct Fred {

@@ -190,39 +190,3 @@ impl Locks {
         Builder::default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The setting that is refused, if any.
-    fn refused(change: impl FnOnce(Builder) -> Builder) -> Option<&'static str> {
-        match change(Locks::builder()).check() {
-            Err(ConnectError::Setting { setting, .. }) => Some(setting),
-            other => other.map(|()| None).unwrap(),
-        }
-    }
-
-    #[test]
-    fn bad_settings_are_refused_by_name() {
-        let (ms, year) = (Duration::from_millis, Duration::from_secs(366 * 24 * 60 * 60));
-        assert_eq!(refused(|builder| builder), None);
-        assert_eq!(refused(|builder| builder.command_timeout(ms(9))), Some("command_timeout"));
-        assert_eq!(refused(|builder| builder.watchdog_lease(ms(2999))), Some("watchdog_lease"));
-        assert_eq!(refused(|builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))), Some("watchdog_lease"));
-        assert_eq!(refused(|builder| builder.wait_cap(ms(0))), Some("wait_cap"));
-        assert_eq!(refused(|builder| builder.outage_limit(year * 10)), Some("outage_limit"));
-        assert_eq!(refused(|builder| builder.max_hold(ms(99))), Some("max_hold"));
-        assert_eq!(refused(|builder| builder.max_lease(ms(29_999))), Some("max_lease"));
-        assert_eq!(refused(|builder| builder.max_lease(ms(30_000))), None);
-        assert_eq!(refused(|builder| builder.max_holds(0)), Some("max_holds"));
-        assert_eq!(refused(|builder| builder.max_name_len(0)), Some("max_name_len"));
-        for label in ["", "a:b", "a\nb", &"x".repeat(129)] {
-            assert_eq!(refused(|builder| builder.label(label)), Some("label"), "{label:?}");
-        }
-        for prefix in ["a\nb:", "a}b{", "lockson:", &"x".repeat(512)] {
-            assert_eq!(refused(|builder| builder.key_prefix(prefix)), Some("key_prefix"), "{prefix:?}");
-        }
-        assert_eq!(refused(|builder| builder.key_prefix("{app}:")), None);
-    }
-}

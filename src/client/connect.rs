@@ -1,6 +1,6 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
-use crate::backend::fred::Target;
+use crate::backend::fred::{config, connect, Config};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -11,15 +11,12 @@ use crate::client::factory::Locks;
 use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::wire::script::{Answer, Patience, Status};
+use crate::wire::table::script;
 
 /// The oldest server that the tests run on.
-const LOWEST_VERSION: (u32, u32) = (7, 0);
+const LOWEST_VERSION: u32 = 7;
 
-static PREFLIGHT: Script = Script::new(
-    "preflight",
-    concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/preflight.lua")),
-    &[],
-);
+static PREFLIGHT: &Script = script!("preflight", []);
 
 impl Locks {
     /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
@@ -44,9 +41,9 @@ impl Locks {
     }
 
     /// Connects, and looks the server over before it is used.
-    async fn over(target: Target, settings: Settings) -> Result<Self, ConnectError> {
+    async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = target.connect(settings.command_timeout).await?;
+        let (backend, signals) = connect(config, settings.command_timeout).await?;
         let locks = Self::start(settings, backend, signals, Clock::System);
         preflight(locks.engine()).await?;
         Ok(locks)
@@ -69,7 +66,7 @@ impl Builder {
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        Locks::over(Target::of(endpoint, self.ca_pem.as_deref())?, self.settings).await
+        Locks::over(config(endpoint, self.ca_pem.as_deref())?, self.settings).await
     }
 
     /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
@@ -84,9 +81,9 @@ impl Builder {
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
     #[cfg(feature = "fred")]
-    pub async fn connect_fred(self, config: crate::backend::fred::FredConfig) -> Result<Locks, ConnectError> {
+    pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
         self.check()?;
-        Locks::over(Target::configured(config)?, self.settings).await
+        Locks::over(crate::backend::fred::checked(config)?, self.settings).await
     }
 }
 
@@ -94,7 +91,7 @@ async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
     let scratch = format!("{}lockson:preflight", engine.settings.key_prefix);
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(&PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let called = engine.wire.call(PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
@@ -152,18 +149,6 @@ fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
 }
 
 fn is_too_old(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
-    let found = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    found < LOWEST_VERSION
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions() {
-        assert!(is_too_old("6.2.14") && is_too_old("5.0") && is_too_old("x"));
-        assert!(!is_too_old("7.0.15") && !is_too_old("7.2.4") && !is_too_old("10.0.0"));
-    }
+    let major = version.split('.').next().and_then(|major| major.parse().ok());
+    major.unwrap_or(0) < LOWEST_VERSION
 }

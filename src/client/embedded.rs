@@ -1,6 +1,7 @@
 //! A server inside the process, for trying lockson out and for tests: that of `lockson-embedded`, with clients.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ pub use lockson_embedded::Faults;
 /// uses it. It keeps strings, hashes, lists and sorted sets in memory, knows the commands that lock scripts use, and
 /// answers them as Redis 7.0 does.
 ///
-/// A clone is another handle of the same server. Clients of one server contend for the same locks.
+/// A clone is another handle of the same server. Clients of one server contend for the same locks. What a test does to
+/// the server, and may ask of it, are methods of the [`Server`] that it derefs to.
 ///
 /// # Time
 /// Keys expire on tokio's clock. In a test with `tokio::time::pause` a lease therefore ends when the test advances the
@@ -28,10 +30,10 @@ pub use lockson_embedded::Faults;
 /// own. The server may be made outside of a runtime.
 ///
 /// # Faults
-/// A test can have the server fail: [`stop`](Self::stop) and [`start`](Self::start) make it unreachable for a while,
-/// [`lose_replies`](Self::lose_replies) cuts connections between a write and its answer,
-/// [`lose_messages`](Self::lose_messages) keeps wake-ups from waiters, [`wipe`](Self::wipe) is a restart without
-/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Self::inject) loses and
+/// A test can have the server fail: [`stop`](Server::stop) and [`start`](Server::start) make it unreachable for a
+/// while, [`lose_replies`](Server::lose_replies) cuts connections between a write and its answer,
+/// [`lose_messages`](Server::lose_messages) keeps wake-ups from waiters, [`wipe`](Server::wipe) is a restart without
+/// persistence, [`suspend`](Self::suspend) has the clients' machine sleep, and [`inject`](Server::inject) loses and
 /// delays by chance, from a seed.
 #[derive(Clone)]
 pub struct EmbeddedServer {
@@ -67,7 +69,7 @@ impl EmbeddedServer {
     }
 
     /// Runs a Lua script, as EVAL would. Like [`command`](Self::command) it reaches a stopped server, and it is not
-    /// among the [`calls`](Self::calls).
+    /// among the [`calls`](Server::calls).
     ///
     /// Of Lua's libraries there are the base, `table`, `string` and `math`; of Redis's only `redis`.
     ///
@@ -88,63 +90,11 @@ impl EmbeddedServer {
         Ok((reply(value), touched))
     }
 
-    /// How many scripts the server has run for its clients: the measure of how much they asked of it.
-    pub fn calls(&self) -> u64 {
-        self.server.calls()
-    }
-
-    /// Makes the server unreachable. A call under way now, or made before [`start`](Self::start), is never executed,
-    /// but its client learns only that it had no answer, after its command timeout. Subscriptions are lost; keys stay,
-    /// and go on expiring.
-    pub fn stop(&self) {
-        self.server.stop();
-    }
-
-    /// Makes a stopped server reachable again. Clients notice that they were cut off and subscribe again.
-    pub fn start(&self) {
-        self.server.start();
-    }
-
-    /// Has the next `count` calls of any clients executed without an answer, as when a connection is cut after the
-    /// server read the call: the client learns at once that it can't know. Each time that client loses its
-    /// subscriptions. A new `count` takes the place of what is left of an earlier one.
-    pub fn lose_replies(&self, count: u64) {
-        self.server.lose_replies(count);
-    }
-
-    /// While `lose` is set, messages reach nobody, and nobody is told. Their senders still see the number of
-    /// subscribers.
-    pub fn lose_messages(&self, lose: bool) {
-        self.server.lose_messages(lose);
-    }
-
-    /// Sets the server's clock ahead: keys whose leases would have ended by then are gone.
-    pub fn set_clock_ahead(&self, by: Duration) {
-        self.server.set_clock_ahead(by);
-    }
-
     /// Has all clients of this server wake from a sleep of their machine, a suspended laptop say, that took this long:
     /// the server's time went on and their clocks count it, but no timer of tokio's does.
     pub fn suspend(&self, span: Duration) {
         self.set_clock_ahead(span);
         self.asleep.fetch_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    /// Has calls and messages of all clients meet these faults, in place of those injected before, until
-    /// [`heal`](Self::heal).
-    pub fn inject(&self, faults: Faults) {
-        self.server.inject(faults);
-    }
-
-    /// Ends what [`inject`](Self::inject) began. Calls that are under way still take their time.
-    pub fn heal(&self) {
-        self.server.heal();
-    }
-
-    /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
-    /// and its run id and uptime are those of a new server. If it is stopped it stays so.
-    pub fn wipe(&self) {
-        self.server.wipe();
     }
 
     /// A client of this server with the default settings. Several clients of one server exclude each other as processes
@@ -174,6 +124,14 @@ impl EmbeddedServer {
         let locks = Locks::start(settings, backend, signals, clock);
         locks.engine().wire.server.learn(self.server.now_ms(), clock.now());
         locks
+    }
+}
+
+impl Deref for EmbeddedServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 

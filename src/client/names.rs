@@ -10,9 +10,9 @@ use crate::base::registry::Registry;
 use crate::engine::Engine;
 use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::permits::latch::LocalLatch;
-use crate::permits::permit_semaphore::LEASED;
+use crate::permits::permit_semaphore::Expirable;
 use crate::permits::pool::Pool;
-use crate::permits::semaphore::COUNTED;
+use crate::permits::semaphore::{Counted, PermitKind};
 
 /// The registries of one client.
 #[derive(Default)]
@@ -33,11 +33,11 @@ impl Names {
     }
 
     pub(crate) fn semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.semaphores, engine, keys.of_semaphore(), &COUNTED)
+        Pool::of(&self.semaphores, engine, keys.of_semaphore(), Counted::SCRIPTS)
     }
 
     pub(crate) fn permit_semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.permit_semaphores, engine, keys.of_semaphore(), &LEASED)
+        Pool::of(&self.permit_semaphores, engine, keys.of_semaphore(), Expirable::SCRIPTS)
     }
 
     pub(crate) fn latch(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<LocalLatch> {

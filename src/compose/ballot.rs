@@ -1,6 +1,7 @@
 //! A red lock's votes: asked for from all servers at once, counted, given back unless most of them came. Rule 21 of
 //! docs/PROTOCOL.md.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -104,35 +105,25 @@ impl<'a> Candidate<'a> {
 
     async fn ask(&self) -> Count {
         let mut count = Count::default();
-        let mut calls: FuturesUnordered<_> =
-            self.voters.iter().enumerate().map(|(at, voter)| self.call(at, voter)).collect();
-        let mut pending: Vec<bool> = vec![true; self.voters.len()];
-        while let Some((at, voter, tried)) = calls.next().await {
-            if let Some(pending) = pending.get_mut(at) {
-                *pending = false;
-            }
+        let mut open: Vec<&Voter> = self.voters.iter().collect();
+        let mut calls: FuturesUnordered<_> = self.voters.iter().map(|voter| self.call(voter)).collect();
+        while let Some((voter, tried)) = calls.next().await {
+            open.retain(|other| !std::ptr::eq(*other, voter));
             count.add(voter, tried, self.rules.trust);
-            let mut open = pending.iter().zip(&self.voters).filter(|(pending, _)| **pending);
-            let open_count = open.clone().count();
-            let no_hope = count.votes.len() + open_count < self.rules.needed;
+            let no_hope = count.votes.len() + open.len() < self.rules.needed;
             let is_busy = count.votes.len() + count.busy.len() >= self.rules.needed;
-            let silent =
-                count.votes.len() >= self.rules.needed && open.all(|(_, voter)| voter.session.engine.wire.is_silent());
+            let silent = count.votes.len() >= self.rules.needed
+                && open.iter().all(|voter| voter.session.engine.wire.is_silent());
             // Whoever is not waited for is left to its janitor, which gives back what comes of it.
-            if (no_hope && is_busy) || (silent && open_count > 0) {
+            if (no_hope && is_busy) || (silent && !open.is_empty()) {
                 break;
             }
         }
         count
     }
 
-    async fn call<'v>(
-        &self,
-        at: usize,
-        voter: &'v Voter,
-    ) -> (usize, &'v Voter, Option<Result<Tried<Ticket>, LockError>>) {
-        let tried = tokio::time::timeout(self.rules.server_timeout, voter.wish.attempt(None)).await.ok();
-        (at, voter, tried)
+    async fn call<'v>(&self, voter: &'v Voter) -> (&'v Voter, Option<Result<Tried<Ticket>, LockError>>) {
+        (voter, tokio::time::timeout(self.rules.server_timeout, voter.wish.attempt(None)).await.ok())
     }
 
     /// The votes as one hold, if enough of the lease is left.
@@ -145,8 +136,8 @@ impl<'a> Candidate<'a> {
 
     /// Two votes of one server would be one.
     fn has_twins(&self) -> bool {
-        let runs: Vec<String> = self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).collect();
-        runs.iter().enumerate().any(|(at, run)| runs.iter().skip(at + 1).any(|other| other == run))
+        let mut runs = HashSet::new();
+        !self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).all(|run| runs.insert(run))
     }
 
     /// The same owner holds it already, as far as is known here.

@@ -31,6 +31,9 @@ pub enum Held {
     Quorum(Elected),
 }
 
+/// What is done with a hold.
+type Change = dyn for<'t> Fn(&'t Ticket) -> BoxFuture<'t, Result<(), HoldError>> + Send + Sync;
+
 /// Votes that are given back with this.
 pub struct Elected {
     quorum: Arc<Quorum>,
@@ -150,36 +153,32 @@ impl Held {
     }
 
     /// Sets the lease anew, or (`None`) asks whether the hold is still there.
-    pub(crate) fn extend(&self, lease: Option<Duration>) -> BoxFuture<'_, Result<(), HoldError>> {
-        async move {
-            let errors = match self {
-                Self::One(ticket, _) => ticket.extend(lease).await.err().into_iter().collect(),
-                Self::All { .. } => errors_of(self.parts().map(|part| part.extend(lease))).await,
-                Self::Quorum(Elected { quorum, .. }) => {
-                    let tickets = quorum.tickets();
-                    let calls = tickets.iter().map(|ticket| ticket.extend(lease)).collect();
-                    enough(calls, quorum.rules.needed, Duration::ZERO).await
-                }
-            };
-            self.outcome_of(errors)
-        }
-        .boxed()
+    pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
+        self.outcome_of(self.each(&move |ticket| ticket.extend(lease).boxed()).await)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted.
-    pub(crate) fn begin(&self, lease: Lease) -> BoxFuture<'_, Result<(), HoldError>> {
+    pub(crate) async fn begin(&self, lease: Lease) -> Result<(), HoldError> {
+        for part in self.parts() {
+            if let Self::Quorum(Elected { quorum, .. }) = part {
+                quorum.begin(lease);
+            }
+        }
+        self.outcome_of(self.each(&move |ticket| ticket.begin(lease).boxed()).await)
+    }
+
+    /// Does this with each hold that it is made of; done when enough of them are: then what went wrong.
+    fn each<'a>(&'a self, change: &'a Change) -> BoxFuture<'a, Vec<HoldError>> {
         async move {
-            let errors = match self {
-                Self::One(ticket, _) => ticket.begin(lease).await.err().into_iter().collect(),
-                Self::All { .. } => errors_of(self.parts().map(|part| part.begin(lease))).await,
+            match self {
+                Self::One(ticket, _) => change(ticket).await.err().into_iter().collect(),
+                Self::All { .. } => join_all(self.parts().map(|part| part.each(change))).await.concat(),
                 Self::Quorum(Elected { quorum, .. }) => {
-                    quorum.begin(lease);
                     let tickets = quorum.tickets();
-                    let calls = tickets.iter().map(|ticket| ticket.begin(lease)).collect();
-                    enough(calls, quorum.rules.needed, Duration::ZERO).await
+                    enough(tickets.iter().map(|ticket| change(ticket)).collect(), quorum.rules.needed, Duration::ZERO)
+                        .await
                 }
-            };
-            self.outcome_of(errors)
+            }
         }
         .boxed()
     }
@@ -229,10 +228,6 @@ impl Held {
             }
         }
     }
-}
-
-async fn errors_of<E>(calls: impl Iterator<Item = BoxFuture<'_, Result<(), E>>>) -> Vec<E> {
-    join_all(calls).await.into_iter().filter_map(Result::err).collect()
 }
 
 /// Resolves when the first of these is lost; never, when there are none.

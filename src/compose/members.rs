@@ -8,7 +8,7 @@ use crate::base::owner::Owner;
 use crate::engine::Session;
 use crate::error::LockError;
 use crate::hold::entry::{Line, Share};
-use crate::wire::script::Status;
+use crate::wire::script::{Answer, Status};
 use crate::wire::table::{script, Role};
 
 /// How long a server's id is kept after it was asked for last.
@@ -75,11 +75,9 @@ impl<L: ?Sized> Leaf<L> {
             of.wire.call(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
         });
         let called = work.await;
-        let answer = called.result.map_err(|fault| LockError::of_fault(&name, fault, engine.is_closing()))?;
-        match &answer.status {
-            Status::Done => Ok(answer.text(0).unwrap_or_default().to_owned()),
-            Status::WrongType(detail) => Err(LockError::WrongType { name, detail: detail.clone() }),
-            Status::Refused(why) => Err(LockError::Refused { name, why: why.clone() }),
+        let answer = Answer::of(called.result, &name, engine.is_closing())?;
+        match answer.text(0) {
+            Some(id) if answer.status == Status::Done => Ok(id.to_owned()),
             _ => Err(LockError::Unreachable { name, detail: "the server has no id".to_owned() }),
         }
     }

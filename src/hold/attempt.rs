@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
-use crate::error::{LockError, LostReason};
+use crate::error::{LockError, LostReason, QueryError};
 use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
@@ -149,7 +148,7 @@ impl Wish {
     }
 
     fn failed(&self, fault: Fault) -> LockError {
-        LockError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing())
+        QueryError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing()).into()
     }
 
     async fn ask(self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: Patience) -> Attempted {
@@ -222,8 +221,7 @@ impl Wish {
             }
             Status::Busy => {
                 self.entry.line.turns.lock().busy_elsewhere();
-                let left = answer.int(0).and_then(|ms| u64::try_from(ms).ok());
-                Ok(Tried::Busy(left.map(Duration::from_millis)))
+                Ok(Tried::Busy(answer.millis(0)))
             }
             Status::NotHeld => {
                 if let Some(hold) = self.entry.hold() {

@@ -9,7 +9,7 @@ use futures::future::{ready, FutureExt};
 
 use crate::base::janitor::say;
 use crate::engine::Engine;
-use crate::error::{LostReason, UnlockError};
+use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
 use crate::hold::ticket::Ticket;
@@ -213,7 +213,7 @@ impl Release {
         self.hold.entry.leave(self.share);
         let (closed, doubt) = (self.engine.is_dead(), gate.release.max(gate.acquire));
         Rest::of(&self.hold).take_back(&self.engine, Some(gate), doubt);
-        UnlockError::of_fault(&self.hold.entry.line.keys.name, fault, closed)
+        QueryError::of_fault(&self.hold.entry.line.keys.name, fault, closed).into()
     }
 }
 

@@ -86,7 +86,7 @@ impl Ticket {
         if let Some(why) = self.hold.leased.lost(self.engine.now()) {
             return Err(Lost { why }.into());
         }
-        in_runtime().map_err(QueryError::from)?;
+        in_runtime()?;
         let extended = async { self.extend_behind(self.entry.gate.clone().lock_owned().await, lease).await };
         let extended = tokio::time::timeout(self.engine.look_limit(), extended).await;
         extended.unwrap_or_else(|_| Err(QueryError::late(&self.entry.line.keys.name).into()))
@@ -97,7 +97,7 @@ impl Ticket {
         if let Some(why) = hold.leased.lost(engine.now()) {
             return Err(Lost { why }.into());
         }
-        engine.ready().map_err(QueryError::from)?;
+        engine.ready()?;
         let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());
         // Carried: an operation whose caller went away keeps the entry to itself until it is over.
         let work = engine.janitor.carry(|abandoned| async move {

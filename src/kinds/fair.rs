@@ -116,7 +116,7 @@ impl<K: Queued> Lock<K> {
     /// Safe.
     pub async fn queue_len(&self) -> Result<u64, QueryError> {
         let answer = self.query(PLACE).await?;
-        Ok(answer.int(0).and_then(|length| u64::try_from(length).ok()).unwrap_or_default())
+        Ok(answer.count(0))
     }
 
     /// How many are before this owner in the queue; `None` when it is not in it. A task that waits can't ask: ask by a

@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use crate::base::config::LeaseRange;
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
 use crate::hold::contend::Contender;
 use crate::hold::queue::Queuer;
@@ -115,7 +115,7 @@ pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32)
         Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),
         // Busy and unreachable are told apart by whether the server answers.
-        None if unheard => Err(LockError::late(&line.keys.name)),
+        None if unheard => Err(QueryError::late(&line.keys.name).into()),
         None => Ok(None),
     }
 }

@@ -315,7 +315,7 @@ impl<K: Kind> Lock<K> {
     /// Safe.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
         let line = self.line()?;
-        Ok(ttl(&self.inspect(&line, "").await?))
+        Ok(self.inspect(&line, "").await?.millis(0))
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
@@ -375,25 +375,7 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn ask(&self, line: &Line, script: &'static Script, args: &[&str]) -> Result<Answer, QueryError> {
-        let engine = self.engine();
-        engine.ready()?;
-        let keys = line.keys.of(script.keys).into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let args = args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>();
-        let of = engine.clone();
-        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = engine.janitor.carry(|abandoned| async move {
-            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
-            of.wire.call(script, &keys, &args, &of.patience().unless(abandoned)).await
-        });
-        let called = tokio::time::timeout(engine.look_limit(), work).await.map_err(|_| QueryError::late(&self.name))?;
-        let answer = called.result.map_err(|fault| QueryError::of_fault(&self.name, fault, engine.is_closing()))?;
-        match &answer.status {
-            Status::Refused(why) => Err(QueryError::Refused { name: self.name.to_string(), why: why.clone() }),
-            Status::WrongType(detail) => {
-                Err(QueryError::WrongType { name: self.name.to_string(), detail: detail.clone() })
-            }
-            _ => Ok(answer),
-        }
+        self.engine().ask(&self.name, script, &line.keys.of(script.keys), args).await
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -528,7 +510,7 @@ impl<K: Owned> Lock<K> {
     }
 
     fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
-        fields(answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), ttl(answer))).collect()
+        fields(answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), answer.millis(0))).collect()
     }
 
     fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
@@ -566,11 +548,6 @@ impl<K: Owned> Lock<K> {
         }
         self.force(field).await
     }
-}
-
-/// What is left of the lease, in the answer of an inspecting script.
-fn ttl(answer: &Answer) -> Option<Duration> {
-    answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
 }
 
 /// Who holds it, in the answer of an inspecting script, each with its place there.

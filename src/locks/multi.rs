@@ -17,7 +17,7 @@ use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, Unl
 use crate::lease::validity::Lease;
 use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
-use crate::locks::any::{Acquire, Leaf, RLock};
+use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
@@ -93,97 +93,12 @@ impl<G> MultiLock<G> {
 }
 
 impl<G: Guards> MultiLock<G> {
-    /// The names of its members.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    verbs!(G);
 
     /// The same locks for another owner, in place of the scope, task or thread that calls and of those that the members
     /// have.
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self::of(self.name.clone(), self.locks.iter().map(|lock| lock.owned_by(owner)).collect())
-    }
-
-    /// Waits until all are held, each as a bare hold: see [`Lock::lock`](crate::Lock::lock).
-    ///
-    /// # Errors
-    /// That of the member that failed. [`LockError::Members`]: there is no member, or two of them keep each other out.
-    ///
-    /// # Cancel safety
-    /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn lock(&self) -> Result<(), LockError> {
-        RLock::lock(self).await
-    }
-
-    /// One attempt at each: `Busy` when another owner has one of them.
-    ///
-    /// # Errors
-    /// As [`lock`](Self::lock)'s, but [`LockError::Unreachable`] after three command timeouts, of all together.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Self::lock)'s.
-    pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
-        RLock::try_lock(self).await
-    }
-
-    /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`](crate::Lock::acquire).
-    pub fn acquire(&self) -> Acquire<'_, G> {
-        Acquire::new(self)
-    }
-
-    /// Waits until all are held, by one guard: it is valid as long as all of them are, and gives them back when it is
-    /// dropped.
-    ///
-    /// # Errors
-    /// As [`lock`](Self::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Self::lock)'s.
-    pub async fn guard(&self) -> Result<G, LockError> {
-        self.take_without_limit().await.map(G::of)
-    }
-
-    /// Gives one bare hold of each member back, the last one first, and tries every one.
-    ///
-    /// # Errors
-    /// [`UnlockError::NotHeld`] when none of them was held; of several errors each, [`UnlockError::Several`].
-    ///
-    /// # Cancel safety
-    /// Once polled, all are given back even if the future is dropped.
-    pub async fn unlock(&self) -> Result<(), UnlockError> {
-        let leaves = self.held_leaves()?;
-        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.engine.janitor.clone()));
-        let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
-        // Carried as one: of many, not all are polled at once.
-        let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
-        let errors = results.into_iter().filter_map(Result::err).collect();
-        UnlockError::of(errors, members, Some((&self.name, &owner)))
-    }
-
-    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
-    ///
-    /// # Errors
-    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Self::unlock)'s.
-    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        RLock::unlock_within(self, limit).await
-    }
-
-    /// Whether the servers have all of them in this owner's name. One script each, which writes nothing.
-    ///
-    /// # Errors
-    /// [`QueryError`], of any member; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn is_held(&self) -> Result<bool, QueryError> {
-        let leaves = self.held_leaves()?;
-        let held = join_all(leaves.iter().map(|leaf| leaf.lock.is_held())).await;
-        let held: Result<Vec<bool>, QueryError> = held.into_iter().collect();
-        Ok(!leaves.is_empty() && held?.into_iter().all(|held| held))
     }
 
     /// What it is made of, for whoever is the owner now, sorted.
@@ -243,7 +158,7 @@ impl<G: Guards> MultiLock<G> {
         in_runtime()?;
         let looks = leaves.iter().map(|leaf| leaf.session.engine.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
-        let late = || LockError::late(&self.name);
+        let late = || LockError::from(QueryError::late(&self.name));
         let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
         leases?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
@@ -322,7 +237,7 @@ fn no_members() -> LockError {
 fn refused_lease(error: HoldError) -> LockError {
     match error {
         HoldError::Lease { lease, min, max } => LockError::Lease { lease, min, max },
-        HoldError::Query(error) => LockError::from_query(error),
+        HoldError::Query(error) => error.into(),
         // The caller looks for what is lost, and for whose.
         HoldError::Lost(_) => LockError::Closed,
     }
@@ -349,12 +264,6 @@ fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
     )))
 }
 
-impl<G: Guards> From<MultiLock<G>> for Arc<dyn RLock> {
-    fn from(lock: MultiLock<G>) -> Self {
-        Arc::new(lock)
-    }
-}
-
 #[async_trait]
 impl<G: Guards> Sealed for MultiLock<G> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
@@ -372,18 +281,34 @@ impl<G: Guards> Sealed for MultiLock<G> {
 #[async_trait]
 impl<G: Guards> RLock for MultiLock<G> {
     fn name(&self) -> &str {
-        Self::name(self)
+        &self.name
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {
-        Self::unlock(self).await
+        let leaves = self.held_leaves()?;
+        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.engine.janitor.clone()));
+        let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
+        // Carried as one: of many, not all are polled at once.
+        let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
+        let errors = results.into_iter().filter_map(Result::err).collect();
+        UnlockError::of(errors, members, Some((&self.name, &owner)))
     }
 
     async fn is_held(&self) -> Result<bool, QueryError> {
-        Self::is_held(self).await
+        let leaves = self.held_leaves()?;
+        let held = join_all(leaves.iter().map(|leaf| leaf.lock.is_held())).await;
+        let held: Result<Vec<bool>, QueryError> = held.into_iter().collect();
+        Ok(!leaves.is_empty() && held?.into_iter().all(|held| held))
     }
 
     fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
         Arc::new(Self::owned_by(self, owner))
+    }
+}
+
+impl<G: Guards> From<MultiLock<G>> for Arc<dyn RLock> {
+    fn from(lock: MultiLock<G>) -> Self {
+        Arc::new(lock)
     }
 }

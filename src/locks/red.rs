@@ -1,5 +1,7 @@
 //! One lock on several independent servers, held by whoever most of them vote for. Rule 21 of docs/PROTOCOL.md.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 
+use crate::base::config::{LeaseRange, SHORTEST_LEASE};
 use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 use crate::compose::ballot::Candidate;
@@ -17,8 +20,8 @@ use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
 use crate::locks::acquire::{in_span, Request};
 use crate::locks::any::sealed::Sealed;
-use crate::locks::any::{Acquire, Leaf, Member, RLock};
-use crate::locks::guard::Guard;
+use crate::locks::any::{verbs, Acquire, Leaf, Member, RLock};
+use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
 use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
@@ -62,42 +65,47 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// # Ok(()) }
 /// ```
 pub struct RedLock<K: Votes> {
-    name: Arc<str>,
     locks: Vec<Lock<K>>,
-    trust: Trust,
+    rules: Rules,
     server_timeout: Option<Duration>,
-    drift: Duration,
-    min_validity: Duration,
 }
 
 impl<K: Votes> Clone for RedLock<K> {
     fn clone(&self) -> Self {
-        Self { name: self.name.clone(), locks: self.locks.clone(), ..*self }
+        Self { locks: self.locks.clone(), rules: self.rules.clone(), server_timeout: self.server_timeout }
     }
 }
 
 impl<K: Votes> fmt::Debug for RedLock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedLock").field("locks", &self.locks).field("trust", &self.trust).finish_non_exhaustive()
+        f.debug_struct("RedLock").field("locks", &self.locks).field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
 impl<K: Votes> RedLock<K> {
+    verbs!(Guard);
+
     /// Of the lock of one name on each of several servers. Taking it is [`LockError::Members`] without any, with
     /// several names, and where two of them are found to be on one server.
     pub fn new(locks: impl IntoIterator<Item = Lock<K>>) -> Self {
         let locks: Vec<Lock<K>> = locks.into_iter().collect();
         let mut names: Vec<&str> = locks.iter().map(Lock::name).collect();
         names.dedup();
-        let trust = Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false };
-        let drift = Duration::from_millis(2);
-        Self { name: names.join(" + ").into(), locks, trust, server_timeout: None, drift, min_validity: Duration::ZERO }
+        let rules = Rules {
+            name: names.join(" + ").into(),
+            needed: locks.len() / 2 + 1,
+            trust: Trust { max_lease: Duration::from_secs(60), fresh: false, durable: false },
+            server_timeout: SHORTEST_TIMEOUT,
+            drift: Duration::from_millis(2),
+            min_validity: Duration::ZERO,
+        };
+        Self { locks, rules, server_timeout: None }
     }
 
     /// No lease is longer than this, and for so long a server that lost its data does not vote. Default: 60 s. It must
     /// be the same in all clients. Longer: such a server is out for longer. Shorter: longer leases are refused.
     pub fn max_lease(mut self, limit: Duration) -> Self {
-        self.trust.max_lease = limit;
+        self.rules.trust.max_lease = limit;
         self
     }
 
@@ -112,137 +120,33 @@ impl<K: Votes> RedLock<K> {
 
     /// How much the clocks may part during a lease, beside 1 % of it. Default: 2 ms.
     pub fn drift(mut self, drift: Duration) -> Self {
-        self.drift = drift;
+        self.rules.drift = drift;
         self
     }
 
     /// A hold with less validity left than this is not worth having: it counts as not taken. Default: any is.
     pub fn min_validity(mut self, validity: Duration) -> Self {
-        self.min_validity = validity;
+        self.rules.min_validity = validity;
         self
     }
 
     /// The servers were started for the first time: none of them has granted anything that it could have lost. Young
     /// servers then vote at once. Those that this client sees lose their data do not.
     pub fn fresh(mut self) -> Self {
-        self.trust.fresh = true;
+        self.rules.trust.fresh = true;
         self
     }
 
     /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
     /// votes always count.
     pub fn durable(mut self) -> Self {
-        self.trust.durable = true;
+        self.rules.trust.durable = true;
         self
-    }
-
-    /// The name of the locks, without the clients' prefixes.
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The same lock for another owner, in place of the scope, task or thread that calls.
     pub fn owned_by(&self, owner: &Owner) -> Self {
         Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
-    }
-
-    /// Waits until most of the servers vote for this owner. A bare hold, renewed: see [`Lock::lock`].
-    ///
-    /// # Errors
-    /// [`LockError::NoMajority`] when too few of them answered for the outage limit of the first client; never that it
-    /// is busy. [`LockError::Lease`] for a lease above [`max_lease`](Self::max_lease), before anything is sent.
-    ///
-    /// # Cancel safety
-    /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn lock(&self) -> Result<(), LockError> {
-        RLock::lock(self).await
-    }
-
-    /// One round, in which each server is given its [`server_timeout`](Self::server_timeout): `Busy` when most of them
-    /// can vote, and did not vote for this owner.
-    ///
-    /// # Errors
-    /// [`LockError::NoMajority`] when too few can vote; else as [`lock`](Self::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Self::lock)'s.
-    pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
-        RLock::try_lock(self).await
-    }
-
-    /// Begins a request with a wait limit, a lease, or a guard at its end: see [`Lock::acquire`].
-    pub fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(self)
-    }
-
-    /// Waits until most of the servers vote for this owner, with a guard that is valid as long as most of them are
-    /// bound by that, and gives all votes back when it is dropped.
-    ///
-    /// # Errors
-    /// As [`lock`](Self::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Self::lock)'s.
-    pub async fn guard(&self) -> Result<Guard, LockError> {
-        RLock::guard(self).await
-    }
-
-    /// Gives one bare hold back on every server, the newest one: done when most of them said so.
-    ///
-    /// # Errors
-    /// [`UnlockError::NotHeld`] when there is none, or it was lost; of several errors each, [`UnlockError::Several`].
-    ///
-    /// # Cancel safety
-    /// Once polled, all votes are given back even if the future is dropped.
-    pub async fn unlock(&self) -> Result<(), UnlockError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
-        let mut leaves = Vec::new();
-        self.leaves(&mut leaves)?;
-        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
-        in_runtime()?;
-        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
-            return Err(UnlockError::NotHeld { name: self.name.to_string(), owner, lost: None });
-        };
-        let votes = quorum.tickets().len();
-        UnlockError::of(quorum.release().await, votes, Some((&self.name, &owner)))
-    }
-
-    /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
-    ///
-    /// # Errors
-    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Self::unlock)'s.
-    pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        RLock::unlock_within(self, limit).await
-    }
-
-    /// Whether most of the servers have it in this owner's name. One script each, which writes nothing.
-    ///
-    /// # Errors
-    /// [`QueryError`] when too few of them answered to know.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn is_held(&self) -> Result<bool, QueryError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
-        in_runtime()?;
-        let held = join_all(locks.iter().map(|lock| async {
-            let asked = tokio::time::timeout(self.timeout(self.trust.max_lease), lock.is_held()).await;
-            let detail = "its server gave no answer in time".to_owned();
-            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.name.to_string(), detail }))
-        }));
-        let held = held.await;
-        let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
-        if self.locks.is_empty() || count(true) >= self.needed() || count(false) + self.needed() > self.locks.len() {
-            return Ok(!self.locks.is_empty() && count(true) >= self.needed());
-        }
-        held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
-    }
-
-    fn needed(&self) -> usize {
-        self.locks.len() / 2 + 1
     }
 
     fn timeout(&self, lease: Duration) -> Duration {
@@ -254,26 +158,15 @@ impl<K: Votes> RedLock<K> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let lease = Member::lease(self, request)?.duration();
         let voters = self.locks.iter().map(|lock| voter(lock, request)).collect::<Result<Vec<_>, _>>()?;
-        let lines = || voters.iter().enumerate();
-        let twice = lines().any(|(at, voter)| {
-            let same = |other: &Voter| Arc::ptr_eq(&other.session, &voter.session);
-            voters.iter().skip(at + 1).any(same)
-        });
-        if twice {
+        let mut clients = HashSet::new();
+        if !voters.iter().all(|voter| clients.insert(Arc::as_ptr(&voter.session))) {
             return Err(no_members());
         }
         if self.locks.iter().any(|lock| lock.name() != first.name()) {
-            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.name);
+            let why = format!("the locks of a red lock have one name on all servers: these are {:?}", self.rules.name);
             return Err(LockError::Members(why));
         }
-        let rules = Rules {
-            name: self.name.clone(),
-            needed: self.needed(),
-            trust: self.trust,
-            server_timeout: self.timeout(lease),
-            drift: self.drift,
-            min_validity: self.min_validity,
-        };
+        let rules = Rules { server_timeout: self.timeout(lease), ..self.rules.clone() };
         Ok((voters, rules))
     }
 
@@ -318,19 +211,13 @@ fn no_members() -> LockError {
     LockError::Members("a red lock needs at least one member, and each of another client and server".to_owned())
 }
 
-impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
-    fn from(lock: RedLock<K>) -> Self {
-        Arc::new(lock)
-    }
-}
-
 #[async_trait]
 impl<K: Votes> Sealed for RedLock<K> {
     async fn take(&self, request: &Request) -> Result<Option<Held>, LockError> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
-        let engine = &first.session.engine;
-        in_span(["red", &self.name, &owner], engine, &rounds, self.elect(request, &rounds)).await
+        let (engine, name) = (&first.session.engine, &self.rules.name);
+        in_span(["red", name, &owner], engine, &rounds, self.elect(request, &rounds)).await
     }
 
     /// One, in the place of its first server's lock.
@@ -353,36 +240,62 @@ impl<K: Votes> Sealed for RedLock<K> {
 
 impl<K: Votes> Member for RedLock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
-        let mut longest = None;
-        for lock in &self.locks {
-            let lease = Member::lease(lock, request)?;
-            if lease.duration() > self.trust.max_lease {
-                let (min, max) = (crate::base::config::SHORTEST_LEASE, self.trust.max_lease);
-                return Err(LockError::Lease { lease: lease.duration(), min, max });
-            }
-            longest = Some(longest.unwrap_or(lease))
-                .filter(|longest: &Lease| longest.duration() >= lease.duration())
-                .or(Some(lease));
+        let leases = self.locks.iter().map(|lock| Member::lease(lock, request)).collect::<Result<Vec<_>, _>>()?;
+        let longest = leases.into_iter().min_by_key(|lease| Reverse(lease.duration())).ok_or_else(no_members)?;
+        if longest.duration() > self.rules.trust.max_lease {
+            return Err(
+                LeaseRange { lease: longest.duration(), min: SHORTEST_LEASE, max: self.rules.trust.max_lease }.into()
+            );
         }
-        longest.ok_or_else(no_members)
+        Ok(longest)
     }
 }
 
 #[async_trait]
 impl<K: Votes> RLock for RedLock<K> {
     fn name(&self) -> &str {
-        Self::name(self)
+        &self.rules.name
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {
-        Self::unlock(self).await
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
+        let mut leaves = Vec::new();
+        self.leaves(&mut leaves)?;
+        let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
+        in_runtime()?;
+        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
+            return Err(UnlockError::NotHeld { name: self.rules.name.to_string(), owner, lost: None });
+        };
+        let votes = quorum.tickets().len();
+        UnlockError::of(quorum.release().await, votes, Some((&self.rules.name, &owner)))
     }
 
     async fn is_held(&self) -> Result<bool, QueryError> {
-        Self::is_held(self).await
+        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
+        in_runtime()?;
+        let held = join_all(locks.iter().map(|lock| async {
+            let asked = tokio::time::timeout(self.timeout(self.rules.trust.max_lease), lock.is_held()).await;
+            let detail = "its server gave no answer in time".to_owned();
+            asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.rules.name.to_string(), detail }))
+        }));
+        let held = held.await;
+        let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
+        if self.locks.is_empty()
+            || count(true) >= self.rules.needed
+            || count(false) + self.rules.needed > self.locks.len()
+        {
+            return Ok(!self.locks.is_empty() && count(true) >= self.rules.needed);
+        }
+        held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
     }
 
     fn owned_by(&self, owner: &Owner) -> Arc<dyn RLock> {
         Arc::new(Self::owned_by(self, owner))
+    }
+}
+
+impl<K: Votes> From<RedLock<K>> for Arc<dyn RLock> {
+    fn from(lock: RedLock<K>) -> Self {
+        Arc::new(lock)
     }
 }

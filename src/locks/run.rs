@@ -1,7 +1,7 @@
 //! A caller's script under a hold: it is sent once, as nobody knows whether it may run twice.
 
 use crate::backend::Script;
-use crate::error::{Lost, LostReason, QueryError, RunError};
+use crate::error::{Lost, LostReason, RunError};
 use crate::hold::ticket::Ticket;
 use crate::wire::script::{Answer, Fault, Status};
 
@@ -17,7 +17,7 @@ impl Ticket {
         if let Some(why) = hold.leased.lost(engine.now()) {
             return Err(Lost { why }.into());
         }
-        engine.ready().map_err(QueryError::from)?;
+        engine.ready()?;
         let name = entry.line.keys.name.to_string();
         keys.splice(..0, entry.line.keys.of(script.keys).into_iter().map(str::to_owned));
         args.insert(0, entry.field.to_string());
@@ -29,15 +29,12 @@ impl Ticket {
             to.wire.call(script, &keys, &args, &patience.unless(abandoned)).await
         });
         let called = work.await;
-        let answer = match (called.result, called.doubt) {
-            (Ok(answer), _) => answer,
-            (Err(Fault::Unreachable(detail)), Some(_)) => return Err(RunError::Unknown { name, detail }),
-            (Err(fault), _) => return Err(QueryError::of_fault(&name, fault, engine.is_closing()).into()),
-        };
-        match &answer.status {
+        if let (Err(Fault::Unreachable(detail)), Some(_)) = (&called.result, called.doubt) {
+            return Err(RunError::Unknown { name, detail: detail.clone() });
+        }
+        let answer = Answer::of(called.result, &name, engine.is_closing())?;
+        match answer.status {
             Status::Done => Ok(answer),
-            Status::Refused(why) => Err(QueryError::Refused { name, why: why.clone() }.into()),
-            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail: detail.clone() }.into()),
             _ => {
                 self.refused();
                 Err(Lost { why: LostReason::Server }.into())

@@ -12,9 +12,10 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::{Engine, Session};
 use crate::error::SyncError;
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
+use crate::permits::take::within;
 use crate::waiting::listener::Listener;
 use crate::waiting::row::Row;
-use crate::waiting::wait::{contend, deadline, Contest, Tried};
+use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Waiter;
 use crate::wire::script::Patience;
 use crate::wire::table::script;
@@ -148,8 +149,7 @@ impl Latch {
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
         let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
         let answer = self.local.clone()?.ledger.change(call).await?;
-        let left = answer.int(0).and_then(|left| u32::try_from(left).ok()).unwrap_or_default();
-        Ok(is_done(&answer).then_some(left))
+        Ok(is_done(&answer).then(|| answer.count(0)))
     }
 
     /// The count; 0 when there is no such latch. One script, which writes nothing.
@@ -160,8 +160,8 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn count(&self) -> Result<u64, SyncError> {
-        let answer = self.local.clone()?.ledger.look(INSPECT, Vec::new()).await?;
-        Ok(answer.int(0).and_then(|count| u64::try_from(count).ok()).unwrap_or_default())
+        let answer = self.local.clone()?.ledger.look(INSPECT, &[]).await?;
+        Ok(answer.count(0))
     }
 
     /// Waits until the latch is opened or deleted.
@@ -200,18 +200,11 @@ impl Latch {
 
     async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
-        engine.ready()?;
-        let one_attempt = limit.is_some_and(|limit| limit.is_zero());
-        let ends = deadline(if one_attempt { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
-        let mut contest = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
-        match contend(&mut contest, one_attempt, ends).await? {
-            Some(Tried::Won(waited)) => Ok(waited),
-            Some(Tried::Busy(_)) => Ok(WaitOutcome::TimedOut),
-            // A latch that is not open and no server are told apart by whether the server answers.
-            None if one_attempt || contest.listener.is_unheard() => Err(SyncError::late(&self.name)),
-            None => Ok(WaitOutcome::TimedOut),
-        }
+        let ledger = latch.ledger.clone();
+        let mut wait = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
+        let ended = within(&ledger, limit, &mut wait, |wait| &wait.listener).await?;
+        Ok(ended.unwrap_or(WaitOutcome::TimedOut))
     }
 }
 

@@ -13,28 +13,50 @@ use tokio::sync::Mutex;
 use crate::backend::Script;
 use crate::base::clock::{millis, ServerTime};
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
-use crate::base::keys::NameError;
-use crate::engine::{Engine, Session};
+use crate::engine::Engine;
 use crate::error::{Lost, LostReason, SyncError};
 use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
-use crate::permits::pool::{Grant, Pool, Scripts, Wanted, DIGITS, MOST_IDS};
+use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
-use crate::permits::take::{take, take_within, Take};
+use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
+use crate::permits::take::Take;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
 static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
 static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
-static INSPECT: &Script = script!("permit_semaphore/inspect" after "once", [Free, Expiries]);
 
-pub(crate) static LEASED: Scripts = Scripts {
-    acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
-    cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
-    give_back: RELEASE,
-    renew: Some(script!("permit_semaphore/renew" after "ids", [Expiries])),
-};
+/// Permits with ids and leases.
+#[derive(Debug)]
+pub enum Expirable {}
+
+impl PermitKind for Expirable {
+    const SCRIPTS: &'static Scripts = &Scripts {
+        most: MOST_IDS,
+        acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
+        cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
+        give_back: RELEASE,
+        inspect: script!("permit_semaphore/inspect" after "once", [Free, Expiries]),
+        renew: Some(script!("permit_semaphore/renew" after "ids", [Expiries])),
+    };
+
+    type Lease = GuardLease;
+
+    fn lease_of(grant: &Grant) -> Result<GuardLease, SyncError> {
+        // What is taken for a lease has one.
+        let leased = grant.leased().cloned().ok_or_else(|| SyncError::NotHeld { name: grant.ledger().name() })?;
+        Ok(GuardLease { leased, changes: Arc::default() })
+    }
+}
+
+/// The lease of a guard's permits.
+pub struct GuardLease {
+    leased: Arc<Leased>,
+    /// One change of the lease at a time; until when copies of the last one may run.
+    changes: Arc<Mutex<Option<ServerTime>>>,
+}
 
 /// The id of one permit: 16 bytes, shown as 32 hexadecimal digits, as Redisson's API has them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,40 +98,25 @@ impl fmt::Debug for PermitId {
 /// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
 /// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
 /// so a large request is not starved by small ones; one for more permits than there are keeps all behind it waiting.
-#[derive(Clone)]
-pub struct PermitSemaphore {
-    session: Arc<Session>,
-    name: Arc<str>,
-    pool: Result<Arc<Pool>, NameError>,
-}
+///
+/// ```
+/// # use std::time::Duration;
+/// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), lockson::SyncError> {
+/// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
+///     // two permits, renewed, given back when the guard is dropped
+/// #   drop(guard);
+/// }
+/// if let Some(ids) = semaphore.acquire(2).ids(Duration::from_secs(60)).await? {
+///     semaphore.release(&ids).await?; // any process may; else they end with their lease
+/// }
+/// # Ok(()) }
+/// ```
+pub type PermitSemaphore = Semaphore<Expirable>;
 
-impl fmt::Debug for PermitSemaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermitSemaphore").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+/// Permits that were taken for a lease, until this is dropped.
+pub type PermitGuard = SemaphorePermit<Expirable>;
 
-impl PermitSemaphore {
-    pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
-        Self { session, name: name.into(), pool }
-    }
-
-    /// The name, without the client's prefix.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Gives it this many permits, if nobody has set it yet. `false`: somebody has.
-    ///
-    /// # Errors
-    /// [`SyncError`]; [`SyncError::Count`] for none, or more than `i32::MAX`.
-    ///
-    /// # Cancel safety
-    /// Once polled, it is carried out even if the future is dropped.
-    pub async fn try_set_permits(&self, permits: u32) -> Result<bool, SyncError> {
-        self.change(number(permits, MOST)?.into(), "absent").await
-    }
-
+impl Semaphore<Expirable> {
     /// Makes it have this many permits in all, whether anybody has set it or not. If more are taken than that, what is
     /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
     ///
@@ -124,45 +131,6 @@ impl PermitSemaphore {
         self.pool.clone()?.ledger.change(call).await.map(drop)
     }
 
-    /// Adds permits, whether anybody has set it or not.
-    ///
-    /// # Errors
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
-        self.change(number(permits, MOST)?.into(), "always").await.map(drop)
-    }
-
-    /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
-    /// given back, or expire, before anybody gets one.
-    ///
-    /// # Errors
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
-        self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
-    }
-
-    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        self.pool.clone()?.change(by, when).await
-    }
-
-    /// How many permits are free, those that have expired among them; below zero after
-    /// [`reduce_permits`](PermitSemaphore::reduce_permits), 0 when nobody has set it. One script, which writes nothing.
-    ///
-    /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn available_permits(&self) -> Result<i64, SyncError> {
-        Ok(self.inspect().await?.int(0).unwrap_or_default())
-    }
-
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
@@ -171,50 +139,7 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
-        Ok(self.inspect().await?.int(1).and_then(|held| u64::try_from(held).ok()).unwrap_or_default())
-    }
-
-    async fn inspect(&self) -> Result<Answer, SyncError> {
-        self.pool.clone()?.ledger.look(INSPECT, Vec::new()).await
-    }
-
-    /// Begins a request with a wait limit and a lease, for a guard, or for the bare ids of permits.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), lockson::SyncError> {
-    /// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
-    ///     // two permits, renewed, given back when the guard is dropped
-    /// #   drop(guard);
-    /// }
-    /// if let Some(ids) = semaphore.acquire(2).ids(Duration::from_secs(60)).await? {
-    ///     semaphore.release(&ids).await?; // any process may; else they end with their lease
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
-        Take::new(self, permits)
-    }
-
-    /// Waits for this many permits, all at once: a guard that renews them, and gives them back when it is dropped.
-    ///
-    /// ```
-    /// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), Box<dyn std::error::Error>> {
-    /// let permits = semaphore.guard(2).await?;
-    /// permits.run(async { /* stopped if they are lost */ }).await?;
-    /// permits.release().await?; // or drop it
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
-    /// [`SyncError::Count`] for none, or more than 500.
-    ///
-    /// # Cancel safety
-    /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn guard(&self, permits: u32) -> Result<PermitGuard, SyncError> {
-        let (pool, wanted) = self.acquire(permits).wanted()?;
-        PermitGuard::of(take(&pool, wanted).await?, &self.session)
+        Ok(self.inspect().await?.count(1))
     }
 
     /// Gives permits back, whoever took them: all of them, or none.
@@ -263,10 +188,8 @@ impl PermitSemaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
-        let args = vec![permit.0.clone(), "0".to_owned()];
-        let answer = self.pool.clone()?.ledger.look(EXTEND, args).await?;
-        let left = answer.int(0).filter(|_| is_done(&answer)).and_then(|ms| u64::try_from(ms).ok());
-        Ok(left.map(Duration::from_millis))
+        let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
+        Ok(answer.millis(0).filter(|_| is_done(&answer)))
     }
 
     fn held(&self, answer: &Answer) -> Result<(), SyncError> {
@@ -284,7 +207,7 @@ fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
     Ok(permits.into_iter().map(|permit| permit.0.as_str()).collect())
 }
 
-impl Take<'_, PermitSemaphore> {
+impl Take<'_, Semaphore<Expirable>> {
     /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
@@ -295,19 +218,6 @@ impl Take<'_, PermitSemaphore> {
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.max_hold = Some(limit);
         self
-    }
-
-    /// Ends the request with a guard; `None` when there were too few permits until the limit.
-    ///
-    /// # Errors
-    /// As [`PermitSemaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
-    ///
-    /// # Cancel safety
-    /// As [`PermitSemaphore::guard`]'s.
-    pub async fn guard(self) -> Result<Option<PermitGuard>, SyncError> {
-        let (pool, wanted) = self.wanted()?;
-        let grant = take_within(&pool, wanted, self.limit).await?;
-        grant.map(|grant| PermitGuard::of(grant, &self.semaphore.session)).transpose()
     }
 
     /// Ends the request with the ids of permits that have this lease, whatever was asked for before, and that nobody
@@ -325,13 +235,6 @@ impl Take<'_, PermitSemaphore> {
             ids
         }))
     }
-
-    fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
-        let pool = self.semaphore.pool.clone()?;
-        let count = number(self.permits, MOST_IDS)?;
-        let lease = Some(self.semaphore.session.engine.lease(self.lease, self.max_hold)?);
-        Ok((pool, Wanted { count, lease }))
-    }
 }
 
 /// The ids in a mark.
@@ -344,46 +247,19 @@ fn parted(mark: &str) -> Vec<PermitId> {
     ids
 }
 
-/// Permits that were taken for a lease, until this is dropped. Without a lease of its own it is renewed.
-///
-/// Drop never blocks: the client's janitor gives them back, within a round trip of a usable connection; at the latest
-/// they end with their lease. They are lost, as a lock's hold is, when the lease runs out by this machine's clock, or
-/// the server says that they are gone: [`lost`](PermitGuard::lost) and [`run`](PermitGuard::run) tell at once.
-#[must_use = "the permits are given back when the guard is dropped"]
-#[clippy::has_significant_drop]
-pub struct PermitGuard {
-    grant: Grant,
-    leased: Arc<Leased>,
-    /// One change of the lease at a time; until when copies of the last one may run.
-    changes: Arc<Mutex<Option<ServerTime>>>,
-    /// Keeps the client open.
-    session: Arc<Session>,
-}
-
-impl PermitGuard {
-    fn of(grant: Grant, session: &Arc<Session>) -> Result<Self, SyncError> {
-        // What is taken for a lease has one.
-        let leased = grant.leased().cloned().ok_or_else(|| SyncError::NotHeld { name: grant.ledger().name() })?;
-        Ok(Self { grant, leased, changes: Arc::default(), session: session.clone() })
-    }
-
+impl SemaphorePermit<Expirable> {
     fn engine(&self) -> &Arc<Engine> {
         &self.session.engine
     }
 
-    /// How many permits.
-    pub fn count(&self) -> u32 {
-        self.grant.count()
-    }
-
     /// Their ids.
     pub fn ids(&self) -> Vec<PermitId> {
-        parted(&self.leased.mark)
+        parted(&self.lease.leased.mark)
     }
 
     /// What is known of them at this instant.
     pub fn state(&self) -> HoldState {
-        self.leased.state(self.engine().now())
+        self.lease.leased.state(self.engine().now())
     }
 
     /// Whether nobody else can have them at this instant.
@@ -394,8 +270,8 @@ impl PermitGuard {
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
     pub fn remaining(&self) -> Duration {
         let now = self.engine().now();
-        match self.leased.lost(now) {
-            None => self.leased.valid_until().since(now),
+        match self.lease.leased.lost(now) {
+            None => self.lease.leased.valid_until().since(now),
             Some(_) => Duration::ZERO,
         }
     }
@@ -405,7 +281,7 @@ impl PermitGuard {
     /// # Cancel safety
     /// Safe. The future is `'static`: it may be spawned, and does not keep the permits.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + 'static {
-        self.leased.clone().until_lost(self.engine().wire.clock)
+        self.lease.leased.clone().until_lost(self.engine().wire.clock)
     }
 
     /// Runs work that must not outlive the permits: it is dropped before their deadline, which renewals move.
@@ -416,7 +292,7 @@ impl PermitGuard {
     /// # Cancel safety
     /// As the work's. The permits stay taken.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        self.leased.run(self.engine().wire.clock, work).await
+        self.lease.leased.run(self.engine().wire.clock, work).await
     }
 
     /// Sets the lease anew, exactly: it now ends `lease` (sent as milliseconds) from the send instant of this call.
@@ -436,12 +312,12 @@ impl PermitGuard {
 
     async fn change_lease(&self, lease: Duration) -> Result<(), SyncError> {
         let (engine, ledger) = (self.engine(), self.grant.ledger());
-        let mut doubt = self.changes.clone().lock_owned().await;
+        let mut doubt = self.lease.changes.clone().lock_owned().await;
         let not_held = || SyncError::NotHeld { name: ledger.name() };
-        if self.leased.lost(engine.now()).is_some() {
+        if self.lease.leased.lost(engine.now()).is_some() {
             return Err(not_held());
         }
-        let (to, of, leased) = (engine.clone(), ledger.clone(), self.leased.clone());
+        let (to, of, leased) = (engine.clone(), ledger.clone(), self.lease.leased.clone());
         let work = engine.janitor.carry(|abandoned| async move {
             if let Some(doubt) = doubt.take() {
                 // A late copy of an earlier change would undo this one.
@@ -453,44 +329,10 @@ impl PermitGuard {
             of.read(called.result)
         });
         if !is_done(&work.await?) {
-            engine.watchdog.forget(&self.leased);
-            self.leased.end(LostReason::Server);
-            report_lost(&self.leased);
+            engine.watchdog.forget(&self.lease.leased);
+            self.lease.leased.end(LostReason::Server);
+            report_lost(&self.lease.leased);
         }
-        self.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
-    }
-
-    /// Gives them back and says whether that happened.
-    ///
-    /// # Errors
-    /// [`SyncError::NotHeld`] when not all of them were held any more; those that were are given back. Otherwise they
-    /// may not have been given back, and end with their lease.
-    ///
-    /// # Cancel safety
-    /// Once polled, it is carried out even if the future is dropped.
-    pub async fn release(self) -> Result<(), SyncError> {
-        let name = self.grant.ledger().name();
-        match self.grant.give_back().await? {
-            true => Ok(()),
-            false => Err(SyncError::NotHeld { name }),
-        }
-    }
-
-    /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
-    ///
-    /// # Errors
-    /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
-    /// [`release`](Self::release)'s.
-    ///
-    /// # Cancel safety
-    /// As [`release`](Self::release)'s.
-    pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
-        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
-    }
-}
-
-impl fmt::Debug for PermitGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermitGuard").field("ids", &self.ids()).field("state", &self.state()).finish_non_exhaustive()
+        self.lease.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
     }
 }

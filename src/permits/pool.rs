@@ -38,11 +38,14 @@ pub(crate) const DIGITS: usize = 32;
 pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
 
 /// What sets one kind of semaphore apart.
-pub(crate) struct Scripts {
+pub struct Scripts {
+    /// The most permits in one call.
+    pub(crate) most: u32,
     pub(crate) acquire: &'static Script,
     /// Undoes an acquire.
     pub(crate) cancel: &'static Script,
     pub(crate) give_back: &'static Script,
+    pub(crate) inspect: &'static Script,
     /// Lengthens leases, where permits have them.
     pub(crate) renew: Option<&'static Script>,
 }
@@ -140,7 +143,7 @@ pub(crate) struct Pool {
 
 /// Permits that this process has to give back. Whoever drops it, a guard or a waiter that went away, has them given
 /// back.
-pub(crate) struct Grant {
+pub struct Grant {
     pool: Arc<Pool>,
     number: u64,
     taken: Taken,
@@ -196,15 +199,8 @@ impl Grant {
         let engine = self.pool.engine();
         engine.can_release()?;
         let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
-        let pool = self.pool.clone();
-        let work = engine.janitor.carry(|_| async move {
-            let (given, in_doubt) = pool.give_back(&taken, pool.engine().patience()).await;
-            if matches!(given, Err(SyncError::Unreachable { .. })) {
-                pool.engine().janitor.finish(pool.insist(taken, in_doubt));
-            }
-            given
-        });
-        work.await
+        let work = self.pool.clone().give_back(taken, engine.patience());
+        engine.janitor.carry(|_| work).await
     }
 }
 
@@ -215,15 +211,13 @@ impl Drop for Grant {
         self.pool.engine().janitor.finish(async move {
             // What has ids may be tried again by another call: it does not hold on for so long.
             let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
-            let (given, in_doubt) = pool.give_back(&taken, patience).await;
-            match given {
-                Err(SyncError::Unreachable { .. }) => pool.insist(taken, in_doubt).await,
+            match pool.give_back(taken, patience).await {
+                Ok(_) | Err(SyncError::Unreachable { .. }) => {}
                 Err(error) => {
                     say(
                         || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
                     );
                 }
-                Ok(_) => {}
             }
         });
     }
@@ -272,8 +266,17 @@ impl Pool {
         Ok(is_done(&self.ledger.change(call).await?))
     }
 
+    /// Gives them back, again and again if there is no answer. `false`: not all were there any more.
+    async fn give_back(self: Arc<Self>, taken: Taken, patience: Patience) -> Result<bool, SyncError> {
+        let (given, in_doubt) = self.try_give_back(&taken, patience).await;
+        if matches!(given, Err(SyncError::Unreachable { .. })) {
+            self.engine().janitor.finish(self.insist(taken, in_doubt));
+        }
+        given
+    }
+
     /// `false`: not all were there any more. And whether copies without an answer may have given them back.
-    async fn give_back(&self, taken: &Taken, patience: Patience) -> (Result<bool, SyncError>, bool) {
+    async fn try_give_back(&self, taken: &Taken, patience: Patience) -> (Result<bool, SyncError>, bool) {
         let count = taken.count();
         let args = match taken {
             Taken::Leased(leased) => vec![leased.mark.to_string(), "0".to_owned()],
@@ -281,7 +284,7 @@ impl Pool {
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
-        let (answer, in_doubt) = self.ledger.once_or_in_doubt(call, patience).await;
+        let (answer, in_doubt) = self.ledger.once(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
         (answer.map(all_given), in_doubt)
@@ -294,15 +297,18 @@ impl Pool {
         let owing = engine.owed.note(&self.ledger.keys.name);
         let over = taken.leased().map(|leased| engine.now().after(leased.longest() + engine.settings.command_timeout));
         async move {
-            let gives_up = AtomicBool::new(over.is_none() && in_doubt);
+            let is_answered = AtomicBool::new(false);
             let again = || async {
                 let patience = if over.is_some() { engine.brief() } else { engine.patience() };
-                let (given, in_doubt) = pool.give_back(&taken, patience).await;
-                gives_up.store(over.is_none() && in_doubt && given.is_err(), Ordering::Relaxed);
-                !matches!(given, Err(SyncError::Unreachable { .. })) || gives_up.load(Ordering::Relaxed)
+                let (given, in_doubt) = pool.try_give_back(&taken, patience).await;
+                let answered = !matches!(given, Err(SyncError::Unreachable { .. }));
+                is_answered.store(answered, Ordering::Relaxed);
+                answered || over.is_none() && in_doubt
             };
-            let answered = gives_up.load(Ordering::Relaxed) || engine.insist(over, again).await;
-            if !answered || gives_up.into_inner() {
+            if over.is_some() || !in_doubt {
+                engine.insist(over, again).await;
+            }
+            if !is_answered.into_inner() {
                 let name = &*pool.ledger.keys.name;
                 say(|| tracing::warn!(target: "lockson", name, "permits may not have been given back: no answer"));
             }
@@ -368,15 +374,15 @@ impl Pool {
         }
         // A receipt may answer for an earlier copy: leases count from before the first.
         let (engine, sent) = (self.engine(), self.engine().now());
-        let mut answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
+        let mut answer = self.ledger.once(self.acquire(&takers), patience.clone()).await.0?;
         // It had more to tidy up than one call may (rule 12).
         while answer.goes_on() && !engine.is_closing() {
-            answer = self.ledger.once(self.acquire(&takers), patience.clone()).await?;
+            answer = self.ledger.once(self.acquire(&takers), patience.clone()).await.0?;
         }
         if !is_done(&answer) {
-            return Ok(answer.int(0).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis));
+            return Ok(answer.millis(0));
         }
-        let served = answer.int(0).and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+        let served = answer.count(0);
         let life: Arc<str> = answer.text(2).unwrap_or_default().into();
         let served: Vec<_> = takers.into_iter().take(served).collect();
         let grant = |(waiter, ids): (PermitWaiter, _)| {
@@ -399,8 +405,8 @@ impl Pool {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
                 let call =
                     OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
-                let answer = pool.ledger.once(call, patience).await?;
-                let count = answer.int(1).and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
+                let answer = pool.ledger.once(call, patience).await.0?;
+                let count = answer.count(1);
                 let life: Arc<str> = answer.text(2).unwrap_or_default().into();
                 let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &life, answer.sent);
                 Ok::<_, SyncError>((count > 0).then(grant))
@@ -430,7 +436,7 @@ impl Pool {
         self.row.close();
         let numbers: Vec<u64> = self.taken.lock().keys().copied().collect();
         let all = numbers.into_iter().filter_map(|number| self.forget(number));
-        let given = all.map(|taken| async move { self.give_back(&taken, self.engine().patience()).await.0 });
+        let given = all.map(|taken| async move { self.try_give_back(&taken, self.engine().patience()).await.0 });
         join_all(given).await.iter().all(Result::is_ok)
     }
 }

@@ -12,7 +12,7 @@ use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Life, Lock};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
@@ -78,14 +78,9 @@ impl Ledger {
         Receipt { key, call }
     }
 
-    /// Calls until it is answered or patience ends. One that was not done, as far as its caller is told, but may have
-    /// been or may yet be, is undone in the background.
-    pub(crate) async fn once(self: &Arc<Self>, call: OnceCall, patience: Patience) -> Result<Answer, SyncError> {
-        self.once_or_in_doubt(call, patience).await.0
-    }
-
-    /// And whether copies of it may have run that gave no answer.
-    pub(crate) async fn once_or_in_doubt(
+    /// Calls until it is answered or patience ends, and says whether copies may have run that gave no answer. One that
+    /// was not done, as far as its caller is told, but may have been or may yet be, is undone in the background.
+    pub(crate) async fn once(
         self: &Arc<Self>,
         call: OnceCall,
         patience: Patience,
@@ -148,25 +143,14 @@ impl Ledger {
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
-    pub(crate) async fn look(
-        self: &Arc<Self>,
-        script: &'static Script,
-        args: Vec<String>,
-    ) -> Result<Answer, SyncError> {
-        self.engine.ready()?;
-        let ledger = self.clone();
-        // Carried, so that its answer is read, and counts as one, even if nobody waits for it any more.
-        let work = self.engine.janitor.carry(|abandoned| async move {
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            ledger.ask(script, &args, &ledger.engine.patience().unless(abandoned)).await
-        });
-        self.in_time(work).await
+    pub(crate) async fn look(&self, script: &'static Script, args: &[&str]) -> Result<Answer, SyncError> {
+        Ok(self.engine.ask(&self.keys.name, script, &self.keys.of(script.keys), args).await?)
     }
 
     /// Waits no longer than one question is waited for.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, SyncError>>) -> Result<T, SyncError> {
         let answer = tokio::time::timeout(self.engine.look_limit(), work).await;
-        answer.unwrap_or_else(|_| Err(SyncError::late(&self.keys.name)))
+        answer.unwrap_or_else(|_| Err(QueryError::late(&self.keys.name).into()))
     }
 
     /// Sends what has no receipt.
@@ -184,18 +168,12 @@ impl Ledger {
     pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
         self.engine.ready()?;
         let ledger = self.clone();
-        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await });
+        let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await
     }
 
     /// Done, busy or not held; anything else is an error.
     pub(crate) fn read(&self, result: Result<Answer, Fault>) -> Result<Answer, SyncError> {
-        let name = self.name();
-        let answer = result.map_err(|fault| SyncError::of_fault(&name, fault, self.engine.is_closing()))?;
-        match answer.status {
-            Status::Done | Status::Busy | Status::NotHeld => Ok(answer),
-            Status::WrongType(detail) | Status::Tampered(detail) => Err(SyncError::WrongType { name, detail }),
-            Status::Refused(why) => Err(SyncError::Refused { name, why }),
-        }
+        Ok(Answer::of(result, &self.keys.name, self.engine.is_closing())?)
     }
 }

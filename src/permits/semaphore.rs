@@ -1,13 +1,15 @@
-//! The semaphore (Redisson's `getSemaphore`): permits that are counted. Rule 22 of docs/PROTOCOL.md.
+//! Semaphores: permits that processes take and give back. Those of [`Semaphore`] are counted (Redisson's
+//! `getSemaphore`), those of [`PermitSemaphore`](crate::PermitSemaphore) have ids and leases. Rule 22 of
+//! docs/PROTOCOL.md.
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::backend::Script;
 use crate::base::keys::Key::{Life, Lock as Free};
 use crate::base::keys::NameError;
 use crate::engine::Session;
@@ -16,16 +18,41 @@ use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{number, CANCEL, MOST};
 use crate::permits::take::{take, take_within, Take};
 use crate::waiting::wait::AcquireOutcome;
+use crate::wire::script::Answer;
 use crate::wire::table::script;
 
-static INSPECT: &Script = script!("semaphore/inspect" after "once", [Free]);
+/// A kind of permits: [`Counted`], or [`Expirable`](crate::kind::Expirable). They are lockson's own.
+pub trait PermitKind: Send + Sync + 'static {
+    /// The scripts.
+    const SCRIPTS: &'static Scripts;
 
-pub(crate) static COUNTED: Scripts = Scripts {
-    acquire: script!("semaphore/acquire" after "once", [Free, Life]),
-    cancel: CANCEL,
-    give_back: CHANGE,
-    renew: None,
-};
+    /// What a guard knows of the lease of its permits.
+    type Lease: Send + Sync + Unpin;
+
+    /// The lease of what was taken.
+    fn lease_of(grant: &Grant) -> Result<Self::Lease, SyncError>;
+}
+
+/// Permits that are only counted.
+#[derive(Debug)]
+pub enum Counted {}
+
+impl PermitKind for Counted {
+    const SCRIPTS: &'static Scripts = &Scripts {
+        most: MOST,
+        acquire: script!("semaphore/acquire" after "once", [Free, Life]),
+        cancel: CANCEL,
+        give_back: CHANGE,
+        inspect: script!("semaphore/inspect" after "once", [Free]),
+        renew: None,
+    };
+
+    type Lease = ();
+
+    fn lease_of(_: &Grant) -> Result<(), SyncError> {
+        Ok(())
+    }
+}
 
 /// A semaphore, of [`Locks::semaphore`](crate::Locks::semaphore): a number of permits, over all processes.
 ///
@@ -36,22 +63,28 @@ pub(crate) static COUNTED: Scripts = Scripts {
 /// One that nobody has set has no permits: [`try_set_permits`](Semaphore::try_set_permits). Within a process takers are
 /// served first come first served, so a large request is not starved by small ones; one for more permits than
 /// there are keeps all behind it waiting.
-#[derive(Clone)]
-pub struct Semaphore {
-    session: Arc<Session>,
-    name: Arc<str>,
-    pool: Result<Arc<Pool>, NameError>,
+pub struct Semaphore<K: PermitKind = Counted> {
+    pub(super) session: Arc<Session>,
+    pub(super) name: Arc<str>,
+    pub(super) pool: Result<Arc<Pool>, NameError>,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl fmt::Debug for Semaphore {
+impl<K: PermitKind> Clone for Semaphore<K> {
+    fn clone(&self) -> Self {
+        Self::new(self.session.clone(), &self.name, self.pool.clone())
+    }
+}
+
+impl<K: PermitKind> fmt::Debug for Semaphore<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Semaphore {
+impl<K: PermitKind> Semaphore<K> {
     pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
-        Self { session, name: name.into(), pool }
+        Self { session, name: name.into(), pool, kind: PhantomData }
     }
 
     /// The name, without the client's prefix.
@@ -82,7 +115,7 @@ impl Semaphore {
     }
 
     /// Takes permits away, whether they are free or not: what is free may go below zero, and then as many have to be
-    /// given back before anybody gets one.
+    /// given back, or expire, before anybody gets one.
     ///
     /// # Errors
     /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
@@ -93,8 +126,8 @@ impl Semaphore {
         self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
     }
 
-    /// How many permits are free; below zero after [`reduce_permits`](Semaphore::reduce_permits), 0 when nobody has set
-    /// it. One script, which writes nothing.
+    /// How many permits are free, those that have expired among them; below zero after
+    /// [`reduce_permits`](Semaphore::reduce_permits), 0 when nobody has set it. One script, which writes nothing.
     ///
     /// # Errors
     /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
@@ -102,10 +135,61 @@ impl Semaphore {
     /// # Cancel safety
     /// Safe.
     pub async fn available_permits(&self) -> Result<i64, SyncError> {
-        let answer = self.pool.clone()?.ledger.look(INSPECT, Vec::new()).await?;
-        Ok(answer.int(0).unwrap_or_default())
+        Ok(self.inspect().await?.int(0).unwrap_or_default())
     }
 
+    /// Begins a request with a wait limit, or a guard at its end; of a [`PermitSemaphore`](crate::PermitSemaphore) with
+    /// a lease too, or the bare ids of permits. Awaited, that of a counting semaphore says whether the permits were
+    /// taken; they are then not given back by themselves, but by [`release`](Semaphore::release).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), lockson::SyncError> {
+    /// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
+    ///     // two permits, given back when the guard is dropped
+    /// #   drop(guard);
+    /// }
+    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await?.is_acquired() {
+    ///     semaphore.release(2).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
+        Take::new(self, permits)
+    }
+
+    /// Waits for this many permits, all at once: a guard that gives them back when it is dropped, and until then renews
+    /// them where they have leases.
+    ///
+    /// ```
+    /// # async fn f(semaphore: lockson::PermitSemaphore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let permits = semaphore.guard(2).await?;
+    /// permits.run(async { /* stopped if they are lost */ }).await?;
+    /// permits.release().await?; // or drop it
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
+    /// [`SyncError::Count`] for none, or more than `i32::MAX`, or than 500 with leases.
+    ///
+    /// # Cancel safety
+    /// Dropped at any point it leaves nothing: what it took is given back.
+    pub async fn guard(&self, permits: u32) -> Result<SemaphorePermit<K>, SyncError> {
+        let (pool, wanted) = self.acquire(permits).wanted()?;
+        SemaphorePermit::of(take(&pool, wanted).await?, &self.session)
+    }
+
+    pub(super) async fn inspect(&self) -> Result<Answer, SyncError> {
+        self.pool.clone()?.ledger.look(K::SCRIPTS.inspect, &[]).await
+    }
+
+    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
+        self.pool.clone()?.change(by, when).await
+    }
+}
+
+impl Semaphore {
     /// Takes all permits that are free, and says how many they were. They are not given back by themselves.
     ///
     /// # Errors
@@ -137,44 +221,6 @@ impl Semaphore {
         self.acquire(permits).wait(Duration::ZERO).await
     }
 
-    /// Begins a request with a wait limit, or a guard at its end. Awaited, it says whether the permits were taken; they
-    /// are then not given back by themselves, but by [`release`](Semaphore::release).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), lockson::SyncError> {
-    /// if let Some(guard) = semaphore.acquire(2).wait(Duration::from_secs(5)).guard().await? {
-    ///     // two permits, given back when the guard is dropped
-    /// #   drop(guard);
-    /// }
-    /// if semaphore.acquire(2).wait(Duration::from_secs(5)).await?.is_acquired() {
-    ///     semaphore.release(2).await?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
-        Take::new(self, permits)
-    }
-
-    /// Waits for this many permits, all at once: a guard that gives them back when it is dropped.
-    ///
-    /// ```
-    /// # async fn f(semaphore: lockson::Semaphore) -> Result<(), Box<dyn std::error::Error>> {
-    /// let permits = semaphore.guard(2).await?;
-    /// permits.release().await?; // or drop it
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
-    ///
-    /// # Cancel safety
-    /// Dropped at any point it leaves nothing: what it took is given back.
-    pub async fn guard(&self, permits: u32) -> Result<SemaphorePermit, SyncError> {
-        let grant = take(&self.pool.clone()?, wanted(permits)?).await?;
-        Ok(SemaphorePermit { grant, _session: self.session.clone() })
-    }
-
     /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
     ///
     /// # Errors
@@ -196,17 +242,9 @@ impl Semaphore {
     pub async fn release_if_exists(&self, permits: u32) -> Result<bool, SyncError> {
         self.change(number(permits, MOST)?.into(), "exists").await
     }
-
-    async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        self.pool.clone()?.change(by, when).await
-    }
 }
 
-fn wanted(permits: u32) -> Result<Wanted, SyncError> {
-    Ok(Wanted { count: number(permits, MOST)?, lease: None })
-}
-
-impl Take<'_, Semaphore> {
+impl<K: PermitKind> Take<'_, Semaphore<K>> {
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
@@ -214,14 +252,24 @@ impl Take<'_, Semaphore> {
     ///
     /// # Cancel safety
     /// As [`Semaphore::guard`]'s.
-    pub async fn guard(self) -> Result<Option<SemaphorePermit>, SyncError> {
-        let session = self.semaphore.session.clone();
-        Ok(self.grant().await?.map(|grant| SemaphorePermit { grant, _session: session }))
+    pub async fn guard(self) -> Result<Option<SemaphorePermit<K>>, SyncError> {
+        let session = &self.semaphore.session;
+        self.grant().await?.map(|grant| SemaphorePermit::of(grant, session)).transpose()
     }
 
-    async fn grant(self) -> Result<Option<Grant>, SyncError> {
-        let pool = self.semaphore.pool.clone()?;
-        take_within(&pool, wanted(self.permits)?, self.limit).await
+    async fn grant(&self) -> Result<Option<Grant>, SyncError> {
+        let (pool, wanted) = self.wanted()?;
+        take_within(&pool, wanted, self.limit).await
+    }
+
+    fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
+        let Semaphore { session, pool, .. } = self.semaphore;
+        let (pool, count) = (pool.clone()?, number(self.permits, K::SCRIPTS.most)?);
+        let lease = match K::SCRIPTS.renew {
+            Some(_) => Some(session.engine.lease(self.lease, self.max_hold)?),
+            None => None,
+        };
+        Ok((pool, Wanted { count, lease }))
     }
 }
 
@@ -234,34 +282,49 @@ impl<'a> IntoFuture for Take<'a, Semaphore> {
     }
 }
 
-/// Permits that were taken, until this is dropped.
+/// Permits that were taken, until this is dropped: then they are given back.
 ///
 /// Drop never blocks: the client's janitor gives them back, within a round trip of a usable connection. If the server
-/// is silent for longer than the outage limit then, they may be lost, as those of a killed process are.
+/// is silent for longer than the outage limit then, counted permits may be lost, as those of a killed process are;
+/// those of a [`PermitSemaphore`](crate::PermitSemaphore) end with their lease at the latest.
+///
+/// A [`PermitGuard`](crate::PermitGuard) has permits with a lease, which is renewed if none of its own was asked for.
+/// They are lost, as a lock's hold is, when the lease runs out by this machine's clock, or the server says that they
+/// are gone: [`lost`](crate::PermitGuard::lost) and [`run`](crate::PermitGuard::run) tell at once.
 #[must_use = "the permits are given back when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct SemaphorePermit {
-    grant: Grant,
+pub struct SemaphorePermit<K: PermitKind = Counted> {
+    pub(super) grant: Grant,
+    pub(super) lease: K::Lease,
     /// Keeps the client open.
-    _session: Arc<Session>,
+    pub(super) session: Arc<Session>,
 }
 
-impl SemaphorePermit {
+impl<K: PermitKind> SemaphorePermit<K> {
+    fn of(grant: Grant, session: &Arc<Session>) -> Result<Self, SyncError> {
+        Ok(Self { lease: K::lease_of(&grant)?, grant, session: session.clone() })
+    }
+
     /// How many permits.
     pub fn count(&self) -> u32 {
         self.grant.count()
     }
 
-    /// Gives them back, and says so. Nothing happens if somebody deleted the semaphore, though it may have been set
-    /// again since: they were permits of the one before.
+    /// Gives them back, and says so. Of counted permits nothing happens if somebody deleted the semaphore, though it
+    /// may have been set again since: they were permits of the one before.
     ///
     /// # Errors
-    /// [`SyncError`]: the permits may not have been given back, and are nobody's now.
+    /// [`SyncError::NotHeld`] when not all of those with a lease were held any more; those that were are given back.
+    /// Otherwise they may not have been given back: those with a lease end with it, others are nobody's now.
     ///
     /// # Cancel safety
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(self) -> Result<(), SyncError> {
-        self.grant.give_back().await.map(drop)
+        let (name, is_counted) = (self.grant.ledger().name(), self.grant.leased().is_none());
+        match self.grant.give_back().await? {
+            all_given if all_given || is_counted => Ok(()),
+            _ => Err(SyncError::NotHeld { name }),
+        }
     }
 
     /// [`release`](Self::release), but it waits for the server at most this long. Zero sends it and does not wait.
@@ -277,7 +340,7 @@ impl SemaphorePermit {
     }
 }
 
-impl fmt::Debug for SemaphorePermit {
+impl<K: PermitKind> fmt::Debug for SemaphorePermit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SemaphorePermit").field("count", &self.count()).finish_non_exhaustive()
     }

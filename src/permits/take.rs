@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
+use crate::permits::receipt::Ledger;
 use crate::waiting::listener::Listener;
 use crate::waiting::wait::{contend, deadline, wait, Contest, Tried};
 use crate::wire::script::Patience;
@@ -55,16 +56,25 @@ pub(crate) async fn take_within(
     wanted: Wanted,
     limit: Option<Duration>,
 ) -> Result<Option<Grant>, SyncError> {
-    let engine = pool.engine();
-    engine.ready()?;
-    let one_attempt = limit.is_some_and(|limit| limit.is_zero());
-    let ends = deadline(if one_attempt { Some(engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
     let mut taker = Taker::new(pool, wanted);
-    match contend(&mut taker, one_attempt, ends).await? {
-        Some(Tried::Won(grant)) => grant.if_worth().map(Some),
+    within(&pool.ledger, limit, &mut taker, |taker| &taker.listener).await?.map(Grant::if_worth).transpose()
+}
+
+/// Contends at most so long: `None` when it was not won until then. Zero is one attempt.
+pub(crate) async fn within<C: Contest<Error = SyncError>>(
+    ledger: &Ledger,
+    limit: Option<Duration>,
+    contest: &mut C,
+    listener: impl Fn(&C) -> &Listener,
+) -> Result<Option<C::Prize>, SyncError> {
+    ledger.engine.ready()?;
+    let one_attempt = limit.is_some_and(|limit| limit.is_zero());
+    let ends = deadline(if one_attempt { Some(ledger.engine.look_limit()) } else { limit }).map_err(SyncError::Wait)?;
+    match contend(contest, one_attempt, ends).await? {
+        Some(Tried::Won(prize)) => Ok(Some(prize)),
         Some(Tried::Busy(_)) => Ok(None),
-        // Few permits and no server are told apart by whether the server answers.
-        None if one_attempt || taker.listener.is_unheard() => Err(SyncError::late(&pool.ledger.keys.name)),
+        // Nothing to be had and no server are told apart by whether the server answers.
+        None if one_attempt || listener(contest).is_unheard() => Err(QueryError::late(&ledger.keys.name).into()),
         None => Ok(None),
     }
 }

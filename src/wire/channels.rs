@@ -28,11 +28,18 @@ const CHUNK: usize = 500;
 /// More wake-ups than anyone can use.
 const MOST_WAKES: usize = 1 << 16;
 
-struct Channel {
-    wakes: Arc<Semaphore>,
-    confirmed: Arc<AtomicBool>,
+/// What came by a channel.
+struct Heard {
+    /// One permit for each message, more after a gap.
+    wakes: Semaphore,
+    /// Whether the server has the subscription, as far as is known.
+    confirmed: AtomicBool,
     /// Messages `0`.
-    zeros: Arc<AtomicU64>,
+    zeros: AtomicU64,
+}
+
+struct Channel {
+    heard: Arc<Heard>,
     users: usize,
     /// Without users: when it ends.
     ends: Option<Instant>,
@@ -118,51 +125,41 @@ impl Channels {
     /// Subscribes, or shares a subscription that is there; the receiver says whether the server confirmed it. One that
     /// it did not is tried again, and then wakes its users.
     pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> (Subscription, oneshot::Receiver<bool>) {
-        let joined = {
-            let mut map = self.map.lock();
-            map.end_at(name, None);
-            let Map { all, missing, .. } = &mut *map;
-            let channel = all.entry(name.clone()).or_insert_with(|| {
-                missing.insert(name.clone());
-                Channel {
-                    wakes: Arc::new(Semaphore::new(0)),
-                    confirmed: Arc::default(),
-                    zeros: Arc::default(),
-                    users: 0,
-                    ends: None,
-                    unheeded: 0,
-                    joining: Vec::new(),
-                }
-            });
-            channel.users += 1;
-            channel.unheeded = 0;
-            let (done, confirmed) = oneshot::channel();
-            if channel.confirmed.load(Ordering::Acquire) {
-                let _ = done.send(true);
-            } else {
-                channel.joining.push(done);
-            }
-            let wakes = channel.wakes.clone();
-            let (is_confirmed, zeros) = (channel.confirmed.clone(), channel.zeros.clone());
-            let channels = self.clone();
-            (Subscription { channels, name: name.clone(), wakes, confirmed: is_confirmed, zeros }, confirmed)
-        };
+        let (done, confirmed) = oneshot::channel();
+        let mut map = self.map.lock();
+        map.end_at(name, None);
+        let Map { all, missing, .. } = &mut *map;
+        let channel = all.entry(name.clone()).or_insert_with(|| {
+            missing.insert(name.clone());
+            let (wakes, confirmed, zeros) = (Semaphore::new(0), AtomicBool::new(false), AtomicU64::new(0));
+            let heard = Arc::new(Heard { wakes, confirmed, zeros });
+            Channel { heard, users: 0, ends: None, unheeded: 0, joining: Vec::new() }
+        });
+        channel.users += 1;
+        channel.unheeded = 0;
+        if channel.heard.confirmed.load(Ordering::Acquire) {
+            let _ = done.send(true);
+        } else {
+            channel.joining.push(done);
+        }
+        let heard = channel.heard.clone();
+        drop(map);
         if self.orders.send(Order::Look).is_err() {
             self.map.lock().all.values_mut().for_each(|channel| channel.joining.clear());
         }
-        joined
+        (Subscription { channels: self.clone(), name: name.clone(), heard }, confirmed)
     }
 
     pub(crate) fn is_confirmed(&self, name: &str) -> bool {
-        self.map.lock().all.get(name).is_some_and(|channel| channel.confirmed.load(Ordering::Acquire))
+        self.map.lock().all.get(name).is_some_and(|channel| channel.heard.confirmed.load(Ordering::Acquire))
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
         let map = self.map.lock();
         let Some(channel) = map.all.get(name) else { return false };
-        channel.wakes.forget_permits(usize::MAX);
-        channel.confirmed.load(Ordering::Acquire)
+        channel.heard.wakes.forget_permits(usize::MAX);
+        channel.heard.confirmed.load(Ordering::Acquire)
     }
 
     /// How many channels are subscribed to, those that linger included.
@@ -187,26 +184,23 @@ impl Channels {
 pub(crate) struct Subscription {
     channels: Arc<Channels>,
     name: Arc<str>,
-    /// One permit for each message, more after a gap.
-    wakes: Arc<Semaphore>,
-    confirmed: Arc<AtomicBool>,
-    zeros: Arc<AtomicU64>,
+    heard: Arc<Heard>,
 }
 
 impl Subscription {
     /// Whether the server has it, as far as is known.
     pub(crate) fn is_confirmed(&self) -> bool {
-        self.confirmed.load(Ordering::Acquire)
+        self.heard.confirmed.load(Ordering::Acquire)
     }
 
     /// How many messages `0` came while anybody used the channel.
     pub(crate) fn zeros(&self) -> u64 {
-        self.zeros.load(Ordering::Acquire)
+        self.heard.zeros.load(Ordering::Acquire)
     }
 
     /// Waits for a message.
     pub(crate) async fn heard(&self) {
-        match self.wakes.acquire().await {
+        match self.heard.wakes.acquire().await {
             Ok(permits) => permits.forget(),
             Err(_) => std::future::pending().await,
         }
@@ -214,7 +208,7 @@ impl Subscription {
 
     /// Forgets the messages that nobody took yet.
     pub(crate) fn drain(&self) {
-        self.wakes.forget_permits(usize::MAX);
+        self.heard.wakes.forget_permits(usize::MAX);
     }
 }
 
@@ -284,9 +278,9 @@ impl Pump {
     fn wake(&self, name: &str, zero: bool) {
         let mut map = self.channels.map.lock();
         let Some((name, channel)) = map.all.get_key_value(name) else { return };
-        channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
-        if channel.wakes.available_permits() < MOST_WAKES {
-            channel.wakes.add_permits(1);
+        channel.heard.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
+        if channel.heard.wakes.available_permits() < MOST_WAKES {
+            channel.heard.wakes.add_permits(1);
         }
         if channel.users == 0 {
             let name = name.clone();
@@ -300,7 +294,7 @@ impl Pump {
         let mut map = self.channels.map.lock();
         let Map { all, missing, .. } = &mut *map;
         for (name, channel) in all.iter() {
-            channel.confirmed.store(false, Ordering::Release);
+            channel.heard.confirmed.store(false, Ordering::Release);
             missing.insert(name.clone());
         }
         let channels = all.len();
@@ -345,11 +339,11 @@ impl Channels {
                 map.missing.remove(name);
             }
             let Some(channel) = map.all.get_mut(name) else { continue };
-            channel.confirmed.store(ok, Ordering::Release);
+            channel.heard.confirmed.store(ok, Ordering::Release);
             for joining in channel.joining.drain(..) {
                 let _ = joining.send(ok);
             }
-            channel.wakes.add_permits(channel.users.min(MOST_WAKES));
+            channel.heard.wakes.add_permits(channel.users.min(MOST_WAKES));
         }
         drop(map);
         if ok {

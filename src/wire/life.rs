@@ -101,51 +101,9 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const HOUR: Duration = Duration::from_secs(3600);
     const TRUST: Trust = Trust { max_lease: MINUTE, fresh: false, durable: false };
-    const FRESH: Trust = Trust { fresh: true, ..TRUST };
 
     fn at(secs: u64) -> Moment {
         Moment::from_nanos(secs * 1_000_000_000)
-    }
-
-    #[test]
-    fn a_young_server_rests_until_it_is_old_enough() {
-        let life = Life::default();
-        life.saw("a", 7, Duration::from_secs(50), at(1000));
-        assert_eq!(life.rests(TRUST, at(1000)), Some(Duration::from_secs(10)));
-        assert_eq!(life.rests(TRUST, at(1009)), Some(Duration::from_secs(1)));
-        assert!(life.is_known_to_rest(TRUST, at(1009)));
-        assert_eq!(life.rests(TRUST, at(1010)), None);
-        assert_eq!(life.rests(FRESH, at(1000)), None);
-    }
-
-    #[test]
-    fn another_run_rests_however_old_it_says_that_it_is() {
-        let life = Life::default();
-        life.met("a");
-        assert_eq!(life.rests(TRUST, at(999)), Some(MINUTE));
-        life.saw("a", 1, HOUR, at(1000));
-        assert_eq!(life.rests(TRUST, at(1000)), None);
-        life.saw("b", 2, HOUR, at(2000));
-        for trust in [TRUST, FRESH] {
-            assert_eq!(life.rests(trust, at(2001)), Some(Duration::from_secs(59)));
-            assert_eq!(life.rests(trust, at(2060)), None);
-        }
-        assert_eq!(life.rests(Trust { durable: true, ..TRUST }, at(2001)), None);
-        life.saw("b", 2, HOUR, at(2030));
-        assert_eq!(life.rests(TRUST, at(2031)), Some(Duration::from_secs(29)));
-        life.saw("c", 3, Duration::ZERO, at(3000));
-        assert_eq!(life.rests(FRESH, at(3059)), Some(Duration::from_secs(1)));
-    }
-
-    #[test]
-    fn a_run_that_lost_its_marker_is_another_life() {
-        let life = Life::default();
-        life.saw("a", 1, HOUR, at(1000));
-        life.saw("a", 900, Duration::ZERO, at(2000));
-        for trust in [TRUST, FRESH] {
-            assert_eq!(life.rests(trust, at(2059)), Some(Duration::from_secs(1)));
-            assert_eq!(life.rests(trust, at(2060)), None);
-        }
     }
 
     #[test]

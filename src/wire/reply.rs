@@ -41,20 +41,3 @@ impl Reply {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read_and_nothing_else_is() {
-        let text = |text: &str| Item::Text(text.to_owned());
-        let list = [text("list"), Item::Int(2), text("nil"), text("list"), Item::Int(1), text("int"), Item::Int(7)];
-        let expected = Reply::List(vec![Reply::Nil, Reply::List(vec![Reply::Int(7)])]);
-        assert_eq!(Reply::read(&list), Some(Ok(expected)));
-        assert_eq!(Reply::read(&[text("error"), text("why")]), Some(Err("why".to_owned())));
-        for wrong in [&list[..6], &list[1..], &[], &[text("int"), text("7")]] {
-            assert_eq!(Reply::read(wrong), None, "{wrong:?}");
-        }
-    }
-}

@@ -10,6 +10,7 @@ use crate::base::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
 pub(crate) use crate::base::fault::Fault;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
+use crate::error::QueryError;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -42,12 +43,33 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// One that says what became of the call; anything else is an error. `closed`: the client was being closed.
+    pub(crate) fn of(result: Result<Self, Fault>, name: &str, closed: bool) -> Result<Self, QueryError> {
+        let mut answer = result.map_err(|fault| QueryError::of_fault(name, fault, closed))?;
+        let name = name.to_owned();
+        match std::mem::replace(&mut answer.status, Status::Done) {
+            Status::WrongType(detail) | Status::Tampered(detail) => Err(QueryError::WrongType { name, detail }),
+            Status::Refused(why) => Err(QueryError::Refused { name, why }),
+            status => Ok(Self { status, ..answer }),
+        }
+    }
+
     pub(crate) fn int(&self, at: usize) -> Option<i64> {
         match self.rest.get(at)? {
             Item::Int(value) => Some(*value),
             Item::Text(text) => text.parse().ok(),
             Item::Nil => None,
         }
+    }
+
+    /// A number that counts something: 0 where there is none, or it is below zero.
+    pub(crate) fn count<T: TryFrom<i64> + Default>(&self, at: usize) -> T {
+        self.int(at).and_then(|count| T::try_from(count).ok()).unwrap_or_default()
+    }
+
+    /// A number of milliseconds; below zero they are not known.
+    pub(crate) fn millis(&self, at: usize) -> Option<Duration> {
+        self.int(at).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
     }
 
     /// The server's run, since when it has lost nothing, and how long that is: where an answer ends with that.

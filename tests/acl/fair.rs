@@ -50,7 +50,7 @@ async fn fair_work(url: &str) -> Outcome {
 
 #[tokio::test]
 async fn a_fair_lock_needs_its_own_rights() {
-    let (rule, fair) = (rule(), fair_rights());
+    let (rule, fair) = (rule(), rights(FAIR));
     let commands = |words: &[&str]| -> BTreeSet<String> {
         words.iter().filter(|word| word.starts_with('+')).map(|word| (*word).to_owned()).collect()
     };
@@ -89,10 +89,10 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
     let (queue, timeouts) = (key("redisson_lock_queue"), key("redisson_lock_timeout"));
     let (seen, state) = (key("lockson:fair_seen"), key("lockson:fair_state"));
     let needed = ["hmget", "lindex", "lpop", "lrange", "zadd", "zrem", "zscore", "hset", "exists", "pexpire"];
-    let rights: BTreeSet<&str> = fair_rights().iter().filter_map(|word| word.strip_prefix('+')).chain(needed).collect();
-    for right in rights {
+    let named: BTreeSet<&str> = rights(FAIR).iter().filter_map(|word| word.strip_prefix('+')).chain(needed).collect();
+    for right in named {
         raw.must(&["FLUSHALL"]).await;
-        grant(&server, &[&rule()[..], &fair_rights()].concat()).await;
+        grant(&server, &[&rule()[..], &rights(FAIR)].concat()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
         let lock = locks.fair_lock("acl");
         let time = raw.must(&["TIME"]).await.texts()[0].parse::<i64>().unwrap() * 1000;
@@ -125,7 +125,7 @@ async fn a_fair_right_lost_later_leaves_no_half_place() {
     let server = Server::start();
     let mut raw = server.raw().await;
     for right in ["zadd", "rpush", "zscore", "lindex", "pexpire"] {
-        grant(&server, &[&rule()[..], &fair_rights()].concat()).await;
+        grant(&server, &[&rule()[..], &rights(FAIR)].concat()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
         let lock = |name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
         assert!(lock("a").acquire().lease(secs(60)).await.unwrap().is_acquired());

@@ -45,12 +45,6 @@ async fn permits_work(url: &str, kind: &str) -> Outcome {
     Ok(one.shutdown(secs(5)).await?)
 }
 
-/// The rights of these lines of the docs.
-fn lines(beginnings: &[&'static str]) -> Vec<&'static str> {
-    let rights = |line: &&'static str| words(&format!("{line} ")).into_iter().chain(line.split(' '));
-    beginnings.iter().flat_map(rights).collect()
-}
-
 #[tokio::test]
 async fn semaphores_and_latches_need_their_own_rights() {
     let counted = "+decrby +get +incrby +set ~redisson_sc:*";
@@ -62,7 +56,7 @@ async fn semaphores_and_latches_need_their_own_rights() {
     let server = Server::start();
     let mut raw = server.raw().await;
     for (kind, beginnings) in kinds {
-        let (rule, own) = (rule(), lines(&beginnings));
+        let (rule, own) = (rule(), beginnings.iter().copied().flat_map(rights).collect::<Vec<_>>());
         grant(&server, &[&rule[..], &own].concat()).await;
         raw.must(&["ACL", "LOG", "RESET"]).await;
         permits_work(&server.url(), kind).await.unwrap();

@@ -30,33 +30,6 @@ of!(lock:
     permits_of_nobody_go_on,
 );
 
-/// A client whose server can be taken away.
-struct Link {
-    locks: Locks,
-    proxy: Option<Proxy>,
-}
-
-impl Link {
-    async fn new(case: &Case, builder: Builder) -> Self {
-        match &case.world {
-            World::Embedded(server) => Self { locks: server.connect_with(builder).unwrap(), proxy: None },
-            World::Real(server) => {
-                let proxy = Proxy::start(server.port());
-                Self { locks: builder.connect(&proxy.url()).await.unwrap(), proxy: Some(proxy) }
-            }
-        }
-    }
-
-    fn reachable(&self, case: &Case, yes: bool) {
-        match (&case.world, &self.proxy) {
-            (World::Embedded(server), _) if yes => server.start(),
-            (World::Embedded(server), _) => server.stop(),
-            (World::Real(_), Some(proxy)) => proxy.refuse(!yes),
-            (World::Real(_), None) => unreachable!(),
-        }
-    }
-}
-
 fn quick() -> Builder {
     Locks::builder().command_timeout(ms(200)).outage_limit(ms(400))
 }
@@ -67,52 +40,53 @@ fn an_hour() -> Request {
 
 /// Rule 7: a give-back is tried until it is answered, however long the outage is.
 pub async fn a_give_back_outlives_an_outage(case: Case) {
-    let link = Link::new(&case, quick()).await;
-    let look = case.client().await;
-    let lock = case.lock(&link.locks);
+    let way = Way::new(&case);
+    let (locks, look) = (way.client(&case, quick()).await, case.client().await);
+    let lock = case.lock(&locks);
     let guard = lock.guard_with(an_hour()).await.unwrap().unwrap();
-    let permits = link.locks.permit_semaphore(&format!("{}-permits", case.name));
+    let permits = locks.permit_semaphore(&format!("{}-permits", case.name));
     permits.try_set_permits(2).await.unwrap();
     let lot = || permits.acquire(1).lease(secs(3600)).guard();
     let (dropped, released) = (lot().await.unwrap().unwrap(), lot().await.unwrap().unwrap());
-    link.reachable(&case, false);
+    way.open(&case, false);
     drop(guard);
     drop(dropped);
     assert!(released.release().await.is_err());
     // Ten outage limits.
     sleep(secs(4)).await;
-    link.reachable(&case, true);
+    way.open(&case, true);
     let began = Instant::now();
     eventually(secs(20), "the hold of an hour is given back", || async { case.is_free().await }).await;
     let seen = look.permit_semaphore(permits.name());
     let free = || async { seen.available_permits().await.unwrap() == 2 };
     eventually(secs(20), "and the permits", free).await;
     assert!(began.elapsed() <= case.bound(secs(5)), "{:?}", began.elapsed());
-    link.locks.shutdown(secs(5)).await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
 }
 
 /// Many of them meet the server one after the other, and those of leases that have ended not at all.
 pub async fn give_backs_are_no_flood(case: Case) {
     let World::Embedded(server) = &case.world else { return };
-    let link = Link::new(&case, quick()).await;
+    let way = Way::new(&case);
+    let locks = way.client(&case, quick()).await;
     let mut guards = Vec::new();
     for at in 0..2000 {
         let lease = if at % 2 == 0 { secs(3600) } else { secs(30) };
-        let lock = (case.kind.lock)(&link.locks, &format!("{}-{at}", case.name));
+        let lock = (case.kind.lock)(&locks, &format!("{}-{at}", case.name));
         guards.push(lock.guard_with(Request::default().lease(lease)).await.unwrap().unwrap());
     }
-    link.reachable(&case, false);
+    way.open(&case, false);
     drop(guards);
     sleep(secs(60)).await;
     assert_eq!(server.command(&["DBSIZE"]).unwrap(), lockson::Reply::Int(1000));
     let before = server.calls();
-    link.reachable(&case, true);
+    way.open(&case, true);
     let gone = || async { case.ask(&["DBSIZE"]).await == "0" };
     eventually(secs(20), "all are given back", gone).await;
     let calls = server.calls() - before;
     // One each, and one more behind what was in doubt.
     assert!(calls <= 2100, "{calls} calls for a thousand holds");
-    link.locks.shutdown(secs(5)).await.unwrap();
+    locks.shutdown(secs(5)).await.unwrap();
 }
 
 /// A call that was given up may take the lock yet: the shutdown waits until it can't, or says so.
@@ -120,24 +94,25 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
     // It waits by the server's clock: this client's idea of a real one's lags by as much as an answer was late.
     let lag = if matches!(case.world, World::Embedded(_)) { ms(0) } else { ms(200) };
     for limit in [secs(5), ms(20)] {
-        let link = Link::new(&case, Locks::builder().command_timeout(ms(1000))).await;
-        let lock = case.lock(&link.locks);
+        let way = Way::new(&case);
+        let locks = way.client(&case, Locks::builder().command_timeout(ms(1000))).await;
+        let lock = case.lock(&locks);
         let began = Instant::now();
         if let World::Embedded(server) = &case.world {
             server.lose_replies(1);
         }
-        if let Some(proxy) = &link.proxy {
+        if let Some(proxy) = &way.0 {
             proxy.black_hole_requests(true);
         }
         let mut tried = lock.try_lock();
         assert!(futures::poll!(&mut tried).is_pending());
         drop(tried);
-        if let Some(proxy) = &link.proxy {
+        if let Some(proxy) = &way.0 {
             sleep(ms(100)).await;
             // It cuts what has lost something.
             proxy.heal();
         }
-        match link.locks.shutdown(limit).await {
+        match locks.shutdown(limit).await {
             Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000) - lag, "{:?}", began.elapsed()),
             Err(Leftover { names, .. }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),
         }

@@ -27,9 +27,7 @@ pub async fn one_owner_at_a_time(case: Case) {
             })
         })
         .collect();
-    for task in tasks {
-        patient("the tasks take turns", task).await.unwrap();
-    }
+    patient_all("the tasks take turns", tasks).await;
     assert_eq!(turns.load(Ordering::SeqCst), 80);
     assert!(case.is_free().await);
 }
@@ -61,14 +59,6 @@ pub async fn unlock_by_another_changes_nothing(case: Case) {
     assert!(!error.may_hold() && error.to_string().contains(&case.name) && error.to_string().contains("stranger"));
     assert_eq!(case.stored(&a).await, before);
     case.lock(&a).unlock().await.unwrap();
-}
-
-pub async fn unlock_twice(case: Case) {
-    let locks = case.client().await;
-    let lock = case.lock(&locks);
-    lock.lock().await.unwrap();
-    lock.unlock().await.unwrap();
-    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
 pub async fn wait_limit_ends_as_busy(case: Case) {
@@ -136,12 +126,7 @@ pub async fn max_hold_ends_renewal(case: Case) {
     sleep(ms(800)).await;
     assert!(!case.is_free().await);
     let began = Instant::now();
-    patient("it ends", async {
-        while !case.is_free().await {
-            sleep(ms(10)).await
-        }
-    })
-    .await;
+    eventually(secs(20), "it ends", async || case.is_free().await).await;
     assert!(began.elapsed() <= case.bound(ms(1800)));
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
@@ -157,12 +142,7 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
     // A writer that waited may have readers let it go first until its client has said that it is gone.
-    patient("others come in", async {
-        while !case.lock(&a).try_lock().await.unwrap().is_acquired() {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "others come in", async || case.lock(&a).try_lock().await.unwrap().is_acquired()).await;
     sleep(secs(6)).await;
     assert_eq!(b.health().subscriptions, 0, "the linger is over");
 }
@@ -187,9 +167,7 @@ pub async fn waiters_of_a_process_are_served_in_order(case: Case) {
         begun.await.unwrap();
     }
     guard.unlock().await.unwrap();
-    for waiter in waiters {
-        patient("every waiter is served", waiter).await.unwrap();
-    }
+    patient_all("every waiter is served", waiters).await;
     assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
     assert!(case.is_free().await);
 }
@@ -207,26 +185,17 @@ pub async fn a_bad_name_is_the_first_verbs_error(case: Case) {
     }
 }
 
-pub async fn a_bad_lease_is_refused(case: Case) {
+pub async fn a_bad_lease_or_wait_is_refused(case: Case) {
     let locks = case.client_with(Locks::builder().max_lease(secs(60))).await;
     for lease in [Duration::ZERO, Duration::from_nanos(1), ms(99), ms(60_001), Duration::MAX] {
         let request = Request::default().lease(lease);
-        match case.lock(&locks).acquire_with(request).await {
-            Err(LockError::Lease { lease: asked, min, max }) => {
-                assert_eq!((asked, min, max), (lease, ms(100), secs(60)));
-            }
-            other => panic!("{lease:?}: {other:?}"),
-        }
+        let refused = case.lock(&locks).acquire_with(request).await;
+        assert_eq!(refused, Err(LockError::Lease { lease, min: ms(100), max: secs(60) }));
     }
+    let beyond_the_clock = case.lock(&locks).acquire_with(Request::default().wait(Duration::MAX)).await;
+    assert_eq!(beyond_the_clock, Err(LockError::Wait(Duration::MAX)));
     assert!(case.is_free().await);
     assert!(case.lock(&locks).acquire_with(Request::default().lease(ms(100))).await.unwrap().is_acquired());
-}
-
-pub async fn a_wait_beyond_the_clock_is_refused(case: Case) {
-    let locks = case.client().await;
-    let request = Request::default().wait(Duration::MAX);
-    assert_eq!(case.lock(&locks).acquire_with(request).await, Err(LockError::Wait(Duration::MAX)));
-    assert!(case.is_free().await);
 }
 
 pub async fn a_key_of_another_type_is_refused(case: Case) {
@@ -255,10 +224,7 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
     for count in ["7", "nonsense", "9223372036854775807"] {
         lock.lock().await.unwrap();
         case.ask(&["HSET", &case.name, &field, count]).await;
-        match lock.unlock().await {
-            Err(UnlockError::Tampered { found, .. }) => assert_eq!(found, count),
-            other => panic!("{count}: {other:?}"),
-        }
+        assert_matches!(lock.unlock().await, Err(UnlockError::Tampered { found, .. }) if found == count, count);
         assert_eq!(case.ask(&["HGET", &case.name, &field]).await, count);
         assert!(matches!(lock.lock().await, Err(LockError::Tampered { .. })), "{count}");
         case.ask(&["DEL", &case.name]).await;
@@ -284,6 +250,7 @@ pub async fn is_held_is_about_this_owner(case: Case) {
     assert!(!lock.owned_by(&Owner::unique()).is_held().await.unwrap());
     lock.unlock().await.unwrap();
     assert!(!lock.is_held().await.unwrap());
+    assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
 /// Redisson waits for ever for a key without a TTL (6.A.6); here the cap ends each sleep.

@@ -60,6 +60,22 @@ pub fn waiter(lock: FairLock, name: &str, served: &Arc<Mutex<Vec<String>>>) -> J
     })
 }
 
+/// Waiters with these numbers, `w0` and so on, of these clients in turn: each comes when those before it are queued.
+pub async fn queue_up(
+    case: &Case,
+    clients: &[&Locks],
+    numbers: std::ops::Range<usize>,
+    served: &Arc<Mutex<Vec<String>>>,
+) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    for number in numbers {
+        let name = format!("w{number}");
+        tasks.push(waiter(fair(case, clients[number % clients.len()], &name), &name, served));
+        until_queued(case, number + 1).await;
+    }
+    tasks
+}
+
 /// What a Java client writes that waits: it is the tail, and nobody hears its channel.
 pub async fn enqueue_by_hand(case: &Case, owner: &str, score: i64) {
     case.ask(&["ZADD", &timeouts(case), &score.to_string(), owner]).await;
@@ -70,18 +86,11 @@ pub async fn the_queue_is_served_in_order(case: Case) {
     let clients = [case.client().await, case.client().await];
     let guard = fair(&case, &clients[0], "holder").guard().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for number in 0..12 {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(&case, &clients[number * 5 % 2], &name), &name, &served));
-        until_queued(&case, number + 1).await;
-    }
+    let tasks = queue_up(&case, &[&clients[0], &clients[1]], 0..12, &served).await;
     let expected: Vec<String> =
         waiting(&case).await.iter().map(|owner| owner.split_once(":named-").unwrap().1.to_owned()).collect();
     guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("every waiter is served", task).await.unwrap();
-    }
+    patient_all("every waiter is served", tasks).await;
     assert_eq!(*served.lock().unwrap(), expected);
     assert!(case.is_free().await);
     for key in [queue(&case), timeouts(&case), seen(&case), state(&case)] {
@@ -107,9 +116,7 @@ pub async fn length_and_position(case: Case) {
     }
     assert_eq!(fair(&case, &b, "x").queue_position().await.unwrap(), None, "another client's x");
     guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
+    patient_all("served", tasks).await;
 }
 
 pub async fn a_wait_limit_leaves_the_queue(case: Case) {
@@ -160,44 +167,27 @@ pub async fn a_woken_head_that_gives_up_wakes_the_next(case: Case) {
     }
 }
 
-/// A waiter of a client that is there is dead by itself: its own entry is unseen.
-pub async fn a_dead_head_costs_three_seconds(case: Case) {
+/// One of a client that is there is dead by itself: its own entry is unseen. Of a client that died, all are.
+pub async fn the_dead_cost_three_seconds_however_many_wait(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
-    // It is unseen from here on.
-    let began = Instant::now();
-    let now = case.time().await;
-    let dead = format!("{}:named-dead", a.client_id());
-    // The residue of an hour's lease (6.D.5).
-    enqueue_by_hand(&case, &dead, now + 3_600_000).await;
-    case.ask(&["ZADD", &seen(&case), &now.to_string(), &dead, &now.to_string(), a.client_id()]).await;
-    let served = Arc::default();
-    let next = waiter(fair(&case, &b, "next"), "next", &served);
-    until_queued(&case, 2).await;
-    guard.unlock().await.unwrap();
-    patient("the next", next).await.unwrap();
-    let took = began.elapsed();
-    assert!(took >= ms(2_900) && took < case.bound(secs(5)), "{took:?}");
-}
-
-pub async fn a_dead_client_costs_three_seconds_however_many_wait(case: Case) {
-    let b = case.client().await;
-    let guard = fair(&case, &b, "holder").guard().await.unwrap();
-    // It is unseen from here on.
-    let began = Instant::now();
-    let now = case.time().await;
-    for number in 0..5 {
-        let dead = format!("dead-client:{number}");
-        enqueue_by_hand(&case, &dead, now + 300_000 * (number + 1)).await;
-        case.ask(&["ZADD", &seen(&case), &now.to_string(), &dead, &now.to_string(), "dead-client"]).await;
+    for (client, count) in [(a.client_id(), 1), ("dead-client", 5)] {
+        let guard = fair(&case, &a, "holder").guard().await.unwrap();
+        // They are unseen from here on.
+        let began = Instant::now();
+        let now = case.time().await;
+        for number in 0..count {
+            let dead = format!("{client}:named-{number}");
+            // The first has the residue of an hour's lease (6.D.5).
+            enqueue_by_hand(&case, &dead, now + 3_600_000 + 300_000 * number as i64).await;
+            case.ask(&["ZADD", &seen(&case), &now.to_string(), &dead, &now.to_string(), client]).await;
+        }
+        let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());
+        until_queued(&case, count + 1).await;
+        guard.unlock().await.unwrap();
+        patient("the next", next).await.unwrap();
+        let took = began.elapsed();
+        assert!(took >= ms(2_900) && took < case.bound(secs(5)), "{took:?}");
     }
-    let served = Arc::default();
-    let next = waiter(fair(&case, &b, "next"), "next", &served);
-    until_queued(&case, 6).await;
-    guard.unlock().await.unwrap();
-    patient("the next", next).await.unwrap();
-    let took = began.elapsed();
-    assert!(took >= ms(2_900) && took < case.bound(secs(5)), "{took:?}");
 }
 
 pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
@@ -265,19 +255,13 @@ pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     let clients = [case.client().await, case.client().await];
     let guard = fair(&case, &clients[0], "holder").guard().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for number in 0..10 {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(&case, &clients[number / 2 % 2], &name), &name, &served));
-        until_queued(&case, number + 1).await;
-    }
+    let [a, b] = &clients;
+    let tasks = queue_up(&case, &[a, a, b, b], 0..10, &served).await;
     sleep(secs(2)).await;
     server.lose_messages(true);
     let began = Instant::now();
     guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
+    patient_all("served", tasks).await;
     assert!(began.elapsed() <= secs(11), "{:?}", began.elapsed());
     assert_eq!(*served.lock().unwrap(), (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
 }
@@ -288,28 +272,17 @@ pub async fn the_first_of_a_process_asks_though_the_scores_were_lowered(case: Ca
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = Vec::new();
-    for number in 0..4 {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(&case, &b, &name), &name, &served));
-        until_queued(&case, number + 1).await;
-    }
+    let mut tasks = queue_up(&case, &[&b], 0..4, &served).await;
     // As after so many acquisitions that all scores were taken down.
     for (place, owner) in waiting(&case).await.iter().enumerate() {
         let lower = case.time().await + 1_000 * (place as i64 + 1);
         case.ask(&["ZADD", &timeouts(&case), &lower.to_string(), owner]).await;
     }
-    for number in 4..8 {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(&case, &b, &name), &name, &served));
-        until_queued(&case, number + 1).await;
-    }
+    tasks.extend(queue_up(&case, &[&b], 4..8, &served).await);
     sleep(secs(2)).await;
     server.lose_messages(true);
     guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
+    patient_all("served", tasks).await;
     assert_eq!(*served.lock().unwrap(), (0..8).map(|number| format!("w{number}")).collect::<Vec<_>>());
 }
 
@@ -354,9 +327,7 @@ pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
         assert!((chain - 30_000..=chain + 30_000).contains(&ahead), "{place}: {ahead}");
     }
     guard.unlock().await.unwrap();
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
+    patient_all("served", tasks).await;
 }
 
 /// Whatever an operator or a Java client did to it.
@@ -388,27 +359,4 @@ pub async fn shutdown_leaves_the_queue(case: Case) {
         assert_eq!(patient("the wait ends", task).await.unwrap(), Err(LockError::Closed));
     }
     guard.unlock().await.unwrap();
-}
-
-pub async fn force_unlock_wakes_the_head(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    assert!(fair(&case, &a, "holder").acquire().lease(secs(60)).await.unwrap().is_acquired());
-    let served = Arc::default();
-    let task = waiter(fair(&case, &b, "w"), "w", &served);
-    until_queued(&case, 1).await;
-    assert!(fair(&case, &b, "any").force_unlock().await.unwrap());
-    patient("served", task).await.unwrap();
-}
-
-pub async fn a_fair_mutex_is_not_entered_again(case: Case) {
-    let locks = case.client().await;
-    let lock = locks.fair_mutex(&case.name);
-    lock.lock().await.unwrap();
-    let me = Owner::current();
-    for again in [lock.lock().await, lock.try_lock().await.map(drop)] {
-        assert!(matches!(&again, Err(LockError::AlreadyHeld { owner, .. }) if *owner == me), "{again:?}");
-    }
-    assert_eq!((lock.queue_len().await.unwrap(), lock.queue_position().await.unwrap()), (0, None));
-    lock.unlock().await.unwrap();
-    assert!(case.is_free().await);
 }

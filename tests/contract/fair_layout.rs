@@ -98,7 +98,7 @@ pub async fn queue_keys_have_a_ttl(case: Case) {
         (seen(&case), 1, 60_000),
         (state(&case), 1, 60_000),
     ] {
-        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let ttl = case.pttl_of(&key).await;
         let there = case.ask(&["EXISTS", &key]).await == "1";
         assert!(!there || (least..=most).contains(&ttl), "{key}: {ttl}");
     }
@@ -107,7 +107,7 @@ pub async fn queue_keys_have_a_ttl(case: Case) {
     // What a release notes beside a queue that only Java has written.
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
     last.unlock().await.unwrap();
-    let ttl: i64 = case.ask(&["PTTL", &state(&case)]).await.parse().unwrap();
+    let ttl = case.pttl_of(&state(&case)).await;
     assert!((1..=60_000).contains(&ttl), "{ttl}");
 }
 

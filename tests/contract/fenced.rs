@@ -187,9 +187,7 @@ pub async fn who_waits_in_the_queue_has_no_token(case: Case) {
     let guard = other.guard().await.unwrap();
     let lock = locks.fair_lock(&case.name).fenced();
     let waiter = spawn_with(lock.clone(), |lock| async move { lock.guard().await });
-    while lock.queue_len().await.unwrap() == 0 {
-        sleep(ms(1)).await;
-    }
+    eventually(secs(20), "it waits", async || lock.queue_len().await == Ok(1)).await;
     let before = guard.token();
     assert_eq!(stored(&case).await, before.to_string());
     guard.unlock().await.unwrap();
@@ -309,10 +307,8 @@ pub async fn a_scripts_own_error_is_said(case: Case) {
         ("return nobody", "nonexistent global variable 'nobody'"),
     ];
     for (script, words) in failures {
-        match guard.run_if_held(script, &[&state], &[]).await {
-            Err(RunError::Script(text)) => assert!(text.contains(words), "{script}: {text}"),
-            other => panic!("{script}: {other:?}"),
-        }
+        let failed = guard.run_if_held(script, &[&state], &[]).await;
+        assert_matches!(failed, Err(RunError::Script(text)) if text.contains(words), script);
     }
     assert_eq!(case.ask(&["GET", &state]).await, "half", "what a script wrote stays");
     assert_eq!(guard.state(), HoldState::Held);
@@ -323,12 +319,9 @@ pub async fn a_script_that_does_not_compile_runs_nothing(case: Case) {
     let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
     let state = beside(&case, "state");
     for script in ["redis.call('SET', KEYS[1], 1)\nreturn =", "redis.call('SET', KEYS[1], 1) end"] {
-        match guard.run_if_held(script, &[&state], &[]).await {
-            Err(RunError::Query(QueryError::Refused { why, .. })) => {
-                assert!(why.to_string().contains("script:"), "{why}")
-            }
-            other => panic!("{script}: {other:?}"),
-        }
+        let failed = guard.run_if_held(script, &[&state], &[]).await;
+        let is_named = |why: &Refused| why.to_string().contains("script:");
+        assert_matches!(failed, Err(RunError::Query(QueryError::Refused { why, .. })) if is_named(&why), script);
     }
     assert_eq!(case.ask(&["EXISTS", &state]).await, "0");
     guard.unlock().await.unwrap();

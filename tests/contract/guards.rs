@@ -92,8 +92,12 @@ pub async fn losing_it_is_told(case: Case) {
     assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
 }
 
-pub async fn run_stops_the_work(case: Case) {
+pub async fn run_returns_what_the_work_does_or_stops_it(case: Case) {
     let locks = case.client().await;
+    let guard = case.lock(&locks).guard().await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await, Ok(7));
+    assert!(guard.is_valid());
+    guard.unlock().await.unwrap();
     let (began, request) = (Instant::now(), Request::default().lease(ms(500)));
     let guard = case.lock(&locks).guard_with(request).await.unwrap().unwrap();
     let stopped = Arc::new(Mutex::new(None));
@@ -113,14 +117,6 @@ pub async fn run_stops_the_work(case: Case) {
     assert_eq!(result.unwrap_err().why, LostReason::Deadline);
     let after = stopped.lock().unwrap().unwrap() - began;
     assert!(after >= ms(400) && after <= case.bound(ms(500)), "{after:?}");
-}
-
-pub async fn run_returns_what_the_work_does(case: Case) {
-    let locks = case.client().await;
-    let guard = case.lock(&locks).guard().await.unwrap();
-    assert_eq!(guard.run(async { 7 }).await, Ok(7));
-    assert!(guard.is_valid());
-    guard.unlock().await.unwrap();
 }
 
 /// Rule 10: a lease that its holder sets is exact, shorter or longer.
@@ -143,9 +139,6 @@ pub async fn verify_asks_the_server(case: Case) {
     guard.verify().await.unwrap();
     assert!(case.pttl().await <= before);
     case.ask(&["DEL", &case.name]).await;
-    match guard.verify().await {
-        Err(HoldError::Lost(lost)) => assert_eq!(lost.why, LostReason::Server),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(guard.verify().await, Err(HoldError::Lost(lost)) if lost.why == LostReason::Server);
     assert!(!guard.is_valid());
 }

@@ -191,20 +191,13 @@ pub async fn copies_count_once(case: Case) {
     let set = support::lua!("once", "latch/set");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let ended = format!("lockson:latch_ended:{{{name}}}");
-    let not_after = (case.time().await + 60_000).to_string();
-    let ask = async |script: &str, keys: &[&str], args: &[&str]| {
-        let answer = case.eval(script, keys, &[&["nonce", &not_after], args].concat()).await;
-        let words: Vec<&str> = answer.split(' ').collect();
-        assert_eq!(words[1], "nonce", "{answer}");
-        [&words[..1], &words[3..]].concat().join(" ")
-    };
     for _ in 0..3 {
-        assert_eq!(ask(set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+        assert_eq!(case.once(set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
     }
     for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
         let keys = [name, "test-channel", &ended, &receipt];
-        assert_eq!(ask(count_down, &keys, &[call, "60000"]).await, left);
+        assert_eq!(case.once(count_down, &keys, &[call, "60000"]).await, left);
     }
-    let left: i64 = case.ask(&["PTTL", &ended]).await.parse().unwrap();
+    let left = case.pttl_of(&ended).await;
     assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));
 }

@@ -140,12 +140,7 @@ pub async fn an_unlock_has_the_limit_that_it_is_given(case: Case) {
             assert!(matches!(&error, UnlockError::OnItsWay { limit: told, .. } if *told == limit), "{error:?}");
             assert!(error.may_hold());
             way.open(&case, true);
-            patient("it is given back", async {
-                while !case.is_free().await {
-                    sleep(ms(5)).await;
-                }
-            })
-            .await;
+            eventually(secs(20), "it is given back", async || case.is_free().await).await;
         }
     }
     assert!(matches!(lock.unlock_within(secs(5)).await, Err(UnlockError::NotHeld { .. })));

@@ -27,12 +27,7 @@ async fn held(case: &Case) -> String {
 
 /// Awaits that just these keys are there.
 async fn until_held(case: &Case, wanted: &str) {
-    patient(&format!("the keys are {wanted}"), async {
-        while held(case).await != wanted {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), &format!("the keys are {wanted}"), async || held(case).await == wanted).await;
 }
 
 pub async fn all_members_or_none(case: Case) {
@@ -157,17 +152,9 @@ pub async fn a_mutex_member_is_not_entered_again(case: Case) {
     let (reentrant, mutex) = (locks.lock(&first), locks.mutex(&middle));
     let multi = MultiLock::new(vec![Arc::new(mutex.clone()) as Arc<dyn RLock>, Arc::new(reentrant.clone())]);
     let guard = multi.guard().await.unwrap();
-    match multi.guard().await {
-        Err(LockError::AlreadyHeld { name, .. }) => assert_eq!(name, middle),
-        other => panic!("{other:?}"),
-    }
+    assert_matches!(multi.guard().await, Err(LockError::AlreadyHeld { name, .. }) if name == middle);
     // The entry into the member before it is given back, and no more than that.
-    patient("the inner entry goes", async {
-        while reentrant.hold_count().await.unwrap() != 1 {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "the inner entry goes", async || reentrant.hold_count().await.unwrap() == 1).await;
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
     assert_eq!(held(&case).await, "000");
@@ -204,7 +191,7 @@ pub async fn a_lease_begins_when_all_are_held(case: Case) {
     rival.unlock().await.unwrap();
     let guard = patient("the last is free", waiter).await.unwrap().unwrap().unwrap();
     for key in keys(&case) {
-        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let ttl = case.pttl_of(&key).await;
         assert!((1..=1500).contains(&ttl), "{key}: {ttl}");
     }
     assert!(guard.remaining() <= ms(1485) && guard.is_valid());
@@ -256,10 +243,7 @@ pub async fn one_lost_member_loses_the_guard(case: Case) {
         assert_eq!(held(&case).await.matches('1').count(), 2, "the others protect what they stand for");
         assert_eq!(guard.run(std::future::pending::<()>()).await.unwrap_err().why, LostReason::Server);
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))));
-        match guard.unlock().await {
-            Err(UnlockError::NotHeld { name, .. }) => assert_eq!(name, key),
-            other => panic!("{other:?}"),
-        }
+        assert_matches!(guard.unlock().await, Err(UnlockError::NotHeld { name, .. }) if name == key);
         assert_eq!(held(&case).await, "000");
     }
 }
@@ -328,10 +312,8 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     let waiter = spawn_with(case.lock(&a).owned_by(&owner), |multi| async move { multi.guard().await });
     until_held(&case, "111").await;
     case.ask(&["DEL", &first]).await;
-    match patient("the loss is seen", waiter).await.unwrap() {
-        Err(LockError::Lost { name, owner: loser }) => assert_eq!((name, loser), (first, owner)),
-        other => panic!("{other:?}"),
-    }
+    let seen = patient("the loss is seen", waiter).await.unwrap();
+    assert_matches!(seen, Err(LockError::Lost { name, owner: loser }) if (&name, &loser) == (&first, &owner));
     assert!(!outer.is_valid());
     until_held(&case, "001").await;
     rival.unlock().await.unwrap();

@@ -25,12 +25,7 @@ async fn counts(semaphore: &PermitSemaphore) -> (i64, u64) {
 }
 
 async fn until(semaphore: &PermitSemaphore, expected: (i64, u64)) {
-    patient("the permits", async {
-        while counts(semaphore).await != expected {
-            sleep(ms(5)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "the permits", async || counts(semaphore).await == expected).await;
 }
 
 pub async fn permits_have_ids(case: Case) {
@@ -239,10 +234,7 @@ pub async fn takers_of_permits_stand_in_line(case: Case) {
     assert!(b.permit_semaphore(&case.name).acquire(1).wait(ms(0)).guard().await.unwrap().is_none());
     semaphore.release(&all[1..]).await.unwrap();
     let last = waiters.pop().unwrap();
-    let mut guards = Vec::new();
-    for waiter in waiters {
-        guards.push(patient("two together", waiter).await.unwrap());
-    }
+    let guards = patient_all("two together", waiters).await;
     assert_eq!(counts(&semaphore).await, (0, 3));
     drop(guards);
     assert_eq!(patient("three", last).await.unwrap().count(), 3);
@@ -253,14 +245,7 @@ pub async fn a_dropped_wait_for_permits_leaves_nothing(case: Case) {
     let semaphore = with_permits(&case, &locks, 3).await;
     for polls in 0..6 {
         for permits in [2, 4] {
-            let mut waiting = semaphore.guard(permits).boxed();
-            for _ in 0..polls {
-                if futures::poll!(&mut waiting).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            drop(waiting);
+            drop(poll_times(polls, semaphore.guard(permits).boxed()).await);
             until(&semaphore, (3, 0)).await;
         }
     }
@@ -322,15 +307,11 @@ pub async fn copies_about_permits_do_it_once(case: Case) {
     let cancel = support::lua!("once", "ids", "permit_semaphore/cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let expiries = format!("{{{name}}}:timeout");
-    let not_after = (case.time().await + 60_000).to_string();
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 5).await;
     let ask = async |script: &str, args: &[&str]| {
         let keys = [name, &expiries, "test-channel", &receipt];
-        let answer = case.eval(script, &keys, &[&["nonce", &not_after], args].concat()).await;
-        let words: Vec<&str> = answer.split(' ').collect();
-        assert_eq!(words[1], "nonce", "{answer}");
-        [&words[..1], &words[3..]].concat().join(" ")
+        case.once(script, &keys, args).await
     };
     let [a, b, c] = ["aa", "bb", "cc"].map(|byte| byte.repeat(16));
     let (one, two, three) = (format!("60000 {a}"), format!("60000 {b}{c}"), format!("60000 {}", "dd".repeat(48)));

@@ -158,19 +158,6 @@ pub async fn questions_and_force(case: Case) {
     assert!(b.force_unlock().await.unwrap() && case.is_free().await);
 }
 
-/// At once, in every form, and the hold is untouched.
-pub async fn it_is_not_entered_again(case: Case) {
-    let lock = plain(&case).await;
-    lock.lock().await.unwrap();
-    let token = value(&case).await;
-    for again in [lock.lock().await, lock.try_lock().await.map(drop), lock.guard().await.map(drop)] {
-        assert!(matches!(again, Err(LockError::AlreadyHeld { .. })), "{again:?}");
-    }
-    assert_eq!(value(&case).await, token);
-    lock.unlock().await.unwrap();
-    assert!(case.is_free().await);
-}
-
 /// rslock's tokens are 20 random bytes.
 pub async fn a_value_that_is_no_text(case: Case) {
     let lock = plain(&case).await;
@@ -202,23 +189,6 @@ pub async fn a_lock_of_another_kind_is_another_type(case: Case) {
     assert_eq!(value(&case).await, before);
     guard.unlock().await.unwrap();
     assert!(case.is_free().await);
-}
-
-pub async fn the_same_owner_of_another_process_is_another(case: Case) {
-    let owner = Owner::named("request-17").unwrap();
-    let (a, b) = (plain(&case).await.owned_by(&owner), plain(&case).await.owned_by(&owner));
-    a.lock().await.unwrap();
-    assert!(!b.try_lock().await.unwrap().is_acquired());
-    assert!(matches!(b.unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert!(a.is_held().await.unwrap());
-    a.unlock().await.unwrap();
-}
-
-pub async fn shutdown_gives_it_back(case: Case) {
-    let locks = case.client().await;
-    let guard = locks.plain_lock(&case.name).guard().await.unwrap();
-    locks.shutdown(secs(5)).await.unwrap();
-    assert!(case.is_free().await && !guard.is_valid());
 }
 
 /// Rule 6, script by script: past its `not_after` a copy answers late and writes nothing.
@@ -315,7 +285,7 @@ pub async fn a_renewal_renews_only_its_own(case: Case) {
     assert!(answer.starts_with("1 n ") && answer.ends_with(" 1 0 0 0 1"), "{answer}");
     let mut ttls = Vec::new();
     for name in &names {
-        ttls.push(case.ask(&["PTTL", name]).await.parse::<i64>().unwrap());
+        ttls.push(case.pttl_of(name).await);
     }
     assert!((29_000..=30_000).contains(&ttls[0]) && ttls[1] <= 1_000, "{ttls:?}");
     assert!(ttls[2..4] == [-1, -2] && ttls[4] > 30_000, "{ttls:?}");

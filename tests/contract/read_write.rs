@@ -31,9 +31,7 @@ pub async fn many_readers_or_one_writer(case: Case) {
     for lock in [&a, &b] {
         assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     }
-    for guard in readers {
-        guard.unlock().await.unwrap();
-    }
+    unlock_all(readers).await;
     assert!(case.is_free().await);
     let writer = a.write().owned_by(&named("w")).guard().await.unwrap();
     for lock in [&a, &b] {
@@ -81,7 +79,7 @@ pub async fn the_layout_of_readers_and_writers_is_redissons(case: Case) {
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("mode read {id}:named-o 2"));
     assert_eq!(case.ask(&["GET", &key(2)]).await, "1");
     for key in [key(1), key(2), case.name.clone()] {
-        let ttl: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let ttl = case.pttl_of(&key).await;
         assert!((29_000..=30_000).contains(&ttl), "{key}: {ttl}");
     }
     read.unlock().await.unwrap();
@@ -171,12 +169,9 @@ pub async fn an_upgrade_is_refused_at_once(case: Case) {
     let (read, write) = (reader(&lock, "o"), lock.write().owned_by(&named("o")));
     read.lock().await.unwrap();
     for _ in 0..2 {
-        match patient("no deadlock", write.lock()).await {
-            Err(error @ LockError::Upgrade { .. }) => {
-                assert!(error.may_hold() && error.to_string().contains("named-o"));
-            }
-            other => panic!("{other:?}"),
-        }
+        let names = |error: &LockError| error.may_hold() && error.to_string().contains("named-o");
+        let refused = patient("no deadlock", write.lock()).await;
+        assert_matches!(refused, Err(error @ LockError::Upgrade { .. }) if names(&error));
         assert!(matches!(write.try_lock().await, Err(LockError::Upgrade { .. })));
     }
     assert_eq!(read.hold_count().await.unwrap(), 1);
@@ -251,7 +246,7 @@ pub async fn a_reader_is_renewed_with_its_keys(case: Case) {
     sleep(ms(2500)).await;
     assert_eq!(guard.state(), HoldState::Held);
     for key in [hold_key(&case, &locks, "o", 1), hold_key(&case, &locks, "o", 2), case.name.clone()] {
-        assert!(case.ask(&["PTTL", &key]).await.parse::<i64>().unwrap() > 300, "{key}");
+        assert!(case.pttl_of(&key).await > 300, "{key}");
     }
     // Its keys gone, the reader is gone, though others keep the hash.
     case.ask(&["DEL", &hold_key(&case, &locks, "o", 1), &hold_key(&case, &locks, "o", 2)]).await;
@@ -293,7 +288,7 @@ pub async fn a_write_re_entry_adds_no_lease(case: Case) {
 pub async fn mixed_leases_of_a_reader(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
-    let pttl = async |number| case.ask(&["PTTL", &hold_key(&case, &locks, "o", number)]).await.parse::<i64>().unwrap();
+    let pttl = async |number| case.pttl_of(&hold_key(&case, &locks, "o", number)).await;
     let read = reader(&lock, "o");
     let short = read.guard_with_lease(secs(5)).await;
     let long = read.guard_with_lease(secs(600)).await;
@@ -307,9 +302,7 @@ pub async fn mixed_leases_of_a_reader(case: Case) {
     let other = reader(&lock, "other").guard_with_lease(secs(100)).await;
     short.set_lease(secs(4)).await.unwrap();
     assert!(pttl(1).await <= 4_000 && case.pttl().await > 90_000);
-    for guard in [shorter, short, other] {
-        guard.unlock().await.unwrap();
-    }
+    unlock_all([shorter, short, other]).await;
     assert!(case.is_free().await);
 }
 

@@ -10,12 +10,7 @@ use crate::contract::world::*;
 /// Awaits that a writer of the name waits, and that readers know.
 pub async fn until_a_writer_waits(case: &Case) {
     let key = format!("lockson:writers:{{{}}}", case.name);
-    let waits = async {
-        while case.ask(&["ZCARD", &key]).await == "0" {
-            sleep(ms(2)).await;
-        }
-    };
-    patient("a writer waits", waits).await;
+    eventually(secs(20), "a writer waits", async || case.ask(&["ZCARD", &key]).await != "0").await;
 }
 
 /// Joined futures of one owner, both waiting: the write hold comes first and lets the read hold in.
@@ -61,9 +56,7 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
     }
     assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
     assert_eq!(mine.read().holders().await.unwrap().len(), 3);
-    for guard in guards {
-        guard.unlock().await.unwrap();
-    }
+    unlock_all(guards).await;
     read.unlock().await.unwrap();
     assert!(case.is_free().await);
 }
@@ -165,9 +158,7 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
     sleep(ms(500)).await;
     assert!(reads.load(Ordering::SeqCst) > before, "readers go on");
     stop.store(true, Ordering::SeqCst);
-    for stream in streams {
-        patient("a stream", stream).await.unwrap();
-    }
+    patient_all("a stream", streams).await;
     assert!(case.is_free().await);
 }
 
@@ -197,9 +188,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
         }
         assert!(!lock(1).write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
         first.unlock().await.unwrap();
-        for writer in writers {
-            patient("each is served", writer).await.unwrap();
-        }
+        patient_all("each is served", writers).await;
         assert_eq!(*served.lock().unwrap(), order);
     }
     // One that died waiting is waited for until its time is over.

@@ -70,17 +70,12 @@ fn span(number: usize) -> u64 {
 }
 
 async fn all_in(readers: Vec<JoinHandle<Guard>>) -> Vec<Guard> {
-    let mut guards = Vec::new();
-    for reader in readers {
-        guards.push(patient("a reader", reader).await.unwrap());
-    }
+    let guards = patient_all("a reader", readers).await;
     guards
 }
 
 async fn give_back(case: &Case, guards: Vec<Guard>) {
-    for guard in guards {
-        guard.unlock().await.unwrap();
-    }
+    unlock_all(guards).await;
     assert!(case.is_free().await);
 }
 
@@ -101,11 +96,14 @@ async fn come_in_together(case: &Case, counted: &Counted, readers: usize, most: 
     give_back(case, guards).await;
 }
 
-/// One of them talks to the server while they wait; one script when it got in takes the others along.
+/// One of them talks to the server while they wait; one script when it got in takes the others along, as many as one
+/// script takes.
 pub async fn readers_that_wait_together_come_in_together(case: Case) {
-    let counted = Counted::new(&case).await;
-    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
-    come_in_together(&case, &counted, READERS, 4, writer).await;
+    for (readers, most) in [(READERS, 4), (250, 6)] {
+        let counted = Counted::new(&case).await;
+        let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
+        come_in_together(&case, &counted, readers, most, writer).await;
+    }
 }
 
 pub async fn readers_behind_their_own_clients_writer(case: Case) {
@@ -138,9 +136,7 @@ pub async fn readers_behind_a_downgrade(case: Case) {
         let asked = counted.asked(&case) - before;
         assert!(asked <= 6, "{asked} scripts to wait and to come in");
         read.verify().await.unwrap();
-        for guard in guards {
-            guard.unlock().await.unwrap();
-        }
+        unlock_all(guards).await;
         give_back(&case, vec![read]).await;
     }
 }
@@ -167,12 +163,6 @@ pub async fn readers_behind_a_writer_that_goes_first(case: Case) {
     give_back(&case, guards).await;
 }
 
-pub async fn more_readers_than_one_script_takes(case: Case) {
-    let counted = Counted::new(&case).await;
-    let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
-    come_in_together(&case, &counted, 250, 6, writer).await;
-}
-
 /// All that is on the server for a name, without the name, and whether each lease is the one of its reader.
 async fn stored(case: &Case, name: &str, readers: usize, client: &Locks) -> Vec<String> {
     let mut all: Vec<String> = case.ask(&["HGETALL", name]).await.split(' ').map(str::to_owned).collect();
@@ -180,7 +170,7 @@ async fn stored(case: &Case, name: &str, readers: usize, client: &Locks) -> Vec<
     for number in 0..readers {
         for hold in 1..=2 {
             let key = format!("{{{name}}}:{}:named-r{number}:rwlock_timeout:{hold}", client.client_id());
-            let left: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+            let left = case.pttl_of(&key).await;
             let lease = span(number) as i64 * 1000;
             let whole = (lease - 15_000..=lease).contains(&left);
             all.push(format!("r{number} {hold}: {}, whole {whole}", case.ask(&["GET", &key]).await));
@@ -243,24 +233,18 @@ pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
         (None, World::Real(_)) => unreachable!(),
     }
     writer.unlock().await.unwrap();
-    let let_in = async {
-        while case.ask(&["HLEN", &case.name]).await != (FEW + 1).to_string() {
-            sleep(ms(1)).await;
-        }
-    };
-    patient("they are let in", let_in).await;
+    eventually(secs(20), "they are let in", async || case.ask(&["HLEN", &case.name]).await == (FEW + 1).to_string())
+        .await;
     for task in tasks.split_off(FEW / 2) {
         task.abort();
         // One that ended before gives its guard back here.
         drop(task.await);
     }
     let guards = all_in(tasks).await;
-    let given_back = async {
-        while case.ask(&["HLEN", &case.name]).await != (FEW / 2 + 1).to_string() {
-            sleep(ms(1)).await;
-        }
-    };
-    patient("what the others had is given back", given_back).await;
+    eventually(secs(20), "what the others had is given back", async || {
+        case.ask(&["HLEN", &case.name]).await == (FEW / 2 + 1).to_string()
+    })
+    .await;
     for guard in &guards {
         guard.verify().await.unwrap();
     }
@@ -281,12 +265,7 @@ pub async fn one_that_does_not_look_stands_in_nobodys_way(case: Case) {
     let behind = begun(async move { write.guard().await.unwrap() }).await;
     writer.unlock().await.unwrap();
     let guards = all_in(first).await;
-    let let_in = async {
-        while lock.read().holders().await.unwrap().len() < 2 {
-            sleep(ms(1)).await;
-        }
-    };
-    patient("it is let in", let_in).await;
+    eventually(secs(20), "it is let in", async || lock.read().holders().await.unwrap().len() >= 2).await;
     drop(guards);
     let writer = patient("the writer behind it", behind).await.unwrap();
     give_back(&case, vec![writer]).await;
@@ -347,9 +326,7 @@ pub async fn a_writer_between_readers_parts_them(case: Case) {
     let front = all_in(front).await;
     sleep(ms(50)).await;
     assert_eq!(lock.read().holders().await.unwrap().len(), 5, "those before the writer, and no more");
-    for guard in front {
-        guard.unlock().await.unwrap();
-    }
+    unlock_all(front).await;
     let writer = patient("the writer", write).await.unwrap();
     assert_eq!(lock.read().holders().await.unwrap().len(), 0);
     writer.unlock().await.unwrap();

@@ -15,23 +15,14 @@ pub fn make(locks: &Locks, name: &str) -> RedLock<Reentrant> {
 }
 
 async fn until_free(case: &Case) {
-    patient("what was taken is given back", async {
-        while !case.is_free().await {
-            sleep(ms(2)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "what was taken is given back", async || case.is_free().await).await;
 }
 
 pub async fn a_young_server_does_not_vote(case: Case) {
     let locks = case.client().await;
     let strict = red(&locks, &case.name).max_lease(secs(3600));
-    match strict.try_lock().await {
-        Err(error @ LockError::NoMajority { votes: 0, needed: 1, .. }) => {
-            assert!(error.to_string().contains("not voting"), "{error}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let is_told = |error: &LockError| error.to_string().contains("not voting");
+    assert_matches!(strict.try_lock().await, Err(error @ LockError::NoMajority { votes: 0, needed: 1, .. }) if is_told(&error));
     until_free(&case).await;
     let limit = Request::default().wait(ms(300));
     assert!(matches!(RLock::acquire_with(&strict, limit).await, Err(LockError::NoMajority { .. })));

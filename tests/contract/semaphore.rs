@@ -21,12 +21,7 @@ async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> Semaphore {
 
 /// Awaits that so many are free: a dropped guard gives back in the background.
 async fn until_free(semaphore: &Semaphore, permits: i64) {
-    patient("the permits", async {
-        while semaphore.available_permits().await.unwrap() != permits {
-            sleep(ms(5)).await;
-        }
-    })
-    .await;
+    eventually(secs(20), "the permits", async || semaphore.available_permits().await.unwrap() == permits).await;
 }
 
 pub async fn permits_are_counted(case: Case) {
@@ -207,28 +202,12 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     let semaphore = with_permits(&case, &locks, 3).await;
     for polls in 0..6 {
         for permits in [2, 4] {
-            let mut waiting = semaphore.guard(permits).boxed();
-            for _ in 0..polls {
-                if futures::poll!(&mut waiting).is_ready() {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-            drop(waiting);
+            drop(poll_times(polls, semaphore.guard(permits).boxed()).await);
             until_free(&semaphore, 3).await;
             assert!(patient("the permits", semaphore.acquire(3).into_future()).await.unwrap().is_acquired());
             semaphore.release(3).await.unwrap();
         }
-        let mut draining = semaphore.drain_permits().boxed();
-        let mut drained = 0;
-        for _ in 0..polls {
-            if let std::task::Poll::Ready(done) = futures::poll!(&mut draining) {
-                drained = done.unwrap();
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(draining);
+        let drained = poll_times(polls, semaphore.drain_permits().boxed()).await.map_or(0, Result::unwrap);
         if drained > 0 {
             semaphore.release(drained).await.unwrap();
         }
@@ -305,14 +284,10 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     let change = support::lua!("once", "semaphore/change");
     let cancel = support::lua!("once", "cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
-    let not_after = (case.time().await + 60_000).to_string();
     let free = async || case.ask(&["GET", name]).await;
     let ask = async |script: &str, channel: &[&str], args: &[&str]| {
         let keys = [&[name], channel, &["test-life", &receipt]].concat();
-        let answer = case.eval(script, &keys, &[&["nonce", &not_after], args].concat()).await;
-        let words: Vec<&str> = answer.split(' ').collect();
-        assert_eq!(words[1], "nonce", "{answer}");
-        [&words[..1], &words[3..]].concat().join(" ")
+        case.once(script, &keys, args).await
     };
     let channel = ["test-channel"];
     case.ask(&["SET", name, "10"]).await;
@@ -321,7 +296,7 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
         assert_eq!(ask(acquire, &[], &["1", "60000", "3", "8", "1"]).await, "1 1 3 none");
         assert_eq!(free().await, "7");
     }
-    assert!(case.ask(&["PTTL", &receipt]).await.parse::<i64>().unwrap() > 50_000);
+    assert!(case.pttl_of(&receipt).await > 50_000);
     assert_eq!(ask(acquire, &[], &["2", "60000", "3", "4", "1"]).await, "1 2 7 none");
     assert_eq!(free().await, "0");
     assert_eq!(ask(acquire, &[], &["3", "60000", "1"]).await, "0");
@@ -361,7 +336,7 @@ pub async fn receipts_are_few_and_end(case: Case) {
     let mut receipts = 0;
     for lane in 1..100 {
         let key = format!("lockson:receipt:{{{}}}:{}:{lane}", case.name, locks.client_id());
-        let left: i64 = case.ask(&["PTTL", &key]).await.parse().unwrap();
+        let left = case.pttl_of(&key).await;
         assert_ne!(left, -1, "it never ends");
         receipts += u32::from(left > 0);
     }

@@ -26,9 +26,7 @@ pub async fn it_says_nothing(case: Case) {
             })
         })
         .collect();
-    for task in tasks {
-        patient("all turns", task).await.unwrap();
-    }
+    patient_all("all turns", tasks).await;
     assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap().is_acquired());
     assert!(a.spin_lock(&case.name, Backoff::default()).force_unlock().await.unwrap());
     assert_eq!((a.health().subscriptions, b.health().subscriptions), (0, 0));
@@ -56,9 +54,7 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
     spin.lock().await.unwrap();
     assert!(!b.lock(&case.name).try_lock().await.unwrap().is_acquired());
     let waiter = spawn_with(b.lock(&case.name), |lock| async move { lock.guard().await });
-    while b.health().subscriptions == 0 {
-        sleep(ms(1)).await;
-    }
+    eventually(secs(20), "it listens", async || b.health().subscriptions > 0).await;
     spin.unlock().await.unwrap();
     patient("within the cap", waiter).await.unwrap().unwrap().unlock().await.unwrap();
     let spinner = spawn_with(spin.clone(), |spin| async move { spin.guard().await });

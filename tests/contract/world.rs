@@ -1,5 +1,7 @@
 //! Where a case runs: a real server or the embedded one, seen through the same few questions.
 
+use std::task::Poll;
+
 use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
@@ -69,52 +71,41 @@ macro_rules! value {
 
 pub(crate) use {hash, tokens, value};
 
-/// What the kinds add whose owner is on the server.
-#[async_trait]
-pub trait OwnedLock: Send + Sync {
-    fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock>;
-    fn verbs(&self) -> &dyn RLock;
-    async fn hold_count(&self) -> u64;
-    async fn holder(&self) -> Option<Holder>;
-    async fn is_locked(&self) -> bool;
-    async fn remaining_ttl(&self) -> Option<Duration>;
-    async fn force_unlock(&self) -> bool;
-    async fn force_unlock_if(&self, field: &str) -> bool;
+/// Questions about the owner that is on the server, which each lock of those kinds answers.
+macro_rules! owned_lock {
+    ($($verb:ident($($arg:ident: $of:ty)?) -> $answer:ty;)*) => {
+        /// What the kinds add whose owner is on the server.
+        #[async_trait]
+        pub trait OwnedLock: Send + Sync {
+            fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock>;
+            fn verbs(&self) -> &dyn RLock;
+            $(async fn $verb(&self, $($arg: $of)?) -> $answer;)*
+        }
+
+        #[async_trait]
+        impl<K: Owned> OwnedLock for Lock<K> {
+            fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock> {
+                Arc::new(self.owned_by(owner))
+            }
+
+            fn verbs(&self) -> &dyn RLock {
+                self
+            }
+
+            $(async fn $verb(&self, $($arg: $of)?) -> $answer {
+                Lock::$verb(self, $($arg)?).await.unwrap()
+            })*
+        }
+    };
 }
 
-#[async_trait]
-impl<K: Owned> OwnedLock for Lock<K> {
-    fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn verbs(&self) -> &dyn RLock {
-        self
-    }
-
-    async fn hold_count(&self) -> u64 {
-        Lock::hold_count(self).await.unwrap()
-    }
-
-    async fn holder(&self) -> Option<Holder> {
-        Lock::holder(self).await.unwrap()
-    }
-
-    async fn is_locked(&self) -> bool {
-        Lock::is_locked(self).await.unwrap()
-    }
-
-    async fn remaining_ttl(&self) -> Option<Duration> {
-        Lock::remaining_ttl(self).await.unwrap()
-    }
-
-    async fn force_unlock(&self) -> bool {
-        Lock::force_unlock(self).await.unwrap()
-    }
-
-    async fn force_unlock_if(&self, field: &str) -> bool {
-        Lock::force_unlock_if(self, field).await.unwrap()
-    }
+owned_lock! {
+    hold_count() -> u64;
+    holder() -> Option<Holder>;
+    is_locked() -> bool;
+    remaining_ttl() -> Option<Duration>;
+    force_unlock() -> bool;
+    force_unlock_if(field: &str) -> bool;
 }
 
 /// What the kinds add whose holds have a token.
@@ -291,8 +282,22 @@ impl Case {
         }
     }
 
+    /// A copy of a call that works once: its status and what it answers.
+    pub async fn once(&self, script: &str, keys: &[&str], args: &[&str]) -> String {
+        let not_after = (self.time().await + 60_000).to_string();
+        let answer = self.eval(script, keys, &[&["nonce", &not_after], args].concat()).await;
+        let words: Vec<&str> = answer.split(' ').collect();
+        assert_eq!(words[1], "nonce", "{answer}");
+        [&words[..1], &words[3..]].concat().join(" ")
+    }
+
     pub async fn pttl(&self) -> i64 {
-        self.ask(&["PTTL", &self.name]).await.parse().unwrap()
+        self.pttl_of(&self.name).await
+    }
+
+    /// The lease of a key, in milliseconds.
+    pub async fn pttl_of(&self, key: &str) -> i64 {
+        self.ask(&["PTTL", key]).await.parse().unwrap()
     }
 
     pub async fn is_free(&self) -> bool {
@@ -308,7 +313,7 @@ impl Case {
 }
 
 /// The way to the server, which may be closed.
-pub struct Way(Option<Proxy>);
+pub struct Way(pub Option<Proxy>);
 
 impl Way {
     pub fn new(case: &Case) -> Self {
@@ -332,6 +337,23 @@ impl Way {
             (World::Embedded(server), _) => server.stop(),
             (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
         }
+    }
+}
+
+/// Polls a future so often, each time after others have run; what it came to, if it did.
+pub async fn poll_times<F: Future + Unpin>(polls: usize, mut future: F) -> Option<F::Output> {
+    for _ in 0..polls {
+        if let Poll::Ready(output) = futures::poll!(&mut future) {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+pub async fn unlock_all(guards: impl IntoIterator<Item = Guard>) {
+    for guard in guards {
+        guard.unlock().await.unwrap();
     }
 }
 

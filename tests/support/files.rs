@@ -26,6 +26,13 @@ pub fn below(folder: &str) -> Vec<String> {
     found
 }
 
+/// What `Locks` makes: the names of its factories.
+pub fn factories() -> Vec<String> {
+    let source = read("src/client/factory.rs");
+    let public = source.lines().filter_map(|line| line.trim().strip_prefix("pub fn "));
+    public.filter_map(|line| Some(line.split_once("(&self, name: &str")?.0.to_owned())).collect()
+}
+
 /// A script of lua/, such as `fair/acquire`, as the client sends it: behind what it shares with others.
 pub fn sent(script: &str) -> String {
     let lua = |script: &str| read(&format!("lua/{script}.lua"));

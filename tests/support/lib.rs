@@ -34,7 +34,7 @@ pub use server::Server;
 
 /// What nearly every suite uses.
 pub mod prelude {
-    pub use super::{eventually, ms, patient, report, secs, seed, soak, spawn_with, unique};
+    pub use super::{eventually, ms, patient, patient_all, report, secs, seed, soak, spawn_with, unique};
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use crate::assert_matches;
     pub use futures::future::join_all;
@@ -147,6 +147,19 @@ pub fn patient<F: Future>(what: &str, future: F) -> impl Future<Output = F::Outp
             Ok(output) => output,
             Err(_) => panic!("waited in vain: {what} (at {caller})"),
         }
+    }
+}
+
+/// Awaits these tasks one after the other, each of which must end soon: what they came to.
+#[track_caller]
+pub fn patient_all<T>(what: &str, tasks: impl IntoIterator<Item = JoinHandle<T>>) -> impl Future<Output = Vec<T>> {
+    let waits: Vec<_> = tasks.into_iter().map(|task| patient(what, task)).collect();
+    async move {
+        let mut all = Vec::new();
+        for wait in waits {
+            all.push(wait.await.unwrap());
+        }
+        all
     }
 }
 

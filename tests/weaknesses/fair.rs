@@ -87,9 +87,7 @@ async fn id_6_d_8_a_java_acquisition_prunes_nobody() {
     }
     assert!(guard.unlock().await.is_err());
     raw.must(&["DEL", &name]).await;
-    for task in tasks {
-        patient("served", task).await.unwrap();
-    }
+    patient_all("served", tasks).await;
 }
 
 /// The same while its attempt is under way: the copy reaches the server when its waiter has gone.

@@ -12,9 +12,7 @@ async fn wait_for_many(a: &Locks, b: &Locks, count: usize) {
     for guard in guards {
         guard.unlock().await.unwrap();
     }
-    for waiter in waiters {
-        patient("every waiter", waiter).await.unwrap();
-    }
+    patient_all("every waiter", waiters).await;
 }
 
 /// 260 waited-on names: exactly 10 failed there.
