@@ -139,8 +139,8 @@ async fn an_unlock_without_scripts_says_so() {
     let (locks, name) = (user.connect().await.unwrap(), unique("no-scripts"));
     let guard = locks.lock(&name).guard().await.unwrap();
     user.set("-evalsha -eval");
-    let refused = guard.unlock().await;
-    assert_matches!(refused, Err(error @ UnlockError::Refused { why: Refused::NoPermission(_), .. }) if error.may_hold());
+    let refused = guard.unlock().await.unwrap_err();
+    assert_matches!(refused, UnlockError::Refused { why: Refused::NoPermission(_), .. } if refused.may_hold());
     let mut raw = Server::shared().raw().await;
     assert!(raw.pttl(&name).await > 0, "it ends with its lease");
     raw.must(&["DEL", &name]).await;
