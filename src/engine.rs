@@ -292,7 +292,7 @@ async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Ve
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
     // One copy: the watchdog itself tries again.
-    let Ok(answer) = wire.copy(script, &keys, &args).await.answer else {
+    let (Ok(answer), _) = wire.copy(script, &keys, &args).await else {
         return vec![Verdict::Unknown; holds.len()];
     };
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {

@@ -142,7 +142,7 @@ fn every_future_can_be_spawned() {
         guard.release().await.unwrap();
         let latch = locks.latch("l");
         latch.count_down().await.unwrap();
-        latch.wait().await.unwrap();
+        assert_eq!(latch.wait().await.unwrap(), lockson::WaitOutcome::Opened);
         locks.shutdown(std::time::Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         let multi = lockson::MultiLock::new(any.clone());

@@ -68,7 +68,7 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
     let one = cycle(client.latch("latch"), |latch| async move {
         assert!(latch.try_set_count(1).await.unwrap());
         assert_eq!(latch.count_down().await.unwrap(), Some(0));
-        latch.wait().await.unwrap();
+        assert_eq!(latch.wait().await.unwrap(), WaitOutcome::Opened);
     });
     cycles.push(("latch", one));
     cycles

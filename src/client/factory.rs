@@ -253,8 +253,9 @@ impl Locks {
     /// let ready = locks.latch("three-are-ready");
     /// ready.try_set_count(3).await?;
     /// ready.count_down().await?; // each of the three
-    /// let outcome = ready.wait().await?; // whoever waits for them
-    /// # let _ = outcome;
+    /// if ready.wait().await? == lockson::WaitOutcome::Opened {
+    ///     // all three are; another outcome is that the latch was deleted
+    /// }
     /// # Ok(()) }
     /// ```
     pub fn latch(&self, name: &str) -> Latch {

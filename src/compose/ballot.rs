@@ -191,13 +191,11 @@ impl Contest for Candidate<'_> {
         false
     }
 
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let Some(first) = self.voters.first() else { return LONGEST_PAUSE };
         let wire = &first.session.engine.wire;
         let rounds = self.rounds.load(Ordering::Relaxed);
-        let pause = Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(rounds, |pause| wire.jittered(pause));
-        // A millisecond on top, as the server rounds down.
-        left.map_or(pause, |left| pause.min(left + Duration::from_millis(1)))
+        Backoff::exponential(FIRST_PAUSE, LONGEST_PAUSE).pause(rounds, |pause| wire.jittered(pause))
     }
 }
 

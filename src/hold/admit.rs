@@ -9,7 +9,7 @@ use crate::hold::doubt::Rest;
 use crate::hold::entry::{Gate, Line, Place};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::margin;
-use crate::wire::script::{Answer, Copy, Fate, Status};
+use crate::wire::script::{Answer, Fate, Status};
 
 /// Readers in one script.
 const BATCH: usize = 100;
@@ -39,7 +39,7 @@ async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, ba
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
     let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let Copy { answer, not_after } = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    let (answer, not_after) = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();

@@ -121,12 +121,16 @@ impl Wish {
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
     fn end(&self, hold: &Hold, why: LostReason, gate: Gate, doubt: Option<i64>) -> LockError {
-        self.engine.watchdog.forget(&hold.leased);
-        self.entry.drop_hold(hold.leased.id, why);
-        report_lost(&hold.leased);
+        self.drop_hold(hold, why);
         let doubt = gate.acquire.max(doubt);
         self.take_back(&hold.leased.mark, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
+    }
+
+    fn drop_hold(&self, hold: &Hold, why: LostReason) {
+        self.engine.watchdog.forget(&hold.leased);
+        self.entry.drop_hold(hold.leased.id, why);
+        report_lost(&hold.leased);
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
@@ -225,9 +229,7 @@ impl Wish {
             }
             Status::NotHeld => {
                 if let Some(hold) = self.entry.hold() {
-                    self.engine.watchdog.forget(&hold.leased);
-                    self.entry.drop_hold(hold.leased.id, LostReason::Server);
-                    report_lost(&hold.leased);
+                    self.drop_hold(&hold, LostReason::Server);
                 }
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(mark, None, Some(doubt));

@@ -140,15 +140,13 @@ impl Contest for Contender {
         self.place.wish.backoff.is_none() && self.listener.listen()
     }
 
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let Wish { engine, entry, backoff, .. } = &self.place.wish;
-        let cap = match backoff.as_ref().filter(|_| entry.line.holds().is_empty()) {
+        match backoff.as_ref().filter(|_| entry.line.holds().is_empty()) {
             Some(backoff) => backoff.pause(self.listener.attempts(), |pause| engine.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
             None => self.cap(),
-        };
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+        }
     }
 }
 

@@ -98,8 +98,9 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
     if hold.leased.is_watched() {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
-        let copy = engine.wire.copy(script, &hold.entry.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
-        if matches!(copy.answer, Ok(answer) if answer.status == Status::NotHeld) {
+        let (answer, _) =
+            engine.wire.copy(script, &hold.entry.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
+        if matches!(answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&engine, LostReason::Server);
         }
     }

@@ -18,13 +18,12 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
-use crate::lease::watchdog::report_lost;
 use crate::waiting::aside::Aside;
 use crate::waiting::crowd::Crowd;
-use crate::waiting::turns::{InRole, Turns};
+use crate::waiting::turns::Turns;
 use crate::waiting::waiters::Waiter;
 use crate::wire::script::{Answer, Patience};
-use crate::wire::table::{Role, Table};
+use crate::wire::table::Table;
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
@@ -59,15 +58,9 @@ impl Wish {
         let hold = Hold::new(self, mark, sent);
         counts.hold = Some(hold.clone());
         drop(counts);
-        self.entry.line.turns.lock().took(&hold, hold.leased.id, hold.leased.since);
+        self.entry.line.turns.lock().took(&hold, hold.kind.role, hold.leased.id, hold.leased.since);
         self.entry.held.notify_waiters();
         (hold, FIRST_SHARE)
-    }
-}
-
-impl InRole for Wish {
-    fn role(&self) -> Role {
-        self.kind.role
     }
 }
 
@@ -96,7 +89,7 @@ impl Line {
         Self {
             keys,
             entries: Registry::default(),
-            turns: Mutex::new(Turns::new(report_lapsed)),
+            turns: Mutex::new(Turns::new(|wish| wish.kind.role, report_lapsed)),
             token: AtomicU64::new(0),
             crowd: Crowd::default(),
             candidates: Arc::new(Semaphore::new(1)),
@@ -196,20 +189,7 @@ impl Hold {
     /// The server does not have it any more.
     pub(crate) fn lose(&self, engine: &Engine, why: LostReason) {
         let why = if self.forced.load(Ordering::Acquire) { LostReason::Forced } else { why };
-        engine.watchdog.forget(&self.leased);
-        self.leased.end(why);
-        match why {
-            // Who ends a hold by force says so.
-            LostReason::Forced => drop(self.leased.tell()),
-            _ => report_lost(&self.leased),
-        }
-        self.leased.of.ended(self.leased.id);
-    }
-}
-
-impl InRole for Hold {
-    fn role(&self) -> Role {
-        self.kind.role
+        engine.watchdog.lose(&self.leased, why);
     }
 }
 
@@ -289,7 +269,7 @@ impl Leasable for Entry {
 
     fn ended(&self, id: u64) {
         let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
-        self.line.turns.lock().ended(&hold, id);
+        self.line.turns.lock().ended(&hold, hold.kind.role, id);
         if hold.leased.is_bare() {
             self.line.forgotten.add(&hold);
         }
@@ -451,6 +431,6 @@ impl Entry {
 fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
-        hold.entry.line.turns.lock().ended(hold, hold.leased.id);
+        hold.entry.line.turns.lock().ended(hold, hold.kind.role, hold.leased.id);
     }
 }

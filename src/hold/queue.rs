@@ -51,8 +51,8 @@ impl Queuer {
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
-            let copy = self.waiting.wish.engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
-            if let Ok(answer) = copy.answer {
+            let (answer, _) = self.waiting.wish.engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+            if let Ok(answer) = answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
                     line.crowd.missing(owner);
@@ -123,11 +123,9 @@ impl Contest for Queuer {
         self.listener.listen()
     }
 
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let engine = &self.waiting.wish.engine;
-        let cap = engine.wire.jittered(engine.settings.wait_cap.min(CAP));
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+        engine.wire.jittered(engine.settings.wait_cap.min(CAP))
     }
 }
 

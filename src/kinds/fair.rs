@@ -8,7 +8,7 @@ use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::REENTRANT;
 use crate::locks::guard::Guard;
 use crate::locks::lock::Lock;
-use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::table::{self, script, Table};
 
 /// A script with all that belongs to the queue.
@@ -60,42 +60,32 @@ static PLACE: &Script = queue_script!("fair/place");
 #[derive(Debug, Clone, Copy)]
 pub enum Fair {}
 
-impl Sealed for Fair {
-    const TABLE: &'static Table = &FAIR;
-}
-
 impl Kind for Fair {
+    const TABLE: &'static Table = &FAIR;
     type Guard = Guard;
 }
 
 impl Owned for Fair {}
 
-impl Fences for Fair {
+impl Fenceable for Fair {
     const FENCED: &'static Table = &FENCED_FAIR;
 }
-
-impl Fenceable for Fair {}
 
 /// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is
 /// an error at once.
 #[derive(Debug, Clone, Copy)]
 pub enum NonReentrantFair {}
 
-impl Sealed for NonReentrantFair {
-    const TABLE: &'static Table = &NON_REENTRANT_FAIR;
-}
-
 impl Kind for NonReentrantFair {
+    const TABLE: &'static Table = &NON_REENTRANT_FAIR;
     type Guard = Guard;
 }
 
 impl Owned for NonReentrantFair {}
 
-impl Fences for NonReentrantFair {
+impl Fenceable for NonReentrantFair {
     const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
 }
-
-impl Fenceable for NonReentrantFair {}
 
 /// The kinds that have a queue on the server.
 pub trait Queued: Kind {}

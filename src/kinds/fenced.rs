@@ -16,7 +16,7 @@ use crate::locks::any::RLock;
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::multi::MultiLock;
-use crate::locks::traits::{Fenceable, Kind, Owned, Sealed};
+use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::reply::Reply;
 use crate::wire::table::{script, Table};
 
@@ -45,11 +45,8 @@ use crate::wire::table::{script, Table};
 #[derive(Debug, Clone, Copy)]
 pub struct Fenced<K = Reentrant>(PhantomData<fn() -> K>);
 
-impl<K: Fenceable> Sealed for Fenced<K> {
-    const TABLE: &'static Table = K::FENCED;
-}
-
 impl<K: Fenceable> Kind for Fenced<K> {
+    const TABLE: &'static Table = K::FENCED;
     type Guard = FencedGuard;
 }
 

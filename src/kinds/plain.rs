@@ -5,7 +5,7 @@ use crate::backend::Script;
 use crate::base::keys::Key::{Boot, Channel, Lock as Key};
 use crate::kinds::reentrant::REENTRANT;
 use crate::locks::guard::Guard;
-use crate::locks::traits::{Ballot, Kind, Sealed, Votes};
+use crate::locks::traits::{Kind, Votes};
 use crate::wire::table::{script, Table};
 
 static PLAIN: Table = Table {
@@ -41,16 +41,11 @@ static PLAIN: Table = Table {
 #[derive(Debug, Clone, Copy)]
 pub enum Plain {}
 
-impl Sealed for Plain {
-    const TABLE: &'static Table = &PLAIN;
-}
-
 impl Kind for Plain {
+    const TABLE: &'static Table = &PLAIN;
     type Guard = Guard;
 }
 
-impl Ballot for Plain {
+impl Votes for Plain {
     const VOTE: &'static Script = script!("red/vote" over "plain/acquire", [Key, Boot]);
 }
-
-impl Votes for Plain {}

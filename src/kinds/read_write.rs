@@ -12,7 +12,7 @@ use crate::hold::entry::Line;
 use crate::kinds::reentrant::REENTRANT;
 use crate::locks::guard::Guard;
 use crate::locks::lock::{Holder, Lock};
-use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::table::{script, Role, Table};
 
 /// How long readers let a waiting writer go first after each of its attempts.
@@ -64,11 +64,8 @@ static FENCED_WRITE: Table = Table {
 #[derive(Debug, Clone, Copy)]
 pub enum Read {}
 
-impl Sealed for Read {
-    const TABLE: &'static Table = &READ;
-}
-
 impl Kind for Read {
+    const TABLE: &'static Table = &READ;
     type Guard = Guard;
 }
 
@@ -78,21 +75,16 @@ impl Owned for Read {}
 #[derive(Debug, Clone, Copy)]
 pub enum Write {}
 
-impl Sealed for Write {
-    const TABLE: &'static Table = &WRITE;
-}
-
 impl Kind for Write {
+    const TABLE: &'static Table = &WRITE;
     type Guard = Guard;
 }
 
 impl Owned for Write {}
 
-impl Fences for Write {
+impl Fenceable for Write {
     const FENCED: &'static Table = &FENCED_WRITE;
 }
-
-impl Fenceable for Write {}
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
 ///

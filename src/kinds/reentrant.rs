@@ -3,7 +3,7 @@
 use crate::backend::Script;
 use crate::base::keys::Key::{Boot, Channel, Lock, Token};
 use crate::locks::guard::Guard;
-use crate::locks::traits::{Ballot, Fenceable, Fences, Kind, Owned, Sealed, Votes};
+use crate::locks::traits::{Fenceable, Kind, Owned, Votes};
 use crate::wire::table::{script, Role, Table};
 
 pub(super) static REENTRANT: Table = Table {
@@ -44,50 +44,36 @@ static FENCED_MUTEX: Table = Table { name: "fenced_mutex", reentrant: false, ..F
 #[derive(Debug, Clone, Copy)]
 pub enum Reentrant {}
 
-impl Sealed for Reentrant {
-    const TABLE: &'static Table = &REENTRANT;
-}
-
 impl Kind for Reentrant {
+    const TABLE: &'static Table = &REENTRANT;
     type Guard = Guard;
 }
 
 impl Owned for Reentrant {}
 
-impl Ballot for Reentrant {
+impl Votes for Reentrant {
     const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire", [Lock, Boot]);
 }
 
-impl Votes for Reentrant {}
-
-impl Fences for Reentrant {
+impl Fenceable for Reentrant {
     const FENCED: &'static Table = &FENCED;
 }
-
-impl Fenceable for Reentrant {}
 
 /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
 #[derive(Debug, Clone, Copy)]
 pub enum NonReentrant {}
 
-impl Sealed for NonReentrant {
-    const TABLE: &'static Table = &NON_REENTRANT;
-}
-
 impl Kind for NonReentrant {
+    const TABLE: &'static Table = &NON_REENTRANT;
     type Guard = Guard;
 }
 
 impl Owned for NonReentrant {}
 
-impl Ballot for NonReentrant {
+impl Votes for NonReentrant {
     const VOTE: &'static Script = Reentrant::VOTE;
 }
 
-impl Votes for NonReentrant {}
-
-impl Fences for NonReentrant {
+impl Fenceable for NonReentrant {
     const FENCED: &'static Table = &FENCED_MUTEX;
 }
-
-impl Fenceable for NonReentrant {}

@@ -3,7 +3,7 @@
 use crate::base::keys::Key::Lock;
 use crate::kinds::reentrant::{FENCED, REENTRANT};
 use crate::locks::guard::Guard;
-use crate::locks::traits::{Fenceable, Fences, Kind, Owned, Sealed};
+use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::table::{script, Table};
 
 static SPIN: Table = Table {
@@ -26,18 +26,13 @@ static FENCED_SPIN: Table =
 #[derive(Debug, Clone, Copy)]
 pub enum Spin {}
 
-impl Sealed for Spin {
-    const TABLE: &'static Table = &SPIN;
-}
-
 impl Kind for Spin {
+    const TABLE: &'static Table = &SPIN;
     type Guard = Guard;
 }
 
 impl Owned for Spin {}
 
-impl Fences for Spin {
+impl Fenceable for Spin {
     const FENCED: &'static Table = &FENCED_SPIN;
 }
-
-impl Fenceable for Spin {}

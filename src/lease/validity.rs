@@ -1,5 +1,6 @@
 //! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
 
+use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,14 @@ impl Lease {
         }
     }
 
+    /// What it is renewed to, and when its `max_hold` is over, if it was taken at this moment. `None`: it is not renewed.
+    fn renewal(self, at: Moment) -> Option<(Duration, Option<Moment>)> {
+        match self {
+            Self::Watched { lease, max_hold } => Some((lease, max_hold.map(|limit| at.after(limit)))),
+            Self::Fixed(_) => None,
+        }
+    }
+
     /// This one's watchdog, for as long as the other says; or the other.
     pub(crate) fn changed(self, to: Self) -> Self {
         match (self, to) {
@@ -57,24 +66,6 @@ impl Lease {
         match max_hold.map(|limit| limit.saturating_sub(ago)) {
             Some(Duration::ZERO) => None,
             max_hold => Some(Self::Watched { lease, max_hold }),
-        }
-    }
-}
-
-/// One acquisition's wish to have the lease renewed. Each share of a hold has its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Renewal {
-    pub(crate) lease: Duration,
-    /// Its `max_hold` is over here.
-    pub(crate) end: Option<Moment>,
-}
-
-impl Renewal {
-    /// Of an acquisition at this moment. `None`: its lease is not renewed.
-    pub(crate) fn of(lease: Lease, at: Moment) -> Option<Self> {
-        match lease {
-            Lease::Watched { lease, max_hold } => Some(Self { lease, end: max_hold.map(|limit| at.after(limit)) }),
-            Lease::Fixed(_) => None,
         }
     }
 }
@@ -97,8 +88,8 @@ struct Validity {
     changed: Moment,
     uncertain: bool,
     lost: Option<LostReason>,
-    /// One for each share that is to be renewed, until it is given back.
-    renewals: Vec<(u64, Renewal)>,
+    /// The shares that are to be renewed, until they are given back: each to this lease, until its end.
+    renewals: BTreeMap<u64, (Duration, Option<Moment>)>,
     /// How many shares there were.
     shares: u64,
     /// Whether nobody but its owner's memory keeps a share of it: no guard.
@@ -195,7 +186,7 @@ impl Leased {
                 changed: sent,
                 uncertain: false,
                 lost: None,
-                renewals: Renewal::of(lease, sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
+                renewals: lease.renewal(sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
                 shares: FIRST_SHARE,
                 bare: false,
                 lease: lease.duration(),
@@ -216,9 +207,9 @@ impl Leased {
         validity.shares += 1;
         let share = validity.shares;
         validity.longest = validity.longest.max(lease.duration());
-        if let Some(renewal) = Renewal::of(lease, sent) {
-            validity.renewals.push((share, renewal));
-            validity.lease = renewal.lease;
+        if let Some(renewal) = lease.renewal(sent) {
+            validity.renewals.insert(share, renewal);
+            validity.lease = renewal.0;
         }
         if judge(&mut validity, now) != HoldState::Lost {
             validity.confirmed(sent, lease.duration());
@@ -229,16 +220,13 @@ impl Leased {
 
     /// This share was given back, or is not to be renewed any more.
     pub(crate) fn stop_renewing(&self, share: u64) {
-        let mut validity = self.validity.lock();
-        if let Some(at) = validity.renewals.iter().position(|(of, _)| *of == share) {
-            validity.renewals.swap_remove(at);
-        }
+        self.validity.lock().renewals.remove(&share);
     }
 
     /// This share is renewed until then, if it is.
     pub(crate) fn renew_until(&self, share: u64, end: Option<Moment>) {
-        if let Some((_, renewal)) = self.validity.lock().renewals.iter_mut().find(|(of, _)| *of == share) {
-            renewal.end = end;
+        if let Some(renewal) = self.validity.lock().renewals.get_mut(&share) {
+            renewal.1 = end;
         }
     }
 
@@ -316,9 +304,9 @@ impl Leased {
         }
     }
 
-    /// Why it is lost, to be told: once, and not of one that was given back.
+    /// Why it is lost, to be told: once, and not of one that was given back, or ended by force: who does that says so.
     pub(crate) fn tell(&self) -> Option<LostReason> {
-        let why = self.validity.lock().lost.filter(|why| *why != LostReason::Released);
+        let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
         why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
     }
 
@@ -350,12 +338,8 @@ impl Leased {
     /// The lease to renew it by, if any of its shares wants that.
     pub(crate) fn renewable(&self, now: Moment) -> Option<Duration> {
         let validity = self.validity.lock();
-        let wanted = validity
-            .renewals
-            .iter()
-            .map(|(_, renewal)| renewal)
-            .filter(|renewal| renewal.end.is_none_or(|end| now < end));
-        wanted.map(|renewal| renewal.lease).max()
+        let wanted = validity.renewals.values().filter(|(_, end)| end.is_none_or(|end| now < end));
+        wanted.map(|(lease, _)| *lease).max()
     }
 
     pub(crate) fn is_bare(&self) -> bool {

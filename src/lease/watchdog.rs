@@ -107,6 +107,14 @@ impl Watchdog {
         }
     }
 
+    /// It is lost: nobody renews it any more, and all who have to know are told.
+    pub(crate) fn lose(&self, hold: &Leased, why: LostReason) {
+        self.forget(hold);
+        hold.end(why);
+        hold.of.ended(hold.id);
+        report_lost(hold);
+    }
+
     /// A claim lapses after `limit`, which is the same for all.
     pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>, limit: Duration) {
         let due = self.clock.now().after(limit);
@@ -215,10 +223,7 @@ impl Watchdog {
     /// What a due hold needs: the lease to renew it by, or nothing more.
     fn attend(&self, hold: &Arc<Leased>, now: Moment) -> Option<Duration> {
         if let Some(why) = hold.lost(now) {
-            self.forget(hold);
-            hold.end(why);
-            hold.of.ended(hold.id);
-            report_lost(hold);
+            self.lose(hold, why);
             return None;
         }
         self.report_long_bare_hold(hold, now);
@@ -272,13 +277,8 @@ impl Watchdog {
                 hold.renewed(sent, lease, now);
                 self.watch(hold, sent);
             }
-            Verdict::Refused => {
-                self.forget(hold);
-                // If it was over by the clock before, that is why.
-                hold.end(hold.lost(now).unwrap_or(LostReason::Server));
-                hold.of.ended(hold.id);
-                report_lost(hold);
-            }
+            // If it was over by the clock before, that is why.
+            Verdict::Refused => self.lose(hold, hold.lost(now).unwrap_or(LostReason::Server)),
             Verdict::Unknown => self.doubt(hold, lease, now),
         }
     }

@@ -4,14 +4,12 @@ use crate::backend::Script;
 use crate::locks::guard::Guards;
 use crate::wire::table::Table;
 
-/// Nobody else makes kinds.
-pub trait Sealed: Send + Sync + 'static {
+/// A kind of lock, as in [`Lock<K>`](crate::Lock). Nobody else makes kinds: what they are data of has no name outside.
+pub trait Kind: Send + Sync + 'static {
     /// The data.
+    #[doc(hidden)]
     const TABLE: &'static Table;
-}
 
-/// A kind of lock, as in [`Lock<K>`](crate::Lock).
-pub trait Kind: Sealed {
     /// [`Guard`](crate::Guard), or where holds have a token [`FencedGuard`](crate::FencedGuard).
     type Guard: Guards;
 }
@@ -21,20 +19,16 @@ pub trait Owned: Kind {}
 
 /// The kinds that several servers can vote on, as in [`RedLock<K>`](crate::RedLock): their holds need nothing that one
 /// server alone can give.
-pub trait Votes: Kind + Ballot {}
-
-/// What a vote is asked for with.
-pub trait Ballot {
+pub trait Votes: Kind {
     /// The kind's acquire script, which tells the server's run too.
+    #[doc(hidden)]
     const VOTE: &'static Script;
 }
 
 /// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::kind::Fenced): the exclusive ones that are on one
 /// server in their owner's name. (A token of the plain lock is random, and the votes of a red lock have no order.)
-pub trait Fenceable: Owned + Fences {}
-
-/// The kind with tokens.
-pub trait Fences {
-    /// The data.
+pub trait Fenceable: Owned {
+    /// The data of the kind with tokens.
+    #[doc(hidden)]
     const FENCED: &'static Table;
 }

@@ -27,7 +27,8 @@ static DELETE: &Script = script!("latch/delete" after "once", [Count, Channel, E
 static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Ended]);
 static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);
 
-/// How a wait for a latch ended.
+/// How a wait for a latch ended. Whoever throws that away takes a limit, or a latch that was deleted, for an open one.
+#[must_use = "only `Opened` says that all have counted down"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitOutcome {
@@ -278,7 +279,7 @@ impl Contest for LatchWait {
         missed && self.latch.row.is_first(waiter)
     }
 
-    fn pause(&mut self, _: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let engine = &self.latch.ledger.engine;
         engine.wire.jittered(engine.settings.wait_cap)
     }

@@ -113,11 +113,9 @@ impl Contest for Taker {
         self.pool.row.is_first(&self.waiter) && self.listener.listen()
     }
 
-    fn pause(&mut self, left: Option<Duration>) -> Duration {
+    fn pause(&mut self) -> Duration {
         let engine = self.pool.engine();
-        let cap = engine.wire.jittered(engine.settings.wait_cap);
-        // A millisecond on top, as the server rounds down.
-        left.map_or(cap, |left| cap.min(left + Duration::from_millis(1)))
+        engine.wire.jittered(engine.settings.wait_cap)
     }
 }
 

@@ -16,11 +16,6 @@ const LONGEST_RUN: u32 = 32;
 /// And the time that they may take.
 const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 
-/// A hold, or the wish for one: whom it keeps out.
-pub(crate) trait InRole {
-    fn role(&self) -> Role;
-}
-
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
     /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who
@@ -34,11 +29,13 @@ pub(crate) struct Turns<H, W, P> {
     run: u32,
     run_began: Option<Moment>,
     others: Others,
+    /// Whom a waiter would keep out.
+    role: fn(&W) -> Role,
 }
 
-impl<H: InRole, W: InRole, P> Turns<H, W, P> {
+impl<H, W, P> Turns<H, W, P> {
     /// `lapsed` is told of a waiter that did not take in time what it was given.
-    pub(crate) fn new(lapsed: fn(&W)) -> Self {
+    pub(crate) fn new(role: fn(&W) -> Role, lapsed: fn(&W)) -> Self {
         Self {
             holder: None,
             readers: BTreeMap::new(),
@@ -47,13 +44,14 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
             run: 0,
             run_began: None,
             others: Others::default(),
+            role,
         }
     }
 
     /// A waiter arrives, behind all others.
     pub(crate) fn join(&mut self, wish: W) -> Arc<Waiter<W, P>> {
         // While readers are inside, one more need not wait for those that stand before it.
-        let is_reader = wish.role() == Role::Read;
+        let is_reader = (self.role)(&wish) == Role::Read;
         let is_next = self.waiters.is_empty() || (is_reader && self.is_held() && self.other_waiters == 0);
         self.other_waiters += usize::from(!is_reader);
         let waiter = self.waiters.join(wish);
@@ -74,7 +72,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
         if !self.lets_in(Role::Read) {
             return Vec::new();
         }
-        let readers = self.waiters.iter().take_while(|waiter| waiter.wish.role() == Role::Read);
+        let readers = self.waiters.iter().take_while(|waiter| (self.role)(&waiter.wish) == Role::Read);
         readers.filter_map(|waiter| Some((waiter.clone(), free(waiter)?))).collect()
     }
 
@@ -104,8 +102,8 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
     }
 
     /// A hold of this process began.
-    pub(crate) fn took(&mut self, hold: &Arc<H>, id: u64, since: Moment) {
-        let (began, is_reader) = (Arc::downgrade(hold), hold.role() == Role::Read);
+    pub(crate) fn took(&mut self, hold: &Arc<H>, role: Role, id: u64, since: Moment) {
+        let (began, is_reader) = (Arc::downgrade(hold), role == Role::Read);
         if is_reader {
             self.readers.insert(id, began);
         } else {
@@ -121,8 +119,8 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
     }
 
     /// A hold of this process is over or lost.
-    pub(crate) fn ended(&mut self, hold: &H, id: u64) {
-        let was_there = match hold.role() {
+    pub(crate) fn ended(&mut self, hold: &H, role: Role, id: u64) {
+        let was_there = match role {
             Role::Read => self.readers.remove(&id).is_some(),
             _ => self.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
         };
@@ -155,14 +153,14 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
             return (None, true);
         }
         let heir = if can_hand_over { self.waiters.pop() } else { None };
-        self.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| heir.wish.role() != Role::Read));
+        self.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| (self.role)(&heir.wish) != Role::Read));
         (heir, false)
     }
 
     /// The hand-over did not happen: the waiter is the head again.
     pub(crate) fn put_back(&mut self, heir: Arc<Waiter<W, P>>) {
         if !heir.is_gone() {
-            self.other_waiters += usize::from(heir.wish.role() != Role::Read);
+            self.other_waiters += usize::from((self.role)(&heir.wish) != Role::Read);
             self.waiters.put_back(heir);
         }
         self.wake();
@@ -196,7 +194,7 @@ impl<H: InRole, W: InRole, P> Turns<H, W, P> {
     }
 }
 
-impl<H, W: InRole, P> Turns<H, W, P> {
+impl<H, W, P> Turns<H, W, P> {
     fn is_held(&self) -> bool {
         self.holder.is_some() || !self.readers.is_empty()
     }
@@ -213,12 +211,12 @@ impl<H, W: InRole, P> Turns<H, W, P> {
     /// `true` if it was there.
     fn take_out(&mut self, waiter: &Waiter<W, P>) -> bool {
         let was_there = self.waiters.remove(waiter).is_some();
-        self.other_waiters -= usize::from(was_there && waiter.wish.role() != Role::Read);
+        self.other_waiters -= usize::from(was_there && (self.role)(&waiter.wish) != Role::Read);
         was_there
     }
 
     fn tell(&self, waiter: &Waiter<W, P>) {
-        if self.lets_in(waiter.wish.role()) {
+        if self.lets_in((self.role)(&waiter.wish)) {
             waiter.post(Mail::Try);
         }
     }
@@ -232,7 +230,7 @@ impl<H, W: InRole, P> Turns<H, W, P> {
 
     /// A hold ended. A writer is told of the last one only.
     fn wake_after_end(&self) {
-        let is_writer = self.waiters.first().is_some_and(|head| head.wish.role() == Role::Write);
+        let is_writer = self.waiters.first().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
         if !self.is_held() || !is_writer {
             self.wake();
         }
@@ -243,16 +241,10 @@ impl<H, W: InRole, P> Turns<H, W, P> {
 mod tests {
     use super::*;
 
-    impl InRole for Role {
-        fn role(&self) -> Role {
-            *self
-        }
-    }
-
     const NOW: Moment = Moment::from_nanos(1);
 
     fn turns() -> Turns<Role, Role, ()> {
-        Turns::new(|_| ())
+        Turns::new(|role| *role, |_| ())
     }
 
     fn is_told(waiter: &Waiter<Role, ()>) -> bool {
@@ -268,12 +260,12 @@ mod tests {
         turns.leave(&first);
         assert!(turns.is_head(&third) && is_told(&third));
         let hold = Arc::new(Role::Exclusive);
-        turns.took(&hold, 1, NOW);
+        turns.took(&hold, *hold, 1, NOW);
         let (Some(heir), false) = turns.next(NOW, true) else { panic!("nobody is next") };
         assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), (None, false)));
         turns.put_back(heir);
         assert!(turns.is_head(&third) && !is_told(&third), "the holder keeps it waiting");
-        turns.ended(&hold, 1);
+        turns.ended(&hold, *hold, 1);
         assert!(is_told(&third) && turns.holds().is_empty());
     }
 
@@ -282,10 +274,10 @@ mod tests {
         let mut turns = turns();
         let _waiters: Vec<_> = (0..100).map(|_| turns.join(Role::Exclusive)).collect();
         for (number, hold) in (1..=2 * LONGEST_RUN).map(|number| (number, Arc::new(Role::Exclusive))) {
-            turns.took(&hold, number.into(), NOW);
+            turns.took(&hold, *hold, number.into(), NOW);
             assert_eq!(turns.next(NOW, true).1, number % LONGEST_RUN == 0, "{number}");
         }
-        turns.took(&Arc::new(Role::Exclusive), 100, NOW);
+        turns.took(&Arc::new(Role::Exclusive), Role::Exclusive, 100, NOW);
         assert!(turns.next(NOW.after(LONGEST_RUN_TIME), true).1);
     }
 
@@ -295,14 +287,14 @@ mod tests {
         let readers = [Role::Read; 3].map(|role| turns.join(role));
         assert_eq!(turns.first_readers(|_| Some(())).len(), 3);
         let hold = Arc::new(Role::Read);
-        turns.took(&hold, 1, NOW);
+        turns.took(&hold, *hold, 1, NOW);
         turns.leave(&readers[0]);
         assert!(is_told(&turns.join(Role::Read)), "it need not wait for those before it");
         turns.join(Role::Write);
         assert!(!is_told(&turns.join(Role::Read)));
         readers.iter().for_each(|reader| drop(turns.leave(reader)));
         assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
-        turns.took(&Arc::new(Role::Write), 2, NOW);
+        turns.took(&Arc::new(Role::Write), Role::Write, 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());
     }
 }

@@ -70,8 +70,8 @@ pub(crate) trait Contest: Send {
     /// along, or the waiter is woken as soon as it is.
     fn listen(&mut self) -> bool;
 
-    /// How long to sleep at most after an attempt that found it busy for `left`.
-    fn pause(&mut self, left: Option<Duration>) -> Duration;
+    /// How long to sleep at most after an attempt that found it busy.
+    fn pause(&mut self) -> Duration;
 }
 
 /// Contends until it is won. Dropping the future leaves nothing behind that the contest does not take back.
@@ -84,7 +84,11 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
         match contest.attempt().await? {
             Tried::Won(prize) => return Ok(prize),
             Tried::Busy(_) if contest.listen() => pause = Some(Duration::ZERO),
-            Tried::Busy(left) => pause = Some(contest.pause(left)),
+            Tried::Busy(left) => {
+                let cap = contest.pause();
+                // A millisecond on top, as the server rounds down.
+                pause = Some(left.map_or(cap, |left| cap.min(left + Duration::from_millis(1))));
+            }
         }
     }
 }

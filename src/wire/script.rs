@@ -268,8 +268,8 @@ impl Wire {
         let mut pause = FIRST_PAUSE;
         let mut was_late = false;
         loop {
-            let copy = self.copy(script, keys, args).await;
-            let why = match copy.answer {
+            let (answer, not_after) = self.copy(script, keys, args).await;
+            let why = match answer {
                 Ok(answer) => return Called { result: Ok(answer), doubt },
                 Err(Fate::Refused(why)) => return Called { result: Err(Fault::Refused(why)), doubt },
                 // It wrote nothing, and now the clock is known: once, that costs no patience.
@@ -284,7 +284,7 @@ impl Wire {
                 }
                 Err(Fate::NotSent(why)) => why,
                 Err(Fate::Doubtful(why)) => {
-                    doubt = doubt.max(Some(copy.not_after));
+                    doubt = doubt.max(Some(not_after));
                     if patience.one_copy {
                         return Called { result: Err(Fault::Unreachable(why)), doubt };
                     }
@@ -303,8 +303,13 @@ impl Wire {
         }
     }
 
-    /// Sends one copy.
-    pub(crate) async fn copy(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Copy {
+    /// Sends one copy. Returns its answer, and until when it may run without one.
+    pub(crate) async fn copy(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> (Result<Answer, Fate>, ServerTime) {
         let sent = self.clock.now();
         let not_after = self.latest(sent);
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
@@ -320,7 +325,7 @@ impl Wire {
         if matches!(answer, Err(Fate::Refused(_) | Fate::UnknownScript)) {
             self.silent_since.store(0, Ordering::Relaxed);
         }
-        Copy { answer: answer.and_then(|items| self.read(script.name, items, nonce, sent)), not_after }
+        (answer.and_then(|items| self.read(script.name, items, nonce, sent)), not_after)
     }
 
     fn read(&self, script: &'static str, items: Vec<Item>, nonce: u64, sent: Moment) -> Result<Answer, Fate> {
@@ -363,12 +368,6 @@ impl Wire {
         let seed = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
         pause * fastrand::Rng::with_seed(seed).u32(512..1024) / 1024
     }
-}
-
-/// One copy, and its answer.
-pub(crate) struct Copy {
-    pub(crate) answer: Result<Answer, Fate>,
-    pub(crate) not_after: ServerTime,
 }
 
 fn take_text(rest: &mut Vec<Item>) -> String {

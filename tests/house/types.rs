@@ -17,6 +17,9 @@ pub type Type = (String, String);
 /// What a type is made of: the types in each field; of an enum, also those in each variant.
 pub type Parts = BTreeMap<String, TokenStream>;
 
+/// In the parts of an alias: what it stands for.
+const ALIAS: &str = "=";
+
 pub struct Function {
     /// Modules, type if any, name.
     pub route: Route,
@@ -76,7 +79,8 @@ impl<'a> Index<'a> {
                     (&item.ident, parts)
                 }
                 Item::Trait(item) => (&item.ident, Parts::new()),
-                Item::Type(item) => (&item.ident, Parts::new()),
+                // No type of its own: what it stands for counts.
+                Item::Type(item) => (&item.ident, Parts::from([(ALIAS.to_owned(), item.ty.to_token_stream())])),
                 Item::Mod(ItemMod { content: Some((_, items)), .. }) => {
                     self.declare(file, items);
                     continue;
@@ -193,13 +197,18 @@ impl<'a> Index<'a> {
         let mut rest = tokens.as_slice();
         while let Some((first, after)) = rest.split_first() {
             let (path, behind) = simple_path(rest);
-            found.extend(self.resolve(module, &path).map(|(found, _)| found));
+            found.extend(self.resolve(module, &path).into_iter().flat_map(|(found, _)| self.meant(found)));
             rest = if path.is_empty() { after } else { behind };
             if let TokenTree::Group(group) = first {
                 found.extend(self.collect(module, group.stream()));
             }
         }
         found
+    }
+
+    /// The type itself; of an alias, the types that it stands for.
+    fn meant(&self, found: Type) -> Vec<Type> {
+        self.part(&found, ALIAS).unwrap_or_else(|| vec![found])
     }
 
     /// The types in a field or a variant.
@@ -330,7 +339,9 @@ impl Reader<'_> {
             let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
             return (local, after);
         };
-        self.meet([found.clone()]);
+        let meant = self.index.meant(found);
+        self.meet(meant.iter().cloned());
+        let Some(found) = meant.into_iter().next() else { return (None, after) };
         let mut returned = None;
         if let [name, ..] = behind {
             self.meet(self.index.part(&found, name).into_iter().flatten());

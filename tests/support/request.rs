@@ -10,14 +10,14 @@ pub struct Request(pub Vec<String>);
 impl Request {
     /// Reads one whole command from the front of `bytes`, with its length.
     pub(super) fn read(bytes: &[u8]) -> Option<(Request, usize)> {
-        if !bytes.starts_with(b"*") {
-            // Words in a line, as fred says hello.
-            let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-            let words = String::from_utf8_lossy(&bytes[..end]).split(' ').map(str::to_owned).collect();
-            return Some((Request(words), end + 2));
+        if bytes.first() == Some(&b'*') {
+            let (words, len) = Reply::read(bytes)?;
+            return Some((Request(words.texts()), len));
         }
-        let (words, len) = Reply::read(bytes)?;
-        Some((Request(words.texts()), len))
+        // A line of words, as fred says HELLO.
+        let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+        let words = String::from_utf8_lossy(&bytes[..end]).split(' ').map(str::to_owned).collect();
+        Some((Request(words), end + 2))
     }
 
     /// The name of the command, in upper case.
