@@ -219,7 +219,7 @@ impl Link {
     fn harm(&self, request: &Request) -> Option<(Harm, watch::Sender<usize>)> {
         let mut state = self.hub.state.lock().unwrap();
         let mut rules = state.rules.iter_mut();
-        let rule = rules.find(|rule| rule.filter.picks(request))?;
+        let rule = rules.find(|rule| rule.left > 0 && rule.filter.picks(request))?;
         rule.left -= 1;
         let found = (rule.harm.clone(), rule.hits.clone());
         state.rules.retain(|rule| rule.left > 0);
