@@ -194,8 +194,7 @@ pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
-    let served = Arc::default();
-    let next = waiter(fair(&case, &b, "next"), "next", &served);
+    let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());
     until_queued(&case, 2).await;
     // However long it is held: a head is dropped only while the lock is free.
     sleep(secs(4)).await;
@@ -219,8 +218,7 @@ pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
     };
     let guard = fair(&case, &a, "holder").guard().await.unwrap();
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
-    let served = Arc::default();
-    let next = waiter(fair(&case, &b, "next"), "next", &served);
+    let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());
     until_queued(&case, 2).await;
     let began = Instant::now();
     guard.unlock().await.unwrap();
