@@ -1,6 +1,6 @@
 -- once.lua: stands behind begin.lua in scripts that do their work once, however many copies of a call come.
 -- A receipt is a string `call done back of`: the last call that used this key, how much it did, the number that undoes it,
--- and which semaphore or latch of the name that was: the life of a semaphore; of a latch, how the one before it ended. A
+-- and which semaphore or latch of the name that was: by which call the semaphore was made; how the latch before it ended. A
 -- client uses the key for its next call only when no copy of the last one can be on its way, so what an earlier call wrote
 -- counts as nothing. Rule 22.
 -- What this call did, if a copy of it ran before.

@@ -107,13 +107,11 @@ async fn a_late_release_ends_no_hold_that_was_handed_over() {
         assert_eq!(copy.count(), 1);
         let other = patient("the other's hold", other.lock.guard()).await.unwrap();
         // It is in the line of the process, behind a third, once it has been polled.
-        let waits = async |lock: Arc<dyn RLock>| {
-            let mut waiting = tokio::spawn(async move { lock.guard().await.unwrap() });
-            assert!(tokio::time::timeout(ms(20), &mut waiting).await.is_err(), "{}: it waits", kind.name);
-            waiting
-        };
-        let third = waits(own.rival(&site.locks).lock).await;
-        let waiting = waits(own.lock.clone()).await;
+        let waits = |lock: Arc<dyn RLock>| tokio::spawn(async move { lock.guard().await.unwrap() });
+        let mut third = waits(own.rival(&site.locks).lock);
+        assert!(tokio::time::timeout(ms(20), &mut third).await.is_err(), "{}: it waits", kind.name);
+        let mut waiting = waits(own.lock.clone());
+        assert!(tokio::time::timeout(ms(20), &mut waiting).await.is_err(), "{}: it waits", kind.name);
         other.unlock().await.unwrap();
         patient("the third's hold", third).await.unwrap().unlock().await.unwrap();
         copy.release().await;

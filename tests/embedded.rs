@@ -50,7 +50,7 @@ impl Pair {
     }
 
     async fn real(&mut self, args: &[&str]) -> Answer {
-        self.real.command(args).await.map(plain)
+        self.real.command(args).await.map(Reply::from)
     }
 
     /// The time of both, in milliseconds: (real, embedded).
@@ -140,16 +140,6 @@ impl Pair {
 
 fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
-}
-
-/// A real server's answer in the words of the embedded one, which makes text of an error inside of a list.
-fn plain(reply: support::Reply) -> Reply {
-    match reply {
-        support::Reply::Nil => Reply::Nil,
-        support::Reply::Int(value) => Reply::Int(value),
-        support::Reply::Text(text) | support::Reply::Error(text) => Reply::Text(text),
-        support::Reply::List(items) => Reply::List(items.into_iter().map(plain).collect()),
-    }
 }
 
 /// Writes times on a server's clock as `@` and milliseconds from its now; a sum of two times, which a script makes of a

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use lockson::Request;
+use lockson::{ReentrantLock, Request};
 use support::prelude::*;
 use support::sites::Place;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
 fn uncapped() -> Builder {
@@ -98,52 +98,31 @@ async fn an_empty_restart_is_told() {
     }
 }
 
-/// A counter that is not atomic, guarded by a lock, by tasks of several clients.
-struct Traffic {
-    counter: AtomicUsize,
-    unconfirmed: AtomicUsize,
-}
-
-impl Traffic {
-    /// `turns` turns each by 4 tasks of each client.
-    async fn run(clients: &[Locks], name: &str, turns: usize) -> Arc<Self> {
-        let traffic = Arc::new(Self { counter: AtomicUsize::new(0), unconfirmed: AtomicUsize::new(0) });
-        let mut tasks = Vec::new();
-        for locks in clients {
-            for _ in 0..4 {
-                let (traffic, lock) = (traffic.clone(), locks.lock(name));
-                tasks.push(tokio::spawn(async move {
-                    for _ in 0..turns {
-                        lock.lock().await.unwrap();
-                        let seen = traffic.counter.load(Ordering::Relaxed);
-                        tokio::task::yield_now().await;
-                        traffic.counter.store(seen + 1, Ordering::Relaxed);
-                        match lock.unlock().await {
-                            Ok(()) => {}
-                            // It is gone, and its answer was lost with the connection.
-                            Err(UnlockError::Unconfirmed { .. }) => {
-                                traffic.unconfirmed.fetch_add(1, Ordering::Relaxed);
-                            }
-                            Err(error) => panic!("{error}"),
-                        }
-                    }
-                }));
-            }
+/// So many turns of a task, which moves a counter that is not atomic; how many of its unlocks were unconfirmed.
+async fn traffic(lock: ReentrantLock, counter: Arc<AtomicUsize>, turns: usize) -> usize {
+    let mut unconfirmed = 0;
+    for _ in 0..turns {
+        lock.lock().await.unwrap();
+        let seen = counter.load(Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        counter.store(seen + 1, Ordering::Relaxed);
+        match lock.unlock().await {
+            Ok(()) => {}
+            // It is gone, and its answer was lost with the connection.
+            Err(UnlockError::Unconfirmed { .. }) => unconfirmed += 1,
+            Err(error) => panic!("{error}"),
         }
-        for task in tasks {
-            let limit = ms(60_000) + ms(100) * u32::try_from(turns).unwrap();
-            tokio::time::timeout(limit, task).await.expect("traffic that ends").unwrap();
-        }
-        traffic
     }
+    unconfirmed
 }
 
-/// Repeats a command of an operator while traffic runs; how often it did.
+/// Repeats a command of an operator while 4 tasks each of 3 clients take turns.
 async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [&'static str]) {
-    let (server, name) = (Server::start(), unique("traffic"));
-    let mut clients = Vec::new();
+    let (server, name, counter) = (Server::start(), unique("traffic"), Arc::<AtomicUsize>::default());
+    let mut tasks = JoinSet::new();
     for _ in 0..3 {
-        clients.push(server.locks().await);
+        let locks = server.locks().await;
+        (0..4).for_each(|_| drop(tasks.spawn(traffic(locks.lock(&name), counter.clone(), turns))));
     }
     let over = Arc::new(AtomicBool::new(false));
     let operator = tokio::spawn({
@@ -158,13 +137,14 @@ async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [
             count
         }
     });
-    let asked = clients.len() * 4 * turns;
-    let traffic = Traffic::run(&clients, &name, turns).await;
+    let limit = ms(60_000) + ms(100) * u32::try_from(turns).unwrap();
+    let ended = tokio::time::timeout(limit, tasks.join_all()).await;
+    let unconfirmed: usize = ended.expect("traffic that ends").iter().sum();
     over.store(true, Ordering::Relaxed);
-    let (times, unconfirmed) = (operator.await.unwrap(), traffic.unconfirmed.load(Ordering::Relaxed));
+    let times = operator.await.unwrap();
     println!("{what}: {times} times, {unconfirmed} unlocks unconfirmed");
     assert!(times > 3);
-    report(what, traffic.counter.load(Ordering::Relaxed), asked, 0, None);
+    report(what, counter.load(Ordering::Relaxed), 12 * turns, 0, None);
     assert!(!server.raw().await.exists(&name).await);
 }
 

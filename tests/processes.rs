@@ -165,20 +165,22 @@ async fn a_blocked_runtime_loses_its_lock() {
     guard.unlock().await.unwrap();
 }
 
-/// How a task ends between lock and unlock.
-async fn end_badly(task: tokio::task::JoinHandle<()>, by_panic: bool) {
+/// Has a task take what it takes, and then end by a panic or an abort.
+async fn end_badly<T: Send>(by_panic: bool, take: impl Future<Output = T> + Send + 'static) {
+    let (sender, taken) = tokio::sync::oneshot::channel();
+    let task = tokio::spawn(async move {
+        let _taken = take.await;
+        sender.send(()).unwrap();
+        if by_panic {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+        std::future::pending::<()>().await
+    });
+    taken.await.unwrap();
     if !by_panic {
         task.abort();
     }
-    let error = task.await.unwrap_err();
-    assert_eq!(error.is_panic(), by_panic);
-}
-
-async fn or_wait(by_panic: bool) {
-    if by_panic {
-        std::panic::resume_unwind(Box::new("on purpose"));
-    }
-    std::future::pending().await
+    assert_eq!(task.await.unwrap_err().is_panic(), by_panic);
 }
 
 /// A bare hold does not see its task end, by a panic or an abort: it is renewed for ever, or, with `max_hold`, ends
@@ -190,17 +192,12 @@ async fn a_task_that_ends_without_unlock() {
     let locks = short().connect(&server.url()).await.unwrap();
     for by_panic in [true, false] {
         let (kept, ended) = (unique("kept"), unique("ended"));
-        let (sender, held) = tokio::sync::oneshot::channel();
-        let (lock, limited) = (locks.lock(&kept), locks.lock(&ended));
-        let task = tokio::spawn(async move {
+        let (lock, limited, taken) = (locks.lock(&kept), locks.lock(&ended), Instant::now());
+        end_badly(by_panic, async move {
             lock.lock().await.unwrap();
             assert!(limited.acquire().max_hold(ms(1500)).await.unwrap().is_acquired());
-            sender.send(()).unwrap();
-            or_wait(by_panic).await;
-        });
-        held.await.unwrap();
-        let taken = Instant::now();
-        end_badly(task, by_panic).await;
+        })
+        .await;
         let mut raw = server.raw().await;
         // Renewed past its first lease.
         sleep(ms(1300)).await;
@@ -220,16 +217,9 @@ async fn a_dropped_guard_of_a_task_that_ends() {
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(200) {
-        let (name, by_panic) = (unique("guarded"), round % 2 == 0);
-        let (sender, held) = tokio::sync::oneshot::channel();
+        let name = unique("guarded");
         let lock = locks.lock(&name);
-        let task = tokio::spawn(async move {
-            let _guard = lock.guard().await.unwrap();
-            sender.send(()).unwrap();
-            or_wait(by_panic).await;
-        });
-        held.await.unwrap();
-        end_badly(task, by_panic).await;
+        end_badly(round % 2 == 0, async move { lock.guard().await.unwrap() }).await;
         let mut raw = server.raw().await;
         patient("it is given back", async { while raw.exists(&name).await {} }).await;
     }

@@ -143,7 +143,8 @@ fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
         // `6.A.2b` of the docs is `id_6_a_2b` in the code.
         let scenario = format!("id_{}", id.replace('.', "_").to_lowercase());
         match (cells[1].ends_with('•'), jar.contains(&scenario), docs.contains(&format!("\n- {id}: "))) {
-            (true, true, false) if list.contains(&format!("::{scenario},")) => {}
+            (true, true, false)
+                if list.split(|at: char| !at.is_alphanumeric() && at != '_').any(|case| case == scenario) => {}
             (false, false, true) => {}
             (marked, runs, says) => found.push(format!("{id}: marked {marked}, run {runs}, left out {says}")),
         }

@@ -1,4 +1,4 @@
-//! Where the URL of a connection leads. What it says that lockson does not know is refused.
+//! Reads the URL of a connection: what lockson does not know in it is refused.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn good_urls() {
+    fn urls() {
         let plain = parse("redis://localhost");
         assert_eq!(plain.address, Address::Tcp { host: "localhost".into(), port: 6379 });
         assert_eq!((plain.database, plain.tls, plain.username, plain.password), (0, false, None, None));
@@ -134,6 +134,9 @@ mod tests {
         );
         assert_eq!(parse("redis://:secret@h").password.as_deref(), Some("secret"));
         assert_eq!(parse("redis://[::1]:7000").address, Address::Tcp { host: "::1".into(), port: 7000 });
+        if !cfg!(feature = "tls") {
+            assert!(matches!(Endpoint::parse("rediss://h"), Err(ConnectError::NeedsTls)));
+        }
         let socket = parse("redis+unix:///run/redis.sock?db=3");
         assert_eq!((socket.address, socket.database), (Address::Unix { path: "/run/redis.sock".into() }, 3));
     }

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::pin::{pin, Pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
-use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 enum Job {
     Finish(BoxFuture<'static, ()>),
@@ -99,17 +98,9 @@ impl Chores {
     }
 }
 
-/// What may be left on the server of calls that nobody awaits any more, by the name of the lock.
+/// What may be left on the server of calls that nobody awaits any more: the names of the locks, by a number each.
 #[derive(Clone, Default)]
-pub(crate) struct Owed(Arc<Debtors>);
-
-#[derive(Default)]
-struct Debtors {
-    names: Mutex<BTreeMap<u64, String>>,
-    next: AtomicU64,
-    /// Rung when there are none left.
-    none_left: Notify,
-}
+pub(crate) struct Owed(Arc<watch::Sender<BTreeMap<u64, String>>>);
 
 /// One of them, until that is known.
 pub(crate) struct Owing {
@@ -119,35 +110,27 @@ pub(crate) struct Owing {
 
 impl Owed {
     pub(crate) fn note(&self, name: &str) -> Owing {
-        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
-        self.0.names.lock().insert(number, name.to_owned());
+        let mut number = 0;
+        self.0.send_modify(|names| {
+            number = names.last_key_value().map_or(0, |(last, _)| last + 1);
+            names.insert(number, name.to_owned());
+        });
         Owing { to: self.clone(), number }
     }
 
     pub(crate) fn names(&self) -> BTreeSet<String> {
-        self.0.names.lock().values().cloned().collect()
+        self.0.borrow().values().cloned().collect()
     }
 
     /// Waits until nothing is owed.
     pub(crate) async fn none_left(&self) {
-        loop {
-            let mut none_left = pin!(self.0.none_left.notified());
-            none_left.as_mut().enable();
-            if self.0.names.lock().is_empty() {
-                return;
-            }
-            none_left.await;
-        }
+        let _ = self.0.subscribe().wait_for(BTreeMap::is_empty).await;
     }
 }
 
 impl Drop for Owing {
     fn drop(&mut self) {
-        let mut names = self.to.0.names.lock();
-        names.remove(&self.number);
-        if names.is_empty() {
-            self.to.0.none_left.notify_waiters();
-        }
+        self.to.0.send_modify(|names| drop(names.remove(&self.number)));
     }
 }
 

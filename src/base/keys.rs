@@ -55,7 +55,7 @@ pub(crate) enum Key {
     /// When each permit expires.
     Expiries,
     /// Since when a semaphore is there.
-    Life,
+    Made,
     /// How a latch that is gone ended.
     Ended,
     /// Since when the server has lost nothing.
@@ -88,7 +88,7 @@ pub(crate) struct Keys {
     /// When each permit of an expirable semaphore expires.
     expiries: Arc<str>,
     /// Tells a semaphore from an earlier one of this name.
-    life: Arc<str>,
+    made: Arc<str>,
     /// How the last latch of this name ended.
     ended: Arc<str>,
     queue: OnceLock<QueueKeys>,
@@ -128,7 +128,7 @@ impl Keys {
             writers: none.clone(),
             turn: none.clone(),
             expiries: none.clone(),
-            life: none.clone(),
+            made: none.clone(),
             ended: none,
             queue: OnceLock::new(),
         })
@@ -159,7 +159,7 @@ impl Keys {
         Self {
             channel: tagged("redisson_sc", &self.lock).into(),
             expiries: expiries.into(),
-            life: tagged("lockson:semaphore_life", &self.lock).into(),
+            made: tagged("lockson:semaphore_life", &self.lock).into(),
             ..self
         }
     }
@@ -205,7 +205,7 @@ impl Keys {
             Key::Seen => &*self.queue().seen,
             Key::Front => &*self.queue().front,
             Key::Expiries => &*self.expiries,
-            Key::Life => &*self.life,
+            Key::Made => &*self.made,
             Key::Ended => &*self.ended,
             Key::Boot => BOOT,
         };

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::error::LostReason;
-
 use crate::base::janitor::contain;
 use crate::base::keys::Keys;
 use crate::base::registry::Registry;
 use crate::engine::Engine;
+use crate::error::LostReason;
 use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::permits::latch::LocalLatch;
 use crate::permits::permit_semaphore::Expirable;

@@ -1,4 +1,4 @@
-//! What locks made of others are made of: locks that are taken one by one, in an order that is everybody's.
+//! The members of a multi-lock, one by one, in the one order in which every client takes them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::wire::script::{Answer, Status};
 use crate::wire::table::{script, Role};
 
 /// How long a server's id is kept after it was asked for last.
-const ID_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const ID_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A lock that is taken as one, for the owner that it is taken for, and its place among others.
 pub struct Leaf<L: ?Sized> {
@@ -66,13 +66,13 @@ impl<L: ?Sized> Leaf<L> {
     pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
         let (engine, keys) = (&self.session.engine, &self.line.keys);
         let name = keys.name.to_string();
-        let (key, fresh, life) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_LIFE).to_string());
+        let (key, fresh, ttl) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_TTL).to_string());
         engine.ready()?;
         let of = engine.clone();
         // Carried, so that its answer is read even if nobody waits for it any more.
         let work = engine.janitor.carry(|abandoned| async move {
             let script = script!("multi/server_id", []);
-            of.wire.call(script, &[&key], &[&fresh, &life], &of.patience().unless(abandoned)).await
+            of.wire.call(script, &[&key], &[&fresh, &ttl], &of.patience().unless(abandoned)).await
         });
         let called = work.await;
         let answer = Answer::of(called.result, &name, engine.is_closing())?;

@@ -16,8 +16,8 @@ use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::wire::script::{Answer, Fault, Patience, Status};
 
-/// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's handle
-/// wakes the same waiters.
+/// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
+/// handle wakes the same waiters.
 struct Release {
     engine: Arc<Engine>,
     share: Share,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::owner::Owner;
-use crate::error::{in_runtime, HoldError, LockError, Lost, LostReason, QueryError};
+use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place, Wish};
@@ -76,16 +76,14 @@ impl Ticket {
         self.hold.leased.stop_renewing(self.share);
         let now = self.engine.now();
         if self.entry.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
-            return self.hold.leased.lost(now).map_or(Ok(()), |why| Err(Lost { why }.into()));
+            return Ok(self.hold.leased.check(now)?);
         }
         self.extend_behind(gate, Some(lease)).await
     }
 
     /// Sets the lease anew, exactly, or (`None`) asks whether the hold is still there.
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
-        if let Some(why) = self.hold.leased.lost(self.engine.now()) {
-            return Err(Lost { why }.into());
-        }
+        self.hold.leased.check(self.engine.now())?;
         in_runtime()?;
         let extended = async { self.extend_behind(self.entry.gate.clone().lock_owned().await, lease).await };
         let extended = tokio::time::timeout(self.engine.look_limit(), extended).await;
@@ -94,9 +92,7 @@ impl Ticket {
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
         let Ticket { engine, entry, hold, .. } = self;
-        if let Some(why) = hold.leased.lost(engine.now()) {
-            return Err(Lost { why }.into());
-        }
+        hold.leased.check(engine.now())?;
         engine.ready()?;
         let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());
         // Carried: an operation whose caller went away keeps the entry to itself until it is over.
@@ -118,9 +114,6 @@ impl Ticket {
         if answer.status != Status::Done {
             self.refused();
         }
-        match self.hold.leased.lost(engine.now()) {
-            None => Ok(()),
-            Some(why) => Err(Lost { why }.into()),
-        }
+        Ok(self.hold.leased.check(engine.now())?)
     }
 }

@@ -44,7 +44,8 @@ impl Lease {
         }
     }
 
-    /// What it is renewed to, and when its `max_hold` is over, if it was taken at this moment. `None`: it is not renewed.
+    /// What it is renewed to, and when its `max_hold` is over, if it was taken at this moment. `None`: it is not
+    /// renewed.
     fn renewal(self, at: Moment) -> Option<(Duration, Option<Moment>)> {
         match self {
             Self::Watched { lease, max_hold } => Some((lease, max_hold.map(|limit| at.after(limit)))),
@@ -211,10 +212,7 @@ impl Leased {
             validity.renewals.insert(share, renewal);
             validity.lease = renewal.0;
         }
-        if judge(&mut validity, now) != HoldState::Lost {
-            validity.confirmed(sent, lease.duration());
-            validity.uncertain = false;
-        }
+        validity.confirm(sent, lease.duration(), now);
         share
     }
 
@@ -233,11 +231,9 @@ impl Leased {
     /// The server confirmed a lease that was sent at `sent`. Never revives a hold that was lost meanwhile.
     pub(crate) fn renewed(&self, sent: Moment, lease: Duration, now: Moment) {
         let mut validity = self.validity.lock();
-        if judge(&mut validity, now) == HoldState::Lost {
+        if !validity.confirm(sent, lease, now) {
             return;
         }
-        validity.confirmed(sent, lease);
-        validity.uncertain = false;
         drop(validity);
         self.changed.notify_waiters();
         for follower in self.followers() {
@@ -319,6 +315,11 @@ impl Leased {
         let mut validity = self.validity.lock();
         judge(&mut validity, now);
         validity.lost
+    }
+
+    /// What begins only while it is not lost.
+    pub(crate) fn check(&self, now: Moment) -> Result<(), Lost> {
+        self.lost(now).map_or(Ok(()), |why| Err(Lost { why }))
     }
 
     /// The lease that an inner release refreshes to, in milliseconds.
@@ -417,16 +418,21 @@ pub(crate) async fn while_held<F: Future>(
 }
 
 impl Validity {
-    /// The server has given it this lease, or more, by a call that was sent at `sent`.
-    fn confirmed(&mut self, sent: Moment, lease: Duration) {
+    /// The server has given it this lease, or more, by a call that was sent at `sent`. `false`: it was lost before.
+    fn confirm(&mut self, sent: Moment, lease: Duration, now: Moment) -> bool {
+        if judge(self, now) == HoldState::Lost {
+            return false;
+        }
+        self.uncertain = false;
         if sent < self.changed {
-            return;
+            return true;
         }
         if self.change.as_ref().is_some_and(|(_, until)| *until < sent) {
             self.change = None;
         }
         let lease = self.change.map_or(lease, |(exact, _)| lease.min(exact));
         self.until = self.until.max(sent.after(lease - margin(lease)));
+        true
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a lock is wanted, and the one path to it: attempt, wait, hold.
+//! The options of an acquisition, and the one way from a request to a held lock: attempt, wait, hold.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,10 +17,10 @@ use crate::hold::contend::Contender;
 use crate::hold::queue::Queuer;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
-use crate::waiting::wait::{before, deadline, wait, Tried};
+use crate::waiting::wait::{before, contend, deadline, Tried};
 
-/// How a lock is wanted: for [`RLock::acquire_with`](crate::RLock::acquire_with) and
-/// [`RLock::guard_with`](crate::RLock::guard_with).
+/// The options of an acquisition, for [`RLock::acquire_with`](crate::RLock::acquire_with) and
+/// [`RLock::guard_with`](crate::RLock::guard_with). [`Lock::acquire`](crate::Lock::acquire) has the same as methods.
 ///
 /// Without a wait limit it waits as long as it takes; without a lease it has the watchdog's, renewed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,25 +92,21 @@ pub(crate) fn in_span<'a, T>(
 pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
     let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
     let deadline = request.deadline(engine.look_limit()).map_err(LockError::Wait)?;
-    let (outcome, unheard) = if request.one_attempt {
+    let (tried, unheard) = if request.one_attempt {
         attempts.store(1, Ordering::Relaxed);
-        (before(deadline, wish.attempt(None)).await.transpose()?, true)
+        (before(deadline, wish.attempt(None)).await.transpose(), true)
+    } else if let Some(queue) = wish.kind.queue {
+        let mut queuer = Queuer::new(wish, queue);
+        let tried = contend(&mut queuer, false, deadline).await;
+        attempts.store(queuer.listener.attempts(), Ordering::Relaxed);
+        (tried, queuer.listener.is_unheard())
     } else {
-        let (outcome, asked, unheard) = if let Some(queue) = wish.kind.queue {
-            let mut queuer = Queuer::new(wish, queue);
-            (before(deadline, wait(&mut queuer)).await, queuer.listener.attempts(), queuer.listener.is_unheard())
-        } else {
-            let mut contender = Contender::new(wish);
-            (
-                before(deadline, wait(&mut contender)).await,
-                contender.listener.attempts(),
-                contender.listener.is_unheard(),
-            )
-        };
-        attempts.store(asked, Ordering::Relaxed);
-        (outcome.transpose()?.map(Tried::Won), unheard)
+        let mut contender = Contender::new(wish);
+        let tried = contend(&mut contender, false, deadline).await;
+        attempts.store(contender.listener.attempts(), Ordering::Relaxed);
+        (tried, contender.listener.is_unheard())
     };
-    match outcome {
+    match tried? {
         // It may have been handed over a while ago.
         Some(Tried::Won(ticket)) => ticket.if_worth().map(Some),
         Some(Tried::Busy(_)) => Ok(None),

@@ -113,8 +113,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// A request under construction; awaiting it says whether the lock is held: of a multi-lock all its members, of a red
-/// lock most of its servers.
+/// An acquisition with options, of `acquire()`. Awaited, it says whether the lock was acquired: of a multi-lock all its
+/// members, of a red lock most of its servers. [`guard`](Self::guard) ends it with a guard in place of that.
 ///
 /// # Errors
 /// As the lock's `lock()`'s; [`LockError::Unreachable`] at the wait limit when the server was silent.

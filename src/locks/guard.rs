@@ -1,4 +1,4 @@
-//! What the holder of a lock holds.
+//! The guard of a lock: the lock is held until it is dropped.
 
 use std::fmt;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub struct Guard {
     pub(crate) held: Held,
 }
 
-/// What holds are guarded by: a guard, or one that knows tokens.
+/// The types of guard: [`Guard`], and those that know fencing tokens.
 pub trait Guards: Sized + Send + Sync + 'static {
     /// Nobody outside has what this needs.
     fn of(held: Held) -> Self;

@@ -14,9 +14,7 @@ impl Ticket {
         mut args: Vec<String>,
     ) -> Result<Answer, RunError> {
         let Self { engine, entry, hold, .. } = self;
-        if let Some(why) = hold.leased.lost(engine.now()) {
-            return Err(Lost { why }.into());
-        }
+        hold.leased.check(engine.now())?;
         engine.ready()?;
         let name = entry.line.keys.name.to_string();
         keys.splice(..0, entry.line.keys.of(script.keys).into_iter().map(str::to_owned));

@@ -56,12 +56,6 @@ struct Known {
     zeros: AtomicU64,
 }
 
-impl Known {
-    fn new(ended: String) -> Self {
-        Self { ended, zeros: AtomicU64::new(u64::MAX) }
-    }
-}
-
 impl LocalLatch {
     /// The one for these keys.
     pub(crate) fn of(registry: &Arc<Registry<Self>>, engine: &Arc<Engine>, keys: Keys) -> Arc<Self> {
@@ -260,7 +254,8 @@ impl Contest for LatchWait {
             if count <= 0 {
                 return Ok(Tried::Won(WaitOutcome::Opened));
             }
-            self.waiter = Some(self.latch.row.join(Arc::new(Known::new(ended))));
+            let known = Known { ended, zeros: AtomicU64::new(u64::MAX) };
+            self.waiter = Some(self.latch.row.join(Arc::new(known)));
             return Ok(Tried::Busy(None));
         };
         let zeros = self.listener.heard_zeros();

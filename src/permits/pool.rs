@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::janitor::say;
-use crate::base::keys::Key::{self, Channel, Life, Lock as Free};
+use crate::base::keys::Key::{self, Channel, Lock as Free, Made};
 use crate::base::keys::Keys;
 use crate::base::registry::{shrink, Listed, Registry};
 use crate::engine::Engine;
@@ -35,7 +35,7 @@ pub(crate) const MOST_IDS: u32 = 500;
 pub(crate) const DIGITS: usize = 32;
 
 /// Adds permits, or takes some away, whether they are free or not.
-pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Life]);
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Made]);
 
 /// What sets one kind of semaphore apart.
 pub struct Scripts {
@@ -78,8 +78,8 @@ impl Wanted {
 /// Permits that were taken together.
 #[derive(Clone)]
 enum Taken {
-    /// So many, of the semaphore with this life: they are not given to another one that is set in its place.
-    Counted { count: u32, life: Arc<str> },
+    /// So many, of the semaphore that was made by this call: they are not given to another one that is set in its place.
+    Counted { count: u32, made: Arc<str> },
     /// Those with the ids that are the mark of this lease.
     Leased(Arc<Leased>),
 }
@@ -151,7 +151,7 @@ pub struct Grant {
 
 impl Grant {
     /// Of what was taken by a call that was sent at `sent`.
-    fn new(pool: &Arc<Pool>, wanted: Wanted, ids: Arc<str>, life: &Arc<str>, sent: Moment) -> Self {
+    fn new(pool: &Arc<Pool>, wanted: Wanted, ids: Arc<str>, made: &Arc<str>, sent: Moment) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let taken = match wanted.lease.zip(pool.scripts.renew) {
             Some((lease, renew)) => {
@@ -161,7 +161,7 @@ impl Grant {
                 engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }
-            None => Taken::Counted { count: wanted.count, life: life.clone() },
+            None => Taken::Counted { count: wanted.count, made: made.clone() },
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         pool.taken.lock().insert(number, taken.clone());
@@ -280,7 +280,7 @@ impl Pool {
         let count = taken.count();
         let args = match taken {
             Taken::Leased(leased) => vec![leased.mark.to_string(), "0".to_owned()],
-            Taken::Counted { life, .. } => vec![count.to_string(), "alive".to_owned(), life.to_string()],
+            Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
         let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
@@ -383,10 +383,10 @@ impl Pool {
             return Ok(answer.millis(0));
         }
         let served = answer.count(0);
-        let life: Arc<str> = answer.text(2).unwrap_or_default().into();
+        let made: Arc<str> = answer.text(2).unwrap_or_default().into();
         let served: Vec<_> = takers.into_iter().take(served).collect();
         let grant = |(waiter, ids): (PermitWaiter, _)| {
-            let grant = Grant::new(self, waiter.wish, ids, &life, sent);
+            let grant = Grant::new(self, waiter.wish, ids, &made, sent);
             (waiter, grant)
         };
         let claims: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
@@ -407,8 +407,8 @@ impl Pool {
                     OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
                 let answer = pool.ledger.once(call, patience).await.0?;
                 let count = answer.count(1);
-                let life: Arc<str> = answer.text(2).unwrap_or_default().into();
-                let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &life, answer.sent);
+                let made: Arc<str> = answer.text(2).unwrap_or_default().into();
+                let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &made, answer.sent);
                 Ok::<_, SyncError>((count > 0).then(grant))
             }
         });

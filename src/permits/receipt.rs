@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::backend::Script;
 use crate::base::clock::millis;
 use crate::base::janitor::say;
-use crate::base::keys::Key::{Channel, Life, Lock};
+use crate::base::keys::Key::{Channel, Lock, Made};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::{QueryError, SyncError};
@@ -17,7 +17,7 @@ use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
-pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Life]);
+pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Made]);
 
 /// The most permits in one call, and the largest count of a latch, as Java's are.
 pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
@@ -89,9 +89,9 @@ impl Ledger {
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
         let limit = engine.settings.outage_limit;
-        let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
+        let receipt_ms = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let called = self.send_once(call.script, &receipt, &life, &call.args, &patience).await;
+        let called = self.send_once(call.script, &receipt, &receipt_ms, &call.args, &patience).await;
         let was_done = called.result.as_ref().is_ok_and(is_done);
         match (called.doubt, call.cancel) {
             (None, _) => self.free.lock().push(receipt),
@@ -99,7 +99,7 @@ impl Ledger {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(script, &receipt, &life, &args, &patience).await;
+                    let undone = ledger.send_once(script, &receipt, &receipt_ms, &args, &patience).await;
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
@@ -121,14 +121,14 @@ impl Ledger {
         &self,
         script: &'static Script,
         receipt: &Receipt,
-        life: &str,
+        receipt_ms: &str,
         args: &[String],
         patience: &Patience,
     ) -> Called {
         let mut keys = self.keys.of(script.keys);
         keys.push(&receipt.key);
         let args: Vec<&str> =
-            [receipt.call.as_str(), life].into_iter().chain(args.iter().map(String::as_str)).collect();
+            [receipt.call.as_str(), receipt_ms].into_iter().chain(args.iter().map(String::as_str)).collect();
         self.engine.wire.call(script, &keys, &args, patience).await
     }
 

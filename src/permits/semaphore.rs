@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::base::keys::Key::{Life, Lock as Free};
+use crate::base::keys::Key::{Lock as Free, Made};
 use crate::base::keys::NameError;
 use crate::engine::Session;
 use crate::error::SyncError;
@@ -30,6 +30,9 @@ pub trait PermitKind: Send + Sync + 'static {
     type Lease: Send + Sync + Unpin;
 
     /// The lease of what was taken.
+    ///
+    /// # Errors
+    /// [`SyncError::NotHeld`] if it has none, where permits have leases.
     fn lease_of(grant: &Grant) -> Result<Self::Lease, SyncError>;
 }
 
@@ -40,7 +43,7 @@ pub enum Counted {}
 impl PermitKind for Counted {
     const SCRIPTS: &'static Scripts = &Scripts {
         most: MOST,
-        acquire: script!("semaphore/acquire" after "once", [Free, Life]),
+        acquire: script!("semaphore/acquire" after "once", [Free, Made]),
         cancel: CANCEL,
         give_back: CHANGE,
         inspect: script!("semaphore/inspect" after "once", [Free]),

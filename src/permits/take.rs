@@ -10,7 +10,7 @@ use crate::waiting::listener::Listener;
 use crate::waiting::wait::{contend, deadline, wait, Contest, Tried};
 use crate::wire::script::Patience;
 
-/// A request for permits under construction, of a [`Semaphore`](crate::Semaphore) or a
+/// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a
 /// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
 /// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
 ///

@@ -84,8 +84,8 @@ impl<H, W, P> Turns<H, W, P> {
         }
     }
 
-    /// A waiter goes away, with or without the lock. Returns what it did not read: what had been handed over and was not
-    /// taken goes back as it is dropped.
+    /// A waiter goes away, with or without the lock. Returns what it did not read: what had been handed over and was
+    /// not taken goes back as it is dropped.
     pub(crate) fn leave(&mut self, waiter: &Waiter<W, P>) -> Mail<P> {
         let left = waiter.go();
         if matches!(left, Mail::Won(_) | Mail::Gone) {
@@ -292,7 +292,9 @@ mod tests {
         assert!(is_told(&turns.join(Role::Read)), "it need not wait for those before it");
         turns.join(Role::Write);
         assert!(!is_told(&turns.join(Role::Read)));
-        readers.iter().for_each(|reader| drop(turns.leave(reader)));
+        for reader in &readers {
+            turns.leave(reader);
+        }
         assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
         turns.took(&Arc::new(Role::Write), Role::Write, 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());

@@ -160,21 +160,3 @@ impl<W, P> Waiters<W, P> {
         self.waiting.is_empty()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_leaves_from_wherever_it_stands() {
-        let mut waiters: Waiters<u64, ()> = Waiters::default();
-        let joined: Vec<_> = (0..5).map(|number| waiters.join(number)).collect();
-        assert!(joined.iter().all(|waiter| waiter.number == waiter.wish));
-        let first = waiters.pop().unwrap();
-        assert!(waiters.remove(&first).is_none() && waiters.remove(&joined[3]).is_some());
-        assert!(waiters.is_first(&joined[1]));
-        waiters.put_back(first);
-        assert_eq!(waiters.iter().map(|waiter| waiter.wish).collect::<Vec<_>>(), [0, 1, 2, 4]);
-        assert_eq!((waiters.join(5).number, waiters.first().map(|first| first.wish)), (5, Some(0)));
-    }
-}

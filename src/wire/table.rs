@@ -1,4 +1,4 @@
-//! What a kind of lock is: data that the one path runs on.
+//! A kind of lock as data: its scripts, and the few facts in which kinds differ.
 
 use std::time::Duration;
 

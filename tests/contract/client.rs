@@ -50,9 +50,8 @@ pub async fn shutdown_ends_waits(case: Case) {
         .collect();
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
-    for waiter in waiters {
-        assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(LockError::Closed));
-    }
+    let ended = patient_all("the wait ends", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Closed)), "{ended:?}");
 }
 
 /// Rule 7: a guard keeps the client alive, nothing else does.
@@ -128,8 +127,7 @@ pub async fn the_outage_limit_ends_calls(case: Case) {
 
 /// Rule 14: the hint of an unlock that came too late still wakes whoever waits for the key to go.
 pub async fn an_unlock_of_an_expired_hold_is_heard(case: Case) {
-    let patient_builder = || Locks::builder().wait_cap(secs(60));
-    let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     assert!(case.lock(&a).acquire_with(Request::default().lease(secs(50))).await.unwrap().is_acquired());
     let waiter = spawn_with(case.lock(&b), |lock| async move { lock.guard().await });
     case.until_waiting(&b).await;

@@ -7,29 +7,6 @@ use tokio::time::Instant;
 
 use crate::contract::world::*;
 
-macro_rules! of {
-    ($kind:ident: $($case:ident),* $(,)?) => {
-        mod $kind {
-            cases!(crate::contract::$kind::KIND, ends: $($case),*);
-        }
-    };
-}
-
-of!(spin_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
-of!(read: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
-of!(write: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
-of!(fair_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt);
-of!(mutex: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
-of!(fenced_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
-of!(plain_lock: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on);
-of!(lock:
-    a_give_back_outlives_an_outage,
-    give_backs_are_no_flood,
-    shutdown_waits_for_copies_in_doubt,
-    a_hand_over_to_nobody_goes_on,
-    permits_of_nobody_go_on,
-);
-
 fn quick() -> Builder {
     Locks::builder().command_timeout(ms(200)).outage_limit(ms(400))
 }

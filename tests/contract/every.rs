@@ -74,8 +74,7 @@ pub async fn wait_limit_ends_as_busy(case: Case) {
 
 /// Rule 15: by the message, long before the lease or the cap.
 pub async fn a_release_wakes_the_other_client(case: Case) {
-    let patient_builder = || Locks::builder().wait_cap(secs(60));
-    let (a, b) = (case.client_with(patient_builder()).await, case.client_with(patient_builder()).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let guard = case.lock(&a).guard().await.unwrap();
     let waiter = spawn_with(case.rival(&b), |lock| async move { lock.guard().await.unwrap().unlock().await });
     case.until_waiting(&b).await;

@@ -5,32 +5,6 @@ use support::kinds::text;
 
 use crate::contract::world::*;
 
-macro_rules! tokens {
-    ($kind:expr) => {
-        mod tokens {
-            cases!($kind, fenced:
-                tokens_rise,
-                who_comes_next_has_a_higher_token,
-                a_token_rises_over_data_loss,
-                a_token_is_exact_beyond_2_53,
-                javas_counter_is_continued,
-                a_retry_keeps_the_token,
-                what_is_no_token_is_refused,
-                who_finds_it_busy_leaves_the_token_alone,
-                a_script_of_a_lost_hold_does_not_run,
-            );
-        }
-    };
-}
-
-macro_rules! tokens_reentry {
-    ($kind:expr) => {
-        mod tokens_reentry {
-            cases!($kind, fenced: a_re_entry_keeps_the_token, a_hold_without_a_token_gets_one);
-        }
-    };
-}
-
 fn token_key(case: &Case) -> String {
     format!("redisson_lock_token:{{{}}}", case.name)
 }

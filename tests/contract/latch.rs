@@ -4,11 +4,6 @@ use lockson::Latch;
 
 use crate::contract::world::*;
 
-/// A client that no polling saves: its waiters need to be told.
-async fn patient_client(case: &Case) -> Locks {
-    case.client_with(Locks::builder().wait_cap(secs(60))).await
-}
-
 async fn waited(latch: Latch) -> WaitOutcome {
     latch.wait().await.unwrap()
 }
@@ -37,7 +32,7 @@ pub async fn a_latch_counts_down(case: Case) {
 
 /// All waiters of all clients, by one message, and one look a client.
 pub async fn all_waiters_are_let_go(case: Case) {
-    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let latch = a.latch(&case.name);
     assert!(latch.try_set_count(2).await.unwrap());
     let waiters: Vec<_> = (0..40).map(|n| tokio::spawn(waited([&a, &b][n % 2].latch(&case.name)))).collect();
@@ -47,13 +42,12 @@ pub async fn all_waiters_are_let_go(case: Case) {
     sleep(ms(50)).await;
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     latch.count_down().await.unwrap();
-    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the latch", waiter))).await {
-        assert_eq!(waiter.unwrap(), WaitOutcome::Opened);
-    }
+    let ended = patient_all("the latch", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");
 }
 
 pub async fn deletion_ends_waits(case: Case) {
-    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let latch = a.latch(&case.name);
     assert!(latch.try_set_count(2).await.unwrap());
     let mut waiters = Vec::new();
@@ -67,9 +61,8 @@ pub async fn deletion_ends_waits(case: Case) {
     // Set again before anybody can look: those who waited for the first are let go all the same.
     assert!(latch.try_set_count(1).await.unwrap());
     let later = tokio::spawn(waited(b.latch(&case.name)));
-    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the end", waiter))).await {
-        assert_eq!(waiter.unwrap(), WaitOutcome::Deleted);
-    }
+    let ended = patient_all("the end", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Deleted), "{ended:?}");
     sleep(ms(50)).await;
     assert!(!later.is_finished());
     assert_eq!(latch.count_down().await.unwrap(), Some(0));
@@ -84,9 +77,8 @@ pub async fn a_latch_that_vanishes_is_open(case: Case) {
     let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(locks.latch(&case.name)))).collect();
     case.until_waiting(&locks).await;
     case.ask(&["DEL", &case.name]).await;
-    for waiter in waiters {
-        assert_eq!(patient("the cap", waiter).await.unwrap(), WaitOutcome::Opened);
-    }
+    let ended = patient_all("the cap", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");
 }
 
 /// Redisson leaves no trace of an opening but its message `0`: heard, it lets go whoever waited before it, and nobody
@@ -104,16 +96,15 @@ pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     let channel = format!("redisson_countdownlatch__channel__{{{}}}", case.name);
     case.eval(opened_and_set, &[&case.name], &[&channel]).await;
     let later = latch.wait_for(ms(300));
-    for waiter in join_all(waiters.into_iter().map(|waiter| patient("the opening", waiter))).await {
-        assert_eq!(waiter.unwrap(), WaitOutcome::Opened);
-    }
+    let ended = patient_all("the opening", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");
     assert_eq!(later.await, Ok(WaitOutcome::TimedOut));
     assert_eq!(latch.count().await, Ok(3));
 }
 
 /// A waiter that goes away while it looks for all leaves that to the next.
 pub async fn a_dropped_waiter_passes_on_its_part(case: Case) {
-    let (a, b) = (case.client().await, patient_client(&case).await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     let latch = a.latch(&case.name);
     assert!(latch.try_set_count(1).await.unwrap());
     let mut waiters = Vec::new();
@@ -145,9 +136,8 @@ pub async fn shutdown_ends_latch_waits(case: Case) {
     case.until_waiting(&b).await;
     sleep(ms(20)).await;
     b.shutdown(secs(5)).await.unwrap();
-    for waiter in waiters {
-        assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
-    }
+    let ended = patient_all("the wait ends", waiters).await;
+    assert!(ended.iter().all(|outcome| *outcome == Err(SyncError::Closed)), "{ended:?}");
     assert_eq!(b.latch(&case.name).count_down().await, Err(SyncError::Closed));
     assert_eq!(a.latch(&case.name).count().await, Ok(1));
 }

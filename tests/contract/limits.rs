@@ -5,24 +5,6 @@ use tokio::time::Instant;
 
 use crate::contract::world::*;
 
-/// For every kind.
-macro_rules! limits {
-    ($kind:expr) => {
-        cases!($kind, limits:
-            what_looks_once_has_a_limit_of_its_own,
-            an_unlock_has_the_limit_that_it_is_given,
-            who_is_told_that_it_holds_does,
-        );
-    };
-}
-
-cases!(crate::contract::lock::KIND, limits:
-    questions_have_a_limit,
-    looks_at_permits_and_counts_have_a_limit,
-    permits_have_the_limit_that_they_are_given,
-    an_unlock_that_is_not_awaited_gives_all_members_back,
-);
-
 /// The limit of a verb that looks once: three command timeouts.
 const LOOK: Duration = ms(900);
 

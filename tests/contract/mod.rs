@@ -2,16 +2,17 @@
 //! same owner may enter again; `verbs` has what the hash kinds add; `client` what belongs to no lock.
 
 mod client;
+mod ends;
 mod every;
 mod fair;
 mod fair_dead;
 mod fair_layout;
-#[macro_use]
 mod fenced;
 mod freed;
 mod guards;
 mod hash;
 mod latch;
+mod limits;
 mod multi_lock;
 mod permit_semaphore;
 mod plain;
@@ -52,12 +53,22 @@ macro_rules! cases {
     };
 }
 
-#[macro_use]
-mod limits;
+/// Groups of cases, as macros that run one for a kind: those of `every` are run for all of them.
+macro_rules! groups {
+    ($d:tt $($group:ident { $($module:ident: $($case:ident),+;)+ })+) => {
+        $(macro_rules! $group {
+            ($d kind:expr) => {
+                mod $group {
+                    $(cases!($d kind, $module: $($case),+);)+
+                }
+            };
+        })+
+    };
+}
 
-macro_rules! every {
-    ($kind:expr) => {
-        cases!($kind, every:
+groups! { $
+    every {
+        every:
             try_lock_says_busy,
             unlock_by_another_changes_nothing,
             wait_limit_ends_as_busy,
@@ -74,10 +85,12 @@ macro_rules! every {
             an_owner_is_read_at_the_first_poll,
             is_held_is_about_this_owner,
             a_key_without_ttl_is_asked_again,
-            no_key_is_left_without_ttl,
-        );
-        limits!($kind);
-        cases!($kind, guards:
+            no_key_is_left_without_ttl;
+        limits:
+            what_looks_once_has_a_limit_of_its_own,
+            an_unlock_has_the_limit_that_it_is_given,
+            who_is_told_that_it_holds_does;
+        guards:
             a_guard_releases_when_dropped,
             a_loop_that_drops_its_guards_lets_others_in,
             a_guard_moves_between_tasks,
@@ -86,62 +99,54 @@ macro_rules! every {
             losing_it_is_told,
             run_returns_what_the_work_does_or_stops_it,
             extend_is_exact,
-            verify_asks_the_server,
-        );
-    };
-}
-
-macro_rules! exclusive {
-    ($kind:expr) => {
-        mod exclusive {
-            cases!($kind, every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order);
-            cases!($kind, freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked);
-        }
-    };
-}
-
-macro_rules! exclusive_reentry {
-    ($kind:expr) => {
-        mod exclusive_reentry {
-            cases!($kind, reentry: scopes_part_joined_futures);
-        }
-    };
-}
-
-macro_rules! plain_hash {
-    ($kind:expr) => {
-        mod plain_hash {
-            cases!($kind, hash: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once);
-        }
-    };
-}
-
-macro_rules! owned {
-    ($kind:expr) => {
-        mod owned {
-            cases!($kind, verbs:
-                who_holds_it,
-                holds_are_counted,
-                force_unlock_frees_and_wakes,
-                force_unlock_if_asks_who,
-            );
-            cases!($kind, freed: force_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_new_handles);
-        }
-    };
-}
-
-macro_rules! reentry {
-    ($kind:expr) => {
-        cases!($kind, reentry:
+            verify_asks_the_server;
+    }
+    exclusive {
+        every: one_owner_at_a_time, waiters_of_a_process_are_served_in_order;
+        freed: a_deleted_lock_is_free_here, every_head_looks, a_message_has_a_holder_asked;
+    }
+    exclusive_reentry {
+        reentry: scopes_part_joined_futures;
+    }
+    plain_hash {
+        hash: the_layout_is_redissons, a_late_copy_writes_nothing, copies_apply_once;
+    }
+    owned {
+        verbs: who_holds_it, holds_are_counted, force_unlock_frees_and_wakes, force_unlock_if_asks_who;
+        freed: force_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_new_handles;
+    }
+    reentry {
+        reentry:
             entering_again_counts,
             joined_futures_share_an_owner,
             re_entry_passes_waiters_by,
             the_lease_only_grows,
             a_lost_outer_hold_is_said,
-            an_inner_limit_leaves_the_outer_alone, an_outer_limit_outlasts_a_re_entry,
-            the_hold_limit,
-        );
-    };
+            an_inner_limit_leaves_the_outer_alone,
+            an_outer_limit_outlasts_a_re_entry,
+            the_hold_limit;
+    }
+    tokens {
+        fenced:
+            tokens_rise,
+            who_comes_next_has_a_higher_token,
+            a_token_rises_over_data_loss,
+            a_token_is_exact_beyond_2_53,
+            javas_counter_is_continued,
+            a_retry_keeps_the_token,
+            what_is_no_token_is_refused,
+            who_finds_it_busy_leaves_the_token_alone,
+            a_script_of_a_lost_hold_does_not_run;
+    }
+    tokens_reentry {
+        fenced: a_re_entry_keeps_the_token, a_hold_without_a_token_gets_one;
+    }
+    ends {
+        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
+    }
+    ends_with_hand_over {
+        ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt, a_hand_over_to_nobody_goes_on;
+    }
 }
 
 /// Each kind: what makes it, what its field has behind the owner, the groups of cases that it runs besides `every`, and
@@ -166,10 +171,16 @@ macro_rules! kinds {
 }
 
 kinds! {
-    lock: hash(Locks::lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+    lock: hash(Locks::lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends_with_hand_over] {
         verbs:
             names_and_debug,
             transactions_of_one_task_exclude_each_other;
+        limits:
+            questions_have_a_limit,
+            looks_at_permits_and_counts_have_a_limit,
+            permits_have_the_limit_that_they_are_given,
+            an_unlock_that_is_not_awaited_gives_all_members_back;
+        ends: give_backs_are_no_flood, permits_of_nobody_go_on;
         client:
             labels_never_make_two_clients_one,
             shutdown_gives_everything_back,
@@ -181,10 +192,10 @@ kinds! {
             prefixes_part_names,
             an_unlock_of_an_expired_hold_is_heard;
     }
-    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned] {
+    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned, ends_with_hand_over] {
         verbs: it_is_not_entered_again;
     }
-    spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+    spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends] {
         spin:
             it_says_nothing,
             the_wait_limit_is_kept,
@@ -193,7 +204,7 @@ kinds! {
             its_own_back_off_is_asked;
     }
     fenced_lock: tokens(Locks::lock), "",
-        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry, ends_with_hand_over] {
         fenced:
             a_script_runs_while_the_lock_is_held,
             a_script_gets_no_key_of_another_slot,
@@ -201,7 +212,7 @@ kinds! {
             a_script_that_does_not_compile_runs_nothing,
             a_late_script_does_not_run;
     }
-    read: hash(read), "", [reentry, owned] {
+    read: hash(read), "", [reentry, owned, ends] {
         read_write:
             many_readers_or_one_writer, both_sides_nest, the_layout_of_readers_and_writers_is_redissons,
             late_and_repeated_copies_of_both_sides, an_upgrade_is_refused_at_once,
@@ -231,9 +242,9 @@ kinds! {
             whom_one_script_lets_in,
             copies_of_an_admission;
     }
-    write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned] {
+    write: hash(write), ":write", [exclusive, reentry, exclusive_reentry, owned, ends] {
     }
-    fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned] {
+    fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends] {
         fair:
             the_queue_is_served_in_order, length_and_position, a_wait_limit_leaves_the_queue,
             a_cancelled_waiter_leaves_the_queue, a_woken_head_that_gives_up_wakes_the_next,
@@ -256,7 +267,7 @@ kinds! {
     fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
         verbs: it_is_not_entered_again;
     }
-    plain_lock: value(Locks::plain_lock), "", [exclusive] {
+    plain_lock: value(Locks::plain_lock), "", [exclusive, ends_with_hand_over] {
         plain:
             the_layout_is_the_common_one,
             every_hold_has_a_token_of_its_own,
@@ -336,9 +347,6 @@ kinds! {
     fenced_write_in_transaction: tokens(write_in_transaction), ":write:t1",
         [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
 }
-
-// Behind the macros and the kinds, which it uses.
-mod ends;
 
 /// What is no lock: the kind of the case is not used.
 mod synchronizers {

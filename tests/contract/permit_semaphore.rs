@@ -136,7 +136,7 @@ pub async fn a_guard_is_renewed_and_gives_back(case: Case) {
 
 /// A waiter has it by the end of the earliest lease: nobody releases, nobody sends a message.
 pub async fn expired_permits_return(case: Case) {
-    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 2).await;
     let ids = semaphore.acquire(1).ids(ms(300)).await.unwrap().unwrap();
     let guard = semaphore.acquire(1).lease(ms(400)).guard().await.unwrap().unwrap();
@@ -221,7 +221,7 @@ pub async fn max_hold_ends_the_renewal_of_permits(case: Case) {
 
 /// Large requests are served in their turn, and those that fit together.
 pub async fn takers_of_permits_stand_in_line(case: Case) {
-    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 3).await;
     let all = semaphore.acquire(3).ids(secs(60)).await.unwrap().unwrap();
     let mut waiters = Vec::new();

@@ -33,8 +33,7 @@ pub async fn both_sides_wait_in_one_task(case: Case) {
 
 /// 6.A.1, also while another writer waits.
 pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
-    let slow = || Locks::builder().wait_cap(secs(60));
-    let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let (mine, others) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
     let (read, write) = (reader(&mine, "o"), mine.write().owned_by(&named("o")));
     write.lock().await.unwrap();
@@ -164,8 +163,7 @@ pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
 
 /// Rule 18: in the order of their first attempts, whatever order the server tells them in.
 pub async fn writers_of_processes_take_turns(case: Case) {
-    let slow = || Locks::builder().wait_cap(secs(60));
-    let clients = [case.client_with(slow()).await, case.client_with(slow()).await, case.client_with(slow()).await];
+    let clients = [case.sleepy_client().await, case.sleepy_client().await, case.sleepy_client().await];
     let lock = |at: usize| clients[at].read_write_lock(&case.name);
     let waiting = async |count: &str| {
         let key = format!("lockson:writers:{{{}}}", case.name);
@@ -205,8 +203,7 @@ pub async fn writers_of_processes_take_turns(case: Case) {
 }
 
 pub async fn a_writer_that_gives_up_lets_readers_in(case: Case) {
-    let slow = || Locks::builder().wait_cap(secs(60));
-    let (a, b) = (case.client_with(slow()).await, case.client_with(slow()).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
     let guard = reader(&lock, "first").guard().await.unwrap();
     let writer = spawn_with(lock.write().owned_by(&named("w")), |write| async move { write.guard().await });
@@ -243,7 +240,7 @@ async fn many_readers(case: &Case, alive: bool) {
 
 /// The dead are dropped a part at a time: nobody is told that it is busy for that, and nobody sleeps on.
 pub async fn very_many_dead_readers_keep_nobody_out(case: Case) {
-    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
     many_readers(&case, false).await;
     assert!(!lock.read().is_locked().await.unwrap());

@@ -289,7 +289,7 @@ pub async fn one_that_does_not_ask_on_keeps_no_reader_out(case: Case) {
 
 /// A future whose owner got in elsewhere is one hold more, not a part of what others are given.
 pub async fn an_owner_that_is_in_already_enters_once_more(case: Case) {
-    let client = case.client_with(Locks::builder().wait_cap(secs(60))).await;
+    let client = case.sleepy_client().await;
     let lock = client.read_write_lock(&case.name);
     let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
     let (one, two) = (reader(&lock, "one"), reader(&lock, "two"));

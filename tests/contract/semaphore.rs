@@ -8,11 +8,6 @@ use lockson::Semaphore;
 
 use crate::contract::world::*;
 
-/// A client that no polling saves: its waiters need to be told.
-async fn patient_client(case: &Case) -> Locks {
-    case.client_with(Locks::builder().wait_cap(secs(60))).await
-}
-
 async fn with_permits(case: &Case, locks: &Locks, permits: u32) -> Semaphore {
     let semaphore = locks.semaphore(&case.name);
     assert!(semaphore.try_set_permits(permits).await.unwrap());
@@ -118,7 +113,7 @@ pub async fn a_semaphore_that_was_deleted_and_set_again(case: Case) {
 
 /// A release wakes another client's waiters, as many as it can satisfy, by one message.
 pub async fn a_release_serves_as_many_as_fit(case: Case) {
-    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 5).await;
     assert!(semaphore.acquire(5).await.unwrap().is_acquired());
     let mut waiters = Vec::new();
@@ -156,7 +151,7 @@ async fn taken(semaphore: Semaphore, permits: u32) -> lockson::SemaphorePermit {
 
 /// Small requests that come behind a large one are served behind it.
 pub async fn a_large_request_is_not_starved(case: Case) {
-    let (a, b) = (patient_client(&case).await, patient_client(&case).await);
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 4).await;
     assert!(semaphore.acquire(4).await.unwrap().is_acquired());
     let order = Arc::new(Mutex::new(Vec::new()));

@@ -64,7 +64,7 @@ pub async fn it_excludes_the_other_kinds(case: Case) {
 /// On paused time: pauses from half to all of 1 s, doubled up to 4 s.
 pub async fn an_exponential_back_off_grows(case: Case) {
     let World::Embedded(server) = &case.world else { return };
-    let (a, b) = (case.client().await, case.client_with(Locks::builder().wait_cap(secs(60))).await);
+    let (a, b) = (case.client().await, case.sleepy_client().await);
     assert!(case.lock(&a).acquire_with(Request::default().lease(secs(600))).await.unwrap().is_acquired());
     let lock = b.spin_lock(&case.name, Backoff::exponential(secs(1), secs(4)));
     let before = server.calls();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
 pub use support::prelude::*;
-use support::{self, Reply};
+use support::{self};
 use tokio::task::JoinHandle;
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
@@ -169,6 +169,11 @@ impl Case {
         }
     }
 
+    /// A client that no polling saves: its waiters need to be told.
+    pub async fn sleepy_client(&self) -> Locks {
+        self.client_with(Locks::builder().wait_cap(secs(60))).await
+    }
+
     /// The lock under test, by a client.
     pub fn lock(&self, locks: &Locks) -> Arc<dyn RLock> {
         (self.kind.lock)(locks, &self.name)
@@ -253,11 +258,11 @@ impl Case {
     pub async fn ask(&self, args: &[&str]) -> String {
         match &self.world {
             World::Real(server) => match server.raw().await.command(args).await {
-                Ok(reply) => real_text(&reply),
+                Ok(reply) => text_of(&reply.into()),
                 Err(error) => error,
             },
             World::Embedded(server) => match server.command(args) {
-                Ok(reply) => embedded_text(&reply),
+                Ok(reply) => text_of(&reply),
                 Err(error) => error,
             },
         }
@@ -276,7 +281,7 @@ impl Case {
                 self.ask(&all).await
             }
             World::Embedded(server) => match server.eval(text, keys, args) {
-                Ok(reply) => embedded_text(&reply),
+                Ok(reply) => text_of(&reply),
                 Err(error) => error,
             },
         }
@@ -367,20 +372,12 @@ where
     tokio::spawn(future)
 }
 
-fn real_text(reply: &Reply) -> String {
-    match reply {
-        Reply::Nil => "nil".to_owned(),
-        Reply::List(items) => items.iter().map(real_text).collect::<Vec<_>>().join(" "),
-        other => other.text(),
-    }
-}
-
-fn embedded_text(reply: &lockson::Reply) -> String {
+fn text_of(reply: &lockson::Reply) -> String {
     match reply {
         lockson::Reply::Nil => "nil".to_owned(),
         lockson::Reply::Int(number) => number.to_string(),
         lockson::Reply::Text(text) => text.clone(),
-        lockson::Reply::List(items) => items.iter().map(embedded_text).collect::<Vec<_>>().join(" "),
+        lockson::Reply::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(" "),
         other => panic!("{other:?}"),
     }
 }

@@ -191,7 +191,7 @@ fn a_walk_meets_what_is_named() {
         let types = text.lines().filter(|line| line.ends_with(".rs"));
         types.map(|line| line.split_whitespace().nth(1).unwrap().to_owned()).collect()
     };
-    assert_eq!(lines("`lock::Lock::lock`"), ["Lock", "Outcome", "Low", "Slot", "Mail", "Prize"]);
+    assert_eq!(lines("`lock::Lock::lock`"), ["Lock", "Error", "Low", "Slot", "Mail", "Prize"]);
     assert_eq!(lines("- a: `Low::sum`, `Some` text, `low::helper`"), ["Low", "Total", "Other"]);
     assert_eq!(walks("`Lock::lock`")[0].count(&index), Ok("6 types in 2 files".to_owned()));
     assert_eq!(walks("`Lock::gone`")[0].count(&index), Err("take: no function `Lock::gone`".to_owned()));

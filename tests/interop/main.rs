@@ -116,46 +116,34 @@ pub fn brief(lease: Duration) -> Builder {
 type Case = (&'static str, fn(Arc<World>) -> Pin<Box<dyn Future<Output = ()>>>);
 
 macro_rules! cases {
-    ($($module:ident::$name:ident),* $(,)?) => {
-        [$((concat!(stringify!($module), "::", stringify!($name)), |world| Box::pin($module::$name(world)))),*]
+    ($($module:ident: $($name:ident)*;)*) => {
+        [$($((concat!(stringify!($module), "::", stringify!($name)), |world| Box::pin($module::$name(world))),)*)*]
     };
 }
 
 /// Run side by side: they wait for leases more than they work.
-const TOGETHER: &[Case] = &cases!(
-    locks::all_verbs,
-    locks::all_renew,
-    crash::a_killed_jvm_frees_what_it_held,
-    crash::a_killed_rust_process_frees_what_it_held,
-    names::prefixes_braces_and_tokens,
-    names::hold_counts_of_many_owners,
-    transactions::transactions_exclude,
-    transactions::transactions_end,
-    composite::multi_locks_keep_each_other_out,
-    composite::multi_locks_of_the_dead_are_free,
-    red::red_locks_keep_each_other_out,
-    red::red_locks_of_the_dead_are_free,
-    synchronizers::semaphores_count_for_both,
-    synchronizers::permits_are_the_same_for_both,
-    synchronizers::permits_expire_for_both,
-    synchronizers::permits_are_renewed_for_both,
-    synchronizers::permits_of_the_dead_come_back,
-    synchronizers::latches_open_for_both,
-    hand_over::who_is_about_to_sleep_is_woken,
-    fair::acquisitions_of_both_drop_nobody,
-    fair::a_silent_waiter_keeps_its_place,
-    fair::leases_end_in_the_order_of_the_queue,
-    jar::the_weaknesses_are_the_jars,
-);
+const TOGETHER: &[Case] = &cases! {
+    locks: all_verbs all_renew;
+    crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
+    names: prefixes_braces_and_tokens hold_counts_of_many_owners;
+    transactions: transactions_exclude transactions_end;
+    composite: multi_locks_keep_each_other_out multi_locks_of_the_dead_are_free;
+    red: red_locks_keep_each_other_out red_locks_of_the_dead_are_free;
+    synchronizers:
+        semaphores_count_for_both permits_are_the_same_for_both permits_expire_for_both permits_are_renewed_for_both
+        permits_of_the_dead_come_back latches_open_for_both;
+    hand_over: who_is_about_to_sleep_is_woken;
+    fair: acquisitions_of_both_drop_nobody a_silent_waiter_keeps_its_place leases_end_in_the_order_of_the_queue;
+    jar: the_weaknesses_are_the_jars;
+};
 
 /// Run one by one: they measure, or fill the machine.
-const ALONE: &[Case] = &cases!(
-    hand_over::messages_come_both_ways,
-    fair::waiters_of_both_are_served_in_the_order_of_the_queue,
-    fair::scores_do_not_drift,
-    read_write::readers_of_both_keep_each_other,
-    soak::counters_are_exact_and_nothing_is_left,
-);
+const ALONE: &[Case] = &cases! {
+    hand_over: messages_come_both_ways;
+    fair: waiters_of_both_are_served_in_the_order_of_the_queue scores_do_not_drift;
+    read_write: readers_of_both_keep_each_other;
+    soak: counters_are_exact_and_nothing_is_left;
+};
 
 fn main() {
     if process::part(async |_, part, args| play(part, args).await) {

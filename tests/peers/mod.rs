@@ -22,14 +22,8 @@ struct Meeting {
     name: String,
 }
 
-impl Meeting {
-    async fn client(&self) -> Locks {
-        self.server.locks().await
-    }
-}
-
 async fn each_keeps_the_other_out(meeting: Meeting) {
-    let lock = meeting.client().await.plain_lock(&meeting.name);
+    let lock = meeting.server.locks().await.plain_lock(&meeting.name);
     let [mut peer, mut other] = meeting.peers;
     for _ in 0..2 {
         let guard = lock.guard().await.unwrap();
@@ -45,7 +39,7 @@ async fn each_keeps_the_other_out(meeting: Meeting) {
 }
 
 async fn each_waits_for_the_others_release(meeting: Meeting) {
-    let locks = meeting.client().await;
+    let locks = meeting.server.locks().await;
     let (lock, name) = (locks.plain_lock(&meeting.name), meeting.name);
     let [mut peer, _] = meeting.peers;
     let guard = lock.guard().await.unwrap();
@@ -65,7 +59,7 @@ async fn each_waits_for_the_others_release(meeting: Meeting) {
 
 /// And who comes too late to give back changes nothing.
 async fn each_takes_over_what_expired(meeting: Meeting) {
-    let lock = meeting.client().await.plain_lock(&meeting.name);
+    let lock = meeting.server.locks().await.plain_lock(&meeting.name);
     let [mut peer, _] = meeting.peers;
     let guard = lock.acquire().lease(SHORT).guard().await.unwrap().unwrap();
     patient("the peer's turn", peer.wait(&meeting.name, LONG)).await;
@@ -98,7 +92,7 @@ async fn a_renewal_keeps_it_out(meeting: Meeting) {
 }
 
 async fn each_extends_its_own(meeting: Meeting) {
-    let lock = meeting.client().await.plain_lock(&meeting.name);
+    let lock = meeting.server.locks().await.plain_lock(&meeting.name);
     let [mut peer, _] = meeting.peers;
     assert!(peer.take(&meeting.name, 5 * SHORT).await && peer.extend(LONG).await);
     assert!(lock.remaining_ttl().await.unwrap().unwrap() > LONG / 2);
@@ -115,14 +109,14 @@ async fn each_extends_its_own(meeting: Meeting) {
 /// Two processes' worth of each, at once: nobody is inside with another, and everybody gets its turns.
 async fn both_take_turns(meeting: Meeting) {
     let (inside, rounds) = (Arc::new(AtomicU32::new(0)), soak(50));
-    let lock = meeting.client().await.plain_lock(&meeting.name);
+    let lock = meeting.server.locks().await.plain_lock(&meeting.name);
     let visit = |inside: Arc<AtomicU32>| async move {
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
         sleep(ms(1)).await;
         inside.fetch_sub(1, Ordering::SeqCst);
     };
     let mut tasks = vec![];
-    for client in [meeting.client().await, meeting.client().await] {
+    for client in [meeting.server.locks().await, meeting.server.locks().await] {
         for _ in 0..2 {
             let lock = client.plain_lock(&meeting.name).owned_by(&Owner::unique());
             let inside = inside.clone();

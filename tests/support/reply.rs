@@ -146,3 +146,15 @@ pub fn encode<T: AsRef<[u8]>>(args: &[T]) -> Vec<u8> {
     }
     out
 }
+
+/// A real server's answer in the words of the embedded one, which makes text of an error inside of a list.
+impl From<Reply> for lockson::Reply {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Nil => Self::Nil,
+            Reply::Int(value) => Self::Int(value),
+            Reply::Text(text) | Reply::Error(text) => Self::Text(text),
+            Reply::List(items) => Self::List(items.into_iter().map(Self::from).collect()),
+        }
+    }
+}

@@ -15,6 +15,8 @@ fn two() -> [String; 2] {
 async fn id_6_c_2i_a_given_up_call_under_way_makes_no_attempts() {
     let proxy = Proxy::start(Server::shared().port());
     let (locks, names) = (short().connect(&proxy.url()).await.unwrap(), two());
+    // The server knows the script from here on.
+    over(&locks, &two()).guard().await.unwrap().unlock().await.unwrap();
     proxy.stall_replies(true);
     let waiter = spawn_with(over(&locks, &names), |multi| async move { multi.lock().await });
     eventually(secs(20), "the first is taken", || async { raw().await.exists(&names[0]).await }).await;

@@ -71,6 +71,19 @@ impl Jar {
         sleep(secs(1)).await;
     }
 
+    /// A waiter connects anew while what it waits for is given back: it sleeps on.
+    async fn is_away_meanwhile(&self, object: &str, take: &str, give: &str) {
+        let (proxy, cut) = self.cut_off("").await;
+        self.must("a", object, take).await;
+        let waiter = cut.begin("b", object, take);
+        self.until_waiting(&self.world.server).await;
+        proxy.refuse(true);
+        self.must("a", object, give).await;
+        proxy.refuse(false);
+        self.until_waiting(&self.world.server).await;
+        asleep(&waiter, secs(2)).await;
+    }
+
     /// A waiter sleeps on, though nobody has the lock.
     async fn sleeps_though_free<T>(&self, waiter: &JoinHandle<T>, long: Duration) {
         asleep(waiter, long).await;

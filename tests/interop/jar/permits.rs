@@ -65,16 +65,8 @@ pub async fn id_6_a_5b(jar: Jar) {
 
 /// What is released while it connects again is lost: nothing ends that sleep.
 pub async fn id_6_a_7b(jar: Jar) {
-    let (proxy, cut) = jar.cut_off("").await;
     jar.must("a", "semaphore", "try_set_permits 1").await;
-    jar.must("a", "semaphore", "acquire 1").await;
-    let waiter = cut.begin("b", "semaphore", "acquire 1");
-    jar.until_waiting(&jar.world.server).await;
-    proxy.refuse(true);
-    jar.must("a", "semaphore", "release 1").await;
-    proxy.refuse(false);
-    jar.until_waiting(&jar.world.server).await;
-    asleep(&waiter, secs(2)).await;
+    jar.is_away_meanwhile("semaphore", "acquire 1", "release 1").await;
     assert_eq!(jar.must("a", "semaphore", "available").await, "1");
 }
 

@@ -57,15 +57,8 @@ pub async fn id_6_a_6(jar: Jar) {
 
 /// What is published while it connects again is lost.
 pub async fn id_6_a_7a(jar: Jar) {
-    let (proxy, cut) = jar.cut_off("").await;
-    jar.must("a", "lock", "lock 20000").await;
-    let waiter = cut.begin("b", "lock", "lock");
-    jar.until_waiting(&jar.world.server).await;
-    proxy.refuse(true);
-    jar.must("a", "lock", "unlock").await;
-    proxy.refuse(false);
-    jar.until_waiting(&jar.world.server).await;
-    jar.sleeps_though_free(&waiter, secs(2)).await;
+    jar.is_away_meanwhile("lock", "lock 20000", "unlock").await;
+    assert!(!jar.raw().await.exists(&jar.name).await, "nobody has it");
 }
 
 /// A spin lock's unlock wakes nobody.
