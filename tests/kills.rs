@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
-use support::sites::turn;
+use support::sites::half_turn;
 use tokio::sync::Mutex;
 
 pub async fn play(part: &str, args: &[String]) {
@@ -70,7 +70,7 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
 /// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let (server, rounds, seed) = (Server::start(), soak(1000), seed());
     let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
     let start =
@@ -183,7 +183,7 @@ async fn readers_and_writers(args: &[String]) {
 /// writers, and no writer starves: each has, over the whole run, at least a turn for each second (rule 18).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_whoever_is_killed() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let (seconds, seed) = (soak(60), seed());
     let (readers, writers) = (100, 10);
     let (server, mut rng, name) = (Server::start(), Rng::new(seed), unique("soak"));

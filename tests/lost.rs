@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures::future::join;
 use support::prelude::*;
-use support::sites::{drive, every_kind_at_a_server, expect, turn, Own, Site};
+use support::sites::{drive, every_kind_at_a_server, expect, half_turn, Own, Site};
 
 const LEASE: Duration = secs(4);
 const COMMAND_TIMEOUT: Duration = ms(300);
@@ -161,7 +161,7 @@ async fn cut_off(stage: &Stage, number: usize, rng: &mut Rng) -> Result<usize, S
 /// false, and `guard.run` has stopped the work (rule 9).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_cut_off_is_lost_before_the_server_drops_it() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     every_kind_at_a_server(async |server, kind| {
         let (stages, asked) = (stages(server, kind, 10).await, soak(500));
         let void = || stages.iter().map(|stage| stage.void.get()).sum::<usize>();
@@ -211,7 +211,7 @@ async fn outage_that_ends(stage: &Stage, number: usize, rng: &mut Rng) -> Result
 /// An outage that ends before the deadline goes Held, Uncertain, Held: no false loss in 500 of each kind (rule 9).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_that_ends_in_time_loses_nothing() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     every_kind_at_a_server(async |server, kind| {
         let stages = stages(server, kind, 10).await;
         let case = async |stage: &Stage, number: usize, rng: &mut Rng| outage_that_ends(stage, number, rng).await;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use support::prelude::*;
 use support::process::{epoch, Process};
-use support::sites::turn;
+use support::sites::{half_turn, turn};
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -75,7 +75,7 @@ async fn stopped(url: &str, name: &str) {
 /// refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(20) {
@@ -107,7 +107,7 @@ async fn a_stopped_holder_finds_out() {
 /// A process that is killed keeps its lock for the rest of its lease, and not longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_holder_ends_with_its_lease() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     let mut worst = Duration::ZERO;
@@ -131,7 +131,7 @@ async fn a_killed_holder_ends_with_its_lease() {
 /// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_runtime_loses_its_lock() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     let (url, name) = (server.url(), unique("blocked"));
     let (sender, held) = tokio::sync::oneshot::channel();
@@ -187,7 +187,7 @@ async fn end_badly<T: Send>(by_panic: bool, take: impl Future<Output = T> + Send
 /// with the lease in which that comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     let locks = short().connect(&server.url()).await.unwrap();
     for by_panic in [true, false] {
@@ -213,7 +213,7 @@ async fn a_task_that_ends_without_unlock() {
 /// A guard is given back when its task ends, by a panic or an abort, and not with its lease (30 s).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_guard_of_a_task_that_ends() {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     let locks = server.locks().await;
     for round in 0..soak(200) {

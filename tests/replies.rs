@@ -8,12 +8,16 @@ use lockson::Request;
 use support::files;
 use support::prelude::*;
 use support::sites::{begin, drive, every_kind_at_a_server, expect, time_until, turn, Own, Site};
+use support::soak_part;
 
 const COMMAND_TIMEOUT: Duration = secs(1);
 /// Where no lease asks for less.
 const PATIENT_TIMEOUT: Duration = secs(3);
 /// Renewed each second; the longest row of cuts takes about half a second on an idle machine.
 const LEASE: Duration = secs(3);
+
+/// The short run does so many times less of everything: six tests, and each for every kind.
+const SHORT: usize = 25;
 
 /// What a machine with two busy cores may add; what nobody gives back stays for its lease of 30 s.
 const NOISE: Duration = secs(10);
@@ -189,7 +193,8 @@ async fn a_verb_counts_once_whatever_is_cut() {
                     "unlock" => unlock(site, lost, rng).await,
                     verb => acquire(site, lost, rng, verb == "try_lock").await,
                 };
-                drive(&format!("{}: {verb} with {what} cut", kind.name), soak(full), seed(), sites, case).await;
+                drive(&format!("{}: {verb} with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
+                    .await;
             }
         }
     })
@@ -204,7 +209,8 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
     every_kinds_sites(4, patient_builder(), async |kind, sites| {
         for (lost, what, full) in LOST {
             let case = async |site: &Site, _: usize, rng: &mut Rng| hand_over(site, lost, rng).await;
-            drive(&format!("{}: hand-over with {what} cut", kind.name), soak(full), seed(), sites, case).await;
+            drive(&format!("{}: hand-over with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
+                .await;
         }
     })
     .await;
@@ -218,7 +224,8 @@ async fn a_renewal_changes_no_count_whatever_is_cut() {
     every_kinds_sites(10, builder().watchdog_lease(LEASE), async |kind, sites| {
         for (lost, what, full) in LOST {
             let case = async |site: &Site, _: usize, rng: &mut Rng| renewal(site, lost, rng).await;
-            drive(&format!("{}: renewal with {what} cut", kind.name), soak(full), seed(), sites, case).await;
+            drive(&format!("{}: renewal with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
+                .await;
         }
     })
     .await;
@@ -337,7 +344,7 @@ async fn a_late_copy_changes_nothing() {
             3 => late_renewal(site, rng).await,
             _ => late_hand_over(site, rng).await,
         };
-        drive(&format!("{}: requests held back", kind.name), soak(2000), seed(), sites, case).await;
+        drive(&format!("{}: requests held back", kind.name), soak_part(2000, SHORT), seed(), sites, case).await;
     })
     .await;
 }
@@ -351,7 +358,7 @@ async fn a_late_acquire_after_the_unlock_is_taken_back() {
         for confirmed in [true, false] {
             let case = async |site: &Site, _: usize, _: &mut Rng| late_orphan(site, confirmed).await;
             let label = format!("{}: late acquire after an unlock, confirmed: {confirmed}", kind.name);
-            drive(&label, soak(500), seed(), sites, case).await;
+            drive(&label, soak_part(500, SHORT), seed(), sites, case).await;
         }
     })
     .await;
@@ -401,7 +408,7 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
             taken_back(site, &own).await
         };
         if kind.deepest > 1 {
-            drive(&format!("{}: late inner acquire", kind.name), soak(500), seed(), sites, case).await;
+            drive(&format!("{}: late inner acquire", kind.name), soak_part(500, SHORT), seed(), sites, case).await;
         }
     })
     .await;

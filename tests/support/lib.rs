@@ -99,9 +99,14 @@ pub fn unique(name: &str) -> String {
 
 /// How often a long test repeats: `full` with `LOCKSON_SOAK=1`, otherwise a tenth of it, at least once.
 pub fn soak(full: usize) -> usize {
+    soak_part(full, 10)
+}
+
+/// The same with another part than a tenth, of a test that is long by its rounds and for every kind does them all.
+pub fn soak_part(full: usize, part: usize) -> usize {
     match std::env::var("LOCKSON_SOAK").as_deref() {
         Ok("1") => full,
-        _ => (full / 10).max(1),
+        _ => (full / part).max(1),
     }
 }
 

@@ -12,15 +12,22 @@ use std::time::{Duration, Instant};
 use futures::future::{join_all, FutureExt};
 use futures::stream::{self, StreamExt};
 use lockson::{Builder, Locks, Owner, RLock};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::kinds::texts;
 use crate::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
-/// Held by each test that fills the machine, so that none counts against another's time: two cores are little.
-pub async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+/// The machine, for tests that count on time: two cores are little.
+static HALVES: Semaphore = Semaphore::const_new(2);
+
+/// Held by each test that fills the machine, so that none counts against another's time.
+pub async fn turn() -> SemaphorePermit<'static> {
+    HALVES.acquire_many(2).await.unwrap()
+}
+
+/// Held by a test that waits far more than it works: another one like it may run beside it.
+pub async fn half_turn() -> SemaphorePermit<'static> {
+    HALVES.acquire().await.unwrap()
 }
 
 /// Loads the scripts, so that no cut hits a call that only learns that its script is unknown.
