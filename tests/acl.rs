@@ -27,7 +27,7 @@ fn rule() -> Vec<&'static str> {
     rights("ACL SETUSER ").split_off(2)
 }
 
-/// What a lock needs besides by the docs: the beginnings of their lines there. Without those that are called optional it
+/// What a lock needs besides by the docs: the beginnings of lines there. Without those that are called optional it
 /// works too, and is not woken.
 const FENCED: &str = "+get ";
 const PLAIN: &str = "+set ";
@@ -58,7 +58,7 @@ fn settings() -> Builder {
         .watchdog_lease(secs(1))
 }
 
-/// Every script of a lock at least once: with a waiter here, to be handed it, and one in the other client, which is told
+/// Every script of a lock at least once: with a waiter here, to be handed it, and one in another client, who is told
 /// by a message.
 async fn work_on<K: Kind>(url: &str, make: impl Fn(&Locks) -> Lock<K>) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);

@@ -102,8 +102,8 @@ fn files_that_are_named_exist() {
     none("a file that is named exists", strays.map(|(file, path)| format!("{path}: {file}")).collect());
 }
 
-/// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite, whatever
-/// file of it that is in.
+/// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite,
+/// whatever file of it that is in.
 fn missing<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {
     let sources: Vec<Source> = read("tests").collect();
     let is_missing = |case: &&str| {

@@ -78,7 +78,7 @@ impl Wanted {
 /// Permits that were taken together.
 #[derive(Clone)]
 enum Taken {
-    /// So many, of the semaphore that was made by this call: they are not given to another one that is set in its place.
+    /// So many, of the semaphore that was made by this call: they are not given to one that is set in its place.
     Counted { count: u32, made: Arc<str> },
     /// Those with the ids that are the mark of this lease.
     Leased(Arc<Leased>),

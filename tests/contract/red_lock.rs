@@ -22,7 +22,8 @@ pub async fn a_young_server_does_not_vote(case: Case) {
     let locks = case.client().await;
     let strict = red(&locks, &case.name).max_lease(secs(3600));
     let is_told = |error: &LockError| error.to_string().contains("not voting");
-    assert_matches!(strict.try_lock().await, Err(error @ LockError::NoMajority { votes: 0, needed: 1, .. }) if is_told(&error));
+    let refused = strict.try_lock().await;
+    assert_matches!(refused, Err(error @ LockError::NoMajority { votes: 0, needed: 1, .. }) if is_told(&error));
     until_free(&case).await;
     let limit = Request::default().wait(ms(300));
     assert!(matches!(RLock::acquire_with(&strict, limit).await, Err(LockError::NoMajority { .. })));

@@ -1,6 +1,6 @@
 //! Redisson's locks lose wake-ups, leave holds and hide lost locks in ways that were reproduced on the jar. Each test
-//! here is named after the id of one in docs/WEAKNESSES.md and shows on real servers that lockson does not have it. What
-//! another suite shows already is named there, and has no test here.
+//! here is named after the id of one in docs/WEAKNESSES.md and shows on real servers that lockson does not have it.
+//! What another suite shows already is named there, and has no test here.
 
 mod composite;
 mod fair;
