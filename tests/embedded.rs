@@ -319,8 +319,14 @@ fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
     let mut args = vec!["nonce".to_owned(), pick(rng, &["@600000", "@600000", "@600000", "@-600000"]).to_owned()];
     let by_header = rng.chance(0.8);
     for place in 3..12 {
-        let after = text.split(&format!("ARGV[{place}] ")).nth(1).filter(|_| by_header).unwrap_or_default();
+        let after = text.split(&format!("ARGV[{place}] ")).nth(1).unwrap_or_default();
         let name = after.split_whitespace().next().unwrap_or_default();
+        if name == "cursor" {
+            // What comes of one that no server gave, Redis does not say.
+            args.push("0".to_owned());
+            continue;
+        }
+        let name = if by_header { name } else { "" };
         let owner = ["owner", "from", "to", "id"].iter().any(|part| name.contains(part));
         let time = ["ms", "lease", "ttl", "time", "wait"].iter().any(|part| name.contains(part));
         let chance = rng.below(8);
