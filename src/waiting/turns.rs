@@ -259,14 +259,18 @@ mod tests {
         turns.leave(&second);
         turns.leave(&first);
         assert!(turns.is_head(&third) && is_told(&third));
+        let fourth = turns.join(Role::Exclusive);
         let hold = Arc::new(Role::Exclusive);
         turns.took(&hold, *hold, 1, NOW);
         let (Some(heir), false) = turns.next(NOW, true) else { panic!("nobody is next") };
-        assert!(Arc::ptr_eq(&heir, &third) && matches!(turns.next(NOW, true), (None, false)));
+        assert!(Arc::ptr_eq(&heir, &third) && !turns.is_head(&third));
         turns.put_back(heir);
-        assert!(turns.is_head(&third) && !is_told(&third), "the holder keeps it waiting");
+        assert!(turns.is_head(&third) && !is_told(&third), "before who came later; the holder keeps it waiting");
         turns.ended(&hold, *hold, 1);
         assert!(is_told(&third) && turns.holds().is_empty());
+        turns.leave(&third);
+        turns.leave(&fourth);
+        assert!(matches!(turns.next(NOW, true), (None, false)));
     }
 
     #[test]
