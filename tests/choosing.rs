@@ -100,7 +100,9 @@ async fn a_cycle_costs_what_the_docs_say() {
         }
         let stats = server.stats();
         assert!(!stats.contains_key("eval"), "{name}: {stats:?}");
-        let scripts = stats.get("evalsha").map_or(0, |(calls, _)| *calls);
+        let calls = |command: &str| stats.get(command).map_or(0, |(calls, _)| *calls);
+        assert!(calls("subscribe") < CYCLES, "{name} subscribes in each cycle: {stats:?}");
+        let scripts = calls("evalsha");
         let commands: u64 =
             stats.iter().filter(|(command, _)| !SENT.contains(&command.as_str())).map(|(_, (calls, _))| calls).sum();
         assert_eq!((scripts % CYCLES, commands % CYCLES), (0, 0), "{name}: {stats:?}");
