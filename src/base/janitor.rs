@@ -51,21 +51,28 @@ impl Janitor {
         let abandoned = Arc::new(AtomicBool::new(false));
         let (work, janitor) = (work(abandoned.clone()).boxed(), self.clone());
         // It begins with the first poll.
-        async move { janitor.carry_out(work, abandoned).await }
+        async move { janitor.carried(work, abandoned).await }
     }
 
     /// Work that goes on here if its caller goes away, whether it was polled or not.
-    pub(crate) fn carry_out<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
+    pub(crate) fn carry_out<T, F>(&self, work: F) -> impl Future<Output = T> + Send + 'static
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.clone().carried(work.boxed(), Arc::default())
+    }
+
+    fn carried<T: Send + 'static>(
+        self,
+        work: BoxFuture<'static, T>,
         abandoned: Arc<AtomicBool>,
     ) -> impl Future<Output = T> + Send + 'static {
-        let janitor = self.clone();
-        let mut left = scopeguard::guard(Some(work.boxed()), move |left| {
+        let mut left = scopeguard::guard(Some(work), move |left| {
             if let Some(work) = left {
                 abandoned.store(true, Ordering::Release);
                 // What it returns is dropped there; a hold that is dropped gives itself back.
-                janitor.finish(work.map(drop));
+                self.finish(work.map(drop));
             }
         });
         poll_fn(move |context| {

@@ -205,7 +205,7 @@ impl Held {
         match self {
             Self::One(ticket, session) => {
                 let work = ticket.release();
-                let work = ticket.engine.janitor.carry_out(work, Arc::default());
+                let work = ticket.engine.janitor.carry_out(work);
                 async move {
                     let errors = work.await.err().into_iter().collect();
                     drop((ticket, session));
