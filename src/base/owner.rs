@@ -38,7 +38,7 @@ tokio::task_local! {
 ///
 /// `Display` and `FromStr` round-trip. Owners of different clients differ on the server even when they are equal here:
 /// the field holds the client's id too.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
@@ -119,12 +119,6 @@ fn thread_number() -> u64 {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Owner({})", self.0)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::backoff::Backoff;
 use crate::base::keys::{Keys, NameError};
-use crate::client::names::Names;
+use crate::client::parts::Parts;
 use crate::engine::{Engine, Session};
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
@@ -55,7 +55,7 @@ use crate::permits::semaphore::Semaphore;
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
-    names: Arc<Names>,
+    parts: Arc<Parts>,
 }
 
 impl fmt::Debug for Locks {
@@ -164,7 +164,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.parts.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -204,7 +204,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
+        let line = self.keys(name).map(|keys| self.parts.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -220,7 +220,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| self.names.semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.parts.semaphore(keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
@@ -236,7 +236,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.parts.permit_semaphore(keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
@@ -253,12 +253,12 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn latch(&self, name: &str) -> Latch {
-        let latch = self.keys(name).map(|keys| self.names.latch(keys));
+        let latch = self.keys(name).map(|keys| self.parts.latch(keys));
         Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.names.line(keys));
+        let line = self.keys(name).map(|keys| self.parts.line(keys));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -320,7 +320,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = self.names.shutdown(limit).await;
+        let names = self.parts.shutdown(limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -332,8 +332,8 @@ impl Locks {
         &self.session.engine
     }
 
-    pub(crate) fn of(names: Arc<Names>) -> Self {
-        Self { session: Arc::new(Session { engine: names.engine.clone() }), names }
+    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+        Self { session: Arc::new(Session { engine: parts.engine.clone() }), parts }
     }
 }
 
@@ -345,8 +345,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();
-        let (names, secs) = (locks.names.clone(), Duration::from_secs);
-        let known = || [names.lines.len(), names.semaphores.len(), names.permit_semaphores.len(), names.latches.len()];
+        let (parts, secs) = (locks.parts.clone(), Duration::from_secs);
+        let known = || [parts.lines.len(), parts.semaphores.len(), parts.permit_semaphores.len(), parts.latches.len()];
         let kept = locks.lock("kept");
         for number in 0..300 {
             let name = format!("name:{number}");
