@@ -225,22 +225,17 @@ mod tests {
     fn each_family_has_names_of_its_own() {
         use Key::{Channel, Ended, Expiries, Lock, Turn, Writers};
         // N: the name; T: with braces, if it has none.
-        let families: [(fn(Keys) -> Keys, &[Key], &str); 4] = [
-            (Keys::of_plain, &[Lock, Channel], "N lockson:plain:T"),
-            (
-                Keys::of_read_write,
-                &[Channel, Writers, Turn],
-                "redisson_rwlock:T lockson:writers:T lockson:readers_turn:T",
-            ),
-            (Keys::of_semaphore, &[Lock, Channel, Expiries], "N redisson_sc:T T:timeout"),
-            (Keys::of_latch, &[Channel, Ended], "redisson_countdownlatch__channel__{N} lockson:latch_ended:T"),
-        ];
-        for (family, of, names) in families {
+        let check = |family: fn(Keys) -> Keys, of: &[Key], names: &str| {
             for (name, tagged) in [("x", "{x}"), ("{eu}:x", "{eu}:x")] {
                 let names = names.replace('N', name).replace('T', tagged);
                 assert_eq!(family(keys(name).unwrap()).of(of).join(" "), names);
             }
-        }
+        };
+        check(Keys::of_plain, &[Lock, Channel], "N lockson:plain:T");
+        let names = "redisson_rwlock:T lockson:writers:T lockson:readers_turn:T";
+        check(Keys::of_read_write, &[Channel, Writers, Turn], names);
+        check(Keys::of_semaphore, &[Lock, Channel, Expiries], "N redisson_sc:T T:timeout");
+        check(Keys::of_latch, &[Channel, Ended], "redisson_countdownlatch__channel__{N} lockson:latch_ended:T");
     }
 
     #[test]

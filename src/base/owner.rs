@@ -188,12 +188,4 @@ mod tests {
         assert!(here.as_str().starts_with("thread-"));
         assert_ne!(std::thread::spawn(Owner::current).join().unwrap(), here);
     }
-
-    #[tokio::test]
-    async fn a_scope_wins_over_the_task() {
-        let task = tokio::spawn(async { Owner::current() }).await.unwrap();
-        assert!(task.as_str().parse::<u64>().is_ok());
-        let named = Owner::named("a").unwrap();
-        assert_eq!(named.clone().scope(async { Owner::current() }).await, named);
-    }
 }

@@ -24,8 +24,8 @@ use crate::permits::permit_semaphore::Expirable;
 use crate::permits::pool::Pool;
 use crate::permits::semaphore::{Counted, PermitKind};
 
-/// The engine of one client and its registries. The client's tasks hold them, not the session, so that they don't keep the
-/// client open.
+/// The engine of one client and its registries. The client's tasks hold them, not the session, so that they don't keep
+/// the client open.
 pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     /// By channel: the read/write lock of a name has another than its exclusive ones.
