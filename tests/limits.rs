@@ -95,7 +95,7 @@ mod debts {
         config.read().owned_by(&owner).unlock().await.unwrap();
         let began = Instant::now();
         let locked = config.write().owned_by(&owner).lock().await;
-        assert!(matches!(locked, Err(LockError::Unreachable { .. })), "{locked:?}");
+        assert!(matches!(locked, Err(LockError::Query(QueryError::Unreachable { .. }))), "{locked:?}");
         assert!(began.elapsed() >= ms(5000) && began.elapsed() <= ms(5001), "{:?}", began.elapsed());
     }
 

@@ -10,10 +10,11 @@ use crate::backend::{Backend, Signal};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Clock;
 use crate::base::config::Settings;
-use crate::base::keys::{Keys, NameError};
+use crate::base::keys::Keys;
 use crate::client::lifecycle::{shutdown, start};
 use crate::client::names::Names;
 use crate::engine::{Engine, Session};
+use crate::error::QueryError;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -268,9 +269,9 @@ impl Locks {
         Lock::new(self.session.clone(), name, line)
     }
 
-    fn keys(&self, name: &str) -> Result<Keys, NameError> {
+    fn keys(&self, name: &str) -> Result<Keys, QueryError> {
         let settings = &self.engine().settings;
-        Keys::new(&settings.key_prefix, name, settings.max_name_len)
+        Ok(Keys::new(&settings.key_prefix, name, settings.max_name_len)?)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.

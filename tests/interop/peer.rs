@@ -198,7 +198,7 @@ impl Side {
             Side::Rust(handle) => loop {
                 match handle.verbs().acquire_with(with_lease(Request::default().wait(wait), lease)).await {
                     // A busy machine: nothing is known, so it is asked again.
-                    Err(LockError::Unreachable { .. }) => {}
+                    Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                     known => return known.map(AcquireOutcome::is_acquired).map_err(|error| error.to_string()),
                 }
             },
