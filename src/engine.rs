@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Future, FutureExt};
+use futures::future::{Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -188,12 +188,6 @@ impl Engine {
         over: Option<Moment>,
         mut answered: impl FnMut() -> F,
     ) -> bool {
-        let end = async {
-            match over {
-                Some(over) => self.wire.clock.sleep_until(over).await,
-                None => std::future::pending().await,
-            }
-        };
         let tries = async {
             let _permit = self.retries.acquire().await;
             let mut pause = FIRST_RETRY;
@@ -207,7 +201,7 @@ impl Engine {
         };
         tokio::select! {
             () = tries => true,
-            () = end => false,
+            Some(()) = OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))) => false,
         }
     }
 

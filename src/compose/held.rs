@@ -206,7 +206,7 @@ impl Held {
         match self {
             Self::One(ticket, session) => {
                 let work = ticket.release();
-                let work = ticket.engine.janitor.carry(|_| work).begun();
+                let work = ticket.engine.janitor.carry_out(work);
                 async move {
                     let errors = work.await.err().into_iter().collect();
                     drop((ticket, session));
