@@ -193,13 +193,13 @@ async fn crowd(kind: &str, kills: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
-    let _turn = support::sites::turn().await;
+    let _turn = support::sites::half_turn().await;
     crowd("counted", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
-    let _turn = support::sites::turn().await;
+    let _turn = support::sites::half_turn().await;
     crowd("leased", true).await;
 }
 
