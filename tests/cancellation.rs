@@ -1,16 +1,7 @@
 //! Futures that are dropped half-way leave nothing behind, of any kind of lock (PROTOCOL rule 7).
 
-use std::cell::Cell;
-use std::time::Instant;
-
-use futures::future::join;
-use lockson::Request;
 use support::prelude::*;
-use support::sites::{
-    begin, drive, every_kind, every_kind_at_a_server, exist, expect, fresh_name, give_up_after, keys, time_until, turn,
-    Own, Site,
-};
-use support::soak_part;
+use support::sites::*;
 use tokio::sync::Mutex;
 
 /// The short run repeats each poll so many times less.

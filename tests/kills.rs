@@ -1,12 +1,9 @@
 //! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
 //! and who is inside a read/write lock. This program runs itself again as these processes.
 
-use std::time::Instant;
-
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
-use support::sites::{half_turn, turn};
-use support::soak_part;
+use support::sites::*;
 use tokio::sync::Mutex;
 
 pub async fn play(part: &str, args: &[String]) {

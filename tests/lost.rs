@@ -1,12 +1,8 @@
 //! A hold that is cut off from the server is lost before the server gives it to another, and only then, of whatever
 //! kind it is (PROTOCOL rules 9 and 11).
 
-use std::cell::Cell;
-use std::time::Instant;
-
-use futures::future::join;
 use support::prelude::*;
-use support::sites::{drive, expect, half_turn, kinds_at_once, load_scripts, Outage, Own, Site};
+use support::sites::*;
 
 const LEASE: Duration = secs(4);
 const COMMAND_TIMEOUT: Duration = ms(300);

@@ -1,8 +1,5 @@
 //! A server that does not answer: what each verb says and when, and what is left when the client goes.
 
-use std::future::IntoFuture;
-use std::time::Instant;
-
 use support::prelude::*;
 use support::sites::Outage;
 

@@ -1,9 +1,6 @@
 //! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
 //! as the processes in them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
 use futures::future::{select, Either};
 use support::permits::Kind;
 use support::prelude::*;

@@ -3,13 +3,11 @@
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use rustix::process::Signal;
 use support::prelude::*;
 use support::process::{epoch, Process};
-use support::sites::{half_turn, turn};
+use support::sites::*;
 
 /// The shortest watchdog lease.
 fn short() -> Builder {

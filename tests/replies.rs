@@ -1,13 +1,8 @@
 //! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
 //! to 6 and 10).
 
-use std::time::Instant;
-
-use futures::future::join;
-use lockson::Request;
 use support::prelude::*;
-use support::sites::{begin, drive_every_kind, expect, time_until, turn, Own, Site};
-use support::soak_part;
+use support::sites::*;
 
 const COMMAND_TIMEOUT: Duration = secs(1);
 /// Where no lease asks for less.

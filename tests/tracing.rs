@@ -117,16 +117,6 @@ async fn patient_virtual<F: std::future::Future>(future: F) -> F::Output {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_that_the_server_tells_is_told() {
-    let (logs, _guard) = Logs::scoped();
-    let server = EmbeddedServer::new();
-    let guard = server.connect().lock("gone").guard().await.unwrap();
-    server.command(&["DEL", "gone"]).unwrap();
-    patient_virtual(guard.lost()).await;
-    assert!(warned(&logs, "the server no longer has it"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_force_unlock_is_told() {
     let (logs, _guard) = Logs::scoped();
     let locks = EmbeddedServer::new().connect();
@@ -186,6 +176,12 @@ async fn a_loss_is_told_once() {
     assert!(error.to_string().contains("its lease ran out"), "{error}");
     sleep(secs(1)).await;
     assert!(lost().len() == 1 && lost()[0].contains("its lease ran out"), "{:?}", lost());
+    logs.clear();
+    // Told by the server.
+    let guard = locks.lock("gone").guard().await.unwrap();
+    server.command(&["DEL", "gone"]).unwrap();
+    patient_virtual(guard.lost()).await;
+    assert!(lost().len() == 1 && warned(&logs, "the server no longer has it"), "{:?}", lost());
     logs.clear();
     // Found by who enters again.
     let lock = locks.lock("deleted");

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use lockson::{Backoff, Lock, Request};
+use lockson::{Backoff, Lock};
 use support::prelude::*;
 
 use crate::java::{Answer, Java};
@@ -27,16 +27,7 @@ impl Kind {
 
     /// Its name here, and in Locks.java.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Lock => "lock",
-            Kind::Mutex => "mutex",
-            Kind::Fair => "fair_lock",
-            Kind::FairMutex => "fair_mutex",
-            Kind::Spin => "spin_lock",
-            Kind::Fenced => "fenced_lock",
-            Kind::Read => "read",
-            Kind::Write => "write",
-        }
+        ["lock", "mutex", "fair_lock", "fair_mutex", "spin_lock", "fenced_lock", "read", "write"][self as usize]
     }
 
     pub fn named(name: &str) -> Kind {

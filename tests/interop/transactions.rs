@@ -1,6 +1,6 @@
 //! A Java transaction locks its buckets under `<bucket>:transaction_lock`; lockson's `in_transaction` is the same lock.
 
-use lockson::{ReentrantLock, Request};
+use lockson::ReentrantLock;
 
 use crate::*;
 

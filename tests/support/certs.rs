@@ -33,7 +33,6 @@ pub struct Certs {
 }
 
 impl Certs {
-    /// Makes all of them.
     pub fn make() -> Certs {
         let dir = TempDir::with_prefix("lockson-certs-").unwrap();
         let here = ["localhost", "127.0.0.1"];
@@ -50,7 +49,6 @@ impl Certs {
         }
     }
 
-    /// Where the files are.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -69,7 +67,6 @@ impl Server {
     }
 }
 
-/// A new authority and the file of its certificate.
 fn authority(dir: &Path, name: &str) -> (PathBuf, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -96,7 +93,6 @@ fn params(hosts: &[&str], end: i32) -> CertificateParams {
     params
 }
 
-/// Signs a certificate and writes it down.
 fn sign(dir: &Path, name: &str, params: &CertificateParams, issuer: &Issuer<'static, KeyPair>, ca: &Path) -> Pair {
     let key = KeyPair::generate().unwrap();
     let cert = params.signed_by(&key, issuer).unwrap();

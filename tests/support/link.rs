@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// Bytes and when they came.
 type Chunk = (Instant, Vec<u8>);
 
 /// What is to happen when the server's next answer comes.
@@ -83,7 +82,6 @@ impl Link {
             Arc::new(Link { id, hub: hub.clone(), client: client_twin, server: server_twin, talk: Mutex::default() });
         let _closing = Closing(link.clone());
         hub.state.lock().unwrap().links.insert(id, link.clone());
-        hub.count(|counts| counts.accepted += 1);
         if hub.modes.borrow().refuse {
             link.cut();
         }
@@ -95,7 +93,6 @@ impl Link {
         }
     }
 
-    /// Ends the connection now.
     pub fn cut(&self) {
         if std::mem::replace(&mut self.talk.lock().unwrap().closed, true) {
             return;
@@ -258,11 +255,7 @@ impl Link {
             talk.lossy = true;
             return false;
         }
-        if modes.swallow && kind == Kind::Message {
-            self.hub.count(|counts| counts.swallowed += 1);
-            return false;
-        }
-        true
+        !(modes.swallow && kind == Kind::Message)
     }
 
     /// Replaces what is to be replaced in a frame.
@@ -287,7 +280,6 @@ impl Drop for Closing {
 }
 
 impl Talk {
-    /// What a frame of the server is.
     fn kind(&self, frame: &[u8], reply: &Reply) -> Kind {
         let push = frame.starts_with(b">");
         let like_push = frame.starts_with(b"*") && self.subscribed && !self.resp3;
