@@ -40,32 +40,6 @@ async fn a_half_open_connection_is_noticed() {
     report("half-open connections", asked, asked, 0, None);
 }
 
-/// The server is killed and starts anew, empty: the waiter gets the lock, the holder is told that its hold is lost, by
-/// the server's word, and its unlock leaves the other's hold alone.
-#[tokio::test]
-async fn an_empty_restart_is_told() {
-    let server = Server::start();
-    let builder = || uncapped().watchdog_lease(ms(3000));
-    let (a, b) = (builder().connect(&server.url()).await.unwrap(), builder().connect(&server.url()).await.unwrap());
-    for _ in 0..soak(10) {
-        let name = unique("restart");
-        let held = a.lock(&name).guard().await.unwrap();
-        let waiting = spawn_with(b.lock(&name), |lock| async move { lock.guard().await.unwrap() });
-        let channel = format!("redisson_lock__channel:{{{name}}}");
-        let mut raw = server.raw().await;
-        while raw.subscribers(&channel).await == 0 {
-            tokio::task::yield_now().await;
-        }
-        server.restart();
-        let next = patient("the lock", waiting).await.unwrap();
-        assert_eq!(patient("the loss", held.lost()).await.why, LostReason::Server);
-        assert!(!held.is_valid() && next.is_valid());
-        assert!(matches!(held.unlock().await, Err(UnlockError::NotHeld { .. })));
-        next.verify().await.unwrap();
-        next.unlock().await.unwrap();
-    }
-}
-
 /// So many turns of a task, which moves a counter that is not atomic; how many of its unlocks were unconfirmed.
 async fn traffic(lock: ReentrantLock, counter: Arc<AtomicUsize>, turns: usize) -> usize {
     let mut unconfirmed = 0;

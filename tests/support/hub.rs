@@ -49,13 +49,6 @@ impl Modes {
             Way::Replies => &self.replies,
         }
     }
-
-    pub fn way_mut(&mut self, way: Way) -> &mut Mode {
-        match way {
-            Way::Requests => &mut self.requests,
-            Way::Replies => &mut self.replies,
-        }
-    }
 }
 
 #[derive(Default)]

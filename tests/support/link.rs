@@ -27,14 +27,6 @@ enum Pending {
     Cut(watch::Sender<usize>),
 }
 
-/// What becomes of a request.
-struct Verdict {
-    /// It goes on to the server.
-    forward: bool,
-    /// Nothing after it does.
-    deaf: bool,
-}
-
 /// What a frame from the server is.
 #[derive(PartialEq)]
 enum Kind {
@@ -130,9 +122,9 @@ impl Link {
                 if deaf {
                     continue;
                 }
-                let verdict = self.judge(&request, &bytes);
-                deaf = verdict.deaf;
-                if verdict.forward && server.write_all(&bytes).await.is_err() {
+                let (forward, now_deaf) = self.judge(&request, &bytes);
+                deaf = now_deaf;
+                if forward && server.write_all(&bytes).await.is_err() {
                     return self.hub.until_clear(Way::Replies).await;
                 }
             }
@@ -169,16 +161,16 @@ impl Link {
         !talk.closed && pending.any(|pending| matches!(pending, Pending::Lose(_)))
     }
 
-    /// Decides about a request and notes what its answer means.
-    fn judge(&self, request: &Request, bytes: &[u8]) -> Verdict {
+    /// Whether a request goes on to the server, and whether nothing behind it does; notes what its answer means.
+    fn judge(&self, request: &Request, bytes: &[u8]) -> (bool, bool) {
         self.hub.note(request);
         let mut talk = self.talk.lock().unwrap();
         if talk.closed {
-            return Verdict { forward: false, deaf: true };
+            return (false, true);
         }
         if self.hub.modes.borrow().requests.black {
             talk.lossy = true;
-            return Verdict { forward: false, deaf: false };
+            return (false, false);
         }
         if let Some((harm, hits)) = self.harm(request) {
             let forward = matches!(harm, Harm::After);
@@ -186,7 +178,7 @@ impl Link {
                 Harm::Deafen => {
                     talk.lossy = true;
                     hit(&hits);
-                    return Verdict { forward, deaf: true };
+                    return (forward, true);
                 }
                 Harm::After => talk.pending.push_back(Pending::Lose(hits)),
                 Harm::Before => talk.pending.push_back(Pending::Cut(hits)),
@@ -197,7 +189,7 @@ impl Link {
             }
             drop(talk);
             self.settle();
-            return Verdict { forward, deaf: true };
+            return (forward, true);
         }
         if request.is_prelude() {
             talk.resp3 |= request.name() == "HELLO" && request.arg(1) == "3";
@@ -209,7 +201,7 @@ impl Link {
             false => Pending::Answer,
         };
         talk.pending.push_back(pending);
-        Verdict { forward: true, deaf: false }
+        (true, false)
     }
 
     /// The first rule for a request; it is used up by one.

@@ -1,7 +1,7 @@
 //! A network that fails when the test wants it to.
 
 use super::fault::{Fault, Harm, Held, Rule};
-use super::hub::{Hub, Modes, Way};
+use super::hub::{Hub, Modes};
 use super::link::Link;
 use super::patient;
 use super::request::{Filter, Request};
@@ -99,16 +99,16 @@ impl Proxy {
     /// Loses all requests; connections stay open and new ones are accepted. At the end of it those connections that
     /// lost something are cut, since their answers would no longer fit their requests.
     pub fn black_hole_requests(&self, on: bool) {
-        self.black_hole(Way::Requests, on);
+        self.black_hole(|modes| modes.requests.black = on);
     }
 
     /// The same for answers and messages.
     pub fn black_hole_replies(&self, on: bool) {
-        self.black_hole(Way::Replies, on);
+        self.black_hole(|modes| modes.replies.black = on);
     }
 
-    fn black_hole(&self, way: Way, on: bool) {
-        self.hub.modes.send_modify(|modes| modes.way_mut(way).black = on);
+    fn black_hole(&self, change: impl FnOnce(&mut Modes)) {
+        self.hub.modes.send_modify(change);
         let modes = self.hub.modes.borrow().clone();
         if !modes.requests.black && !modes.replies.black {
             self.hub.links().iter().for_each(|link| link.cut_if_lossy());
@@ -152,8 +152,7 @@ impl Proxy {
     /// Ends all modes and forgets faults that are not done yet.
     pub fn heal(&self) {
         self.hub.state.lock().unwrap().rules.clear();
-        self.hub.modes.send_modify(|modes| *modes = Modes { target: modes.target, ..Modes::default() });
-        self.black_hole(Way::Requests, false);
+        self.black_hole(|modes| *modes = Modes { target: modes.target, ..Modes::default() });
     }
 
     /// How many requests a filter is for came from clients so far.
