@@ -1,9 +1,8 @@
 //! A server that is out of memory, for every kind of lock: nothing new is taken and nothing is written; what is held is
 //! renewed and given back (PROTOCOL rule 13).
 
-use lockson::Request;
 use support::prelude::*;
-use support::sites::{begin, every_kind, Own, Site};
+use support::sites::*;
 
 const LEASE: Duration = secs(2);
 

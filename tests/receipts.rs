@@ -230,20 +230,14 @@ async fn a_latch_counts_once_whatever_is_cut() {
         let waiter = spawn_with(latch.clone(), |latch| async move { latch.wait().await.unwrap() });
         proxy.wait_requests(looks + 1, Filter::script_of(inspect)).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
-        let expected = match cuts {
-            2 => {
-                let fault = proxy.cut_after(cuts, Filter::script_of(delete));
-                assert!(latch.delete().await.unwrap());
-                fault.done().await;
-                WaitOutcome::Deleted
-            }
-            _ => {
-                let fault = proxy.cut_after(cuts, Filter::script_of(count_down));
-                assert_eq!(latch.count_down().await.unwrap(), Some(0));
-                fault.done().await;
-                WaitOutcome::Opened
-            }
-        };
+        let (last, expected) =
+            if cuts == 2 { (delete, WaitOutcome::Deleted) } else { (count_down, WaitOutcome::Opened) };
+        let fault = proxy.cut_after(cuts, Filter::script_of(last));
+        match expected {
+            WaitOutcome::Deleted => assert!(latch.delete().await.unwrap()),
+            _ => assert_eq!(latch.count_down().await.unwrap(), Some(0)),
+        }
+        fault.done().await;
         assert_eq!(patient("the latch", waiter).await.unwrap(), expected);
     }
 }

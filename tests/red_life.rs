@@ -1,6 +1,5 @@
 //! A red lock's servers that lose their data: no vote before every lease that they granted is over (PROTOCOL rule 21).
 
-use lockson::kind::Reentrant;
 use lockson::{Faults, Reply};
 use support::fleet::{acquaint, connected, red, Fleet};
 use support::prelude::*;

@@ -4,9 +4,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::Instant;
 
-use lockson::{Backoff, Request};
+use lockson::Backoff;
 use support::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
