@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::backoff::Backoff;
-use crate::base::keys::{Keys, NameError};
+use crate::base::keys::Keys;
 use crate::client::parts::Parts;
 use crate::engine::{Engine, Session};
+use crate::error::QueryError;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -262,9 +263,9 @@ impl Locks {
         Lock::new(self.session.clone(), name, line)
     }
 
-    fn keys(&self, name: &str) -> Result<Keys, NameError> {
+    fn keys(&self, name: &str) -> Result<Keys, QueryError> {
         let settings = &self.engine().settings;
-        Keys::new(&settings.key_prefix, name, settings.max_name_len)
+        Ok(Keys::new(&settings.key_prefix, name, settings.max_name_len)?)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
