@@ -75,8 +75,8 @@ pub struct Table {
     /// Where waiters queue on the server; `None` where they queue in the process.
     pub(crate) queue: Option<Queue>,
     pub(crate) acquire: &'static Script,
-    /// Makes that script's last argument, of kinds that have one behind the owner, the lease and the count: from the same
-    /// owner's field in the other role, and whether the owner goes on waiting if the lock is busy.
+    /// Makes that script's last argument, of kinds that have one behind the owner, the lease and the count: from the
+    /// same owner's field in the other role, and whether the owner goes on waiting if the lock is busy.
     pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
     pub(crate) release: &'static Script,
     /// Gives it from one owner of this process to another, in one script.
