@@ -283,7 +283,7 @@ pub struct FencedHold<'a>(&'a Ticket);
 impl<'a> FencedHold<'a> {
     /// The name of the lock, without the client's prefix.
     pub fn name(&self) -> &'a str {
-        &self.0.entry.line.keys.name
+        &self.0.hold.entry.line.keys.name
     }
 
     /// The token of this hold.
@@ -300,7 +300,7 @@ impl<'a> FencedHold<'a> {
     /// # Cancel safety
     /// As [`FencedGuard::run_if_held`]'s.
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
-        let of = &self.0.entry.line.keys;
+        let of = &self.0.hold.entry.line.keys;
         if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
             return Err(RunError::CrossSlot { key: (*key).to_owned(), tag: of.tag().to_owned() });
         }

@@ -43,7 +43,7 @@ impl Guards for Guard {
 impl Guard {
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
     pub fn name(&self) -> &str {
-        self.held.name_of_whole().unwrap_or(&self.held.ticket().entry.line.keys.name)
+        self.held.name_of_whole().unwrap_or(&self.held.ticket().hold.entry.line.keys.name)
     }
 
     /// The owner that the lock was taken for.

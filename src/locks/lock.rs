@@ -18,7 +18,7 @@ use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
 use crate::error::{LockError, LostReason, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
-use crate::hold::entry::{Hold, Line, Share};
+use crate::hold::entry::{Hold, Line};
 use crate::hold::release::release;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
@@ -262,7 +262,7 @@ impl<K: Kind> Lock<K> {
             return Err(crate::hold::release::not_held(engine, &entry));
         }
         let gate = entry.gate.clone().lock_owned();
-        let work = release(engine.clone(), entry, Share::Bare, gate, engine.patience());
+        let work = release(engine.clone(), entry, None, gate, engine.patience());
         engine.janitor.carry(|_| work).await
     }
 

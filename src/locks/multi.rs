@@ -219,7 +219,7 @@ impl<G: Guards> MultiLock<G> {
         let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
         let error = |held: &Held| {
             let ticket = held.ticket();
-            LockError::Lost { name: ticket.entry.line.keys.name.to_string(), owner: ticket.owner() }
+            LockError::Lost { name: ticket.hold.entry.line.keys.name.to_string(), owner: ticket.owner() }
         };
         match (lost().find(|held| held.is_inner()), lost().next()) {
             (Some(outer), _) => Err(error(outer)),

@@ -13,7 +13,8 @@ impl Ticket {
         mut keys: Vec<String>,
         mut args: Vec<String>,
     ) -> Result<Answer, RunError> {
-        let Self { engine, entry, hold, .. } = self;
+        let Self { engine, hold, .. } = self;
+        let entry = &hold.entry;
         hold.leased.check(engine.now())?;
         engine.ready()?;
         let name = entry.line.keys.name.to_string();

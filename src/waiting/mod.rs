@@ -1,6 +1,5 @@
 //! The wait loop, and who waits in which order: no Redis, no kinds.
 
-pub(crate) mod aside;
 pub(crate) mod crowd;
 pub(crate) mod listener;
 pub(crate) mod row;
