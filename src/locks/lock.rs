@@ -154,12 +154,12 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and of
-    /// this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
+    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and
+    /// of this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
     /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
     /// [`Lost`](LockError::Lost). From the server: [`WrongType`](QueryError::WrongType),
-    /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and [`Unreachable`](QueryError::Unreachable)
-    /// when it was silent for the outage limit.
+    /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and
+    /// [`Unreachable`](QueryError::Unreachable) when it was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
