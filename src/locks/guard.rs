@@ -173,10 +173,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`UnlockError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
-    /// [`unlock`](Self::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Self::unlock)'s.
+    /// [`unlock`](Self::unlock)'s. Its cancel safety is the same.
     pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
         within(limit, UnlockError::OnItsWay { name: self.name().to_owned(), limit }, self.unlock()).await
     }

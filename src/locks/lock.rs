@@ -189,10 +189,8 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](QueryError::Unreachable) after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](QueryError::Unreachable) after three command timeouts. Its cancel
+    /// safety is the same.
     pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
         let ticket = self.contend(&Request::one_attempt()).await?;
         Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
@@ -227,10 +225,7 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s; so is its cancel safety.
     pub async fn guard(&self) -> Result<K::Guard, LockError> {
         Ok(K::Guard::of(Held::One(self.hold().await?, self.session.clone())))
     }
@@ -269,10 +264,8 @@ impl<K: Kind> Lock<K> {
     /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
     ///
     /// # Errors
-    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Lock::unlock)'s.
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s. Its
+    /// cancel safety is the same.
     pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
         RLock::unlock_within(self, limit).await
     }
@@ -296,10 +289,7 @@ impl<K: Kind> Lock<K> {
     /// Whether anybody holds the lock.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
         Ok(self.inspect(&line, "").await?.status == Status::Done)
@@ -308,10 +298,7 @@ impl<K: Kind> Lock<K> {
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
         let line = self.line()?;
         Ok(self.inspect(&line, "").await?.millis(0))
@@ -459,10 +446,7 @@ impl<K: Owned> Lock<K> {
     /// How many times this owner holds the lock, on the server.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn hold_count(&self) -> Result<u64, QueryError> {
         let field = self.field();
         let holders = self.ask_holders(&field).await?;
@@ -480,10 +464,7 @@ impl<K: Owned> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
         Ok(self.ask_holders("").await?.into_iter().next())
     }

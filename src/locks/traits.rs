@@ -5,7 +5,7 @@ use crate::locks::guard::Guards;
 use crate::wire::table::Table;
 
 /// A kind of lock, as in [`Lock<K>`](crate::Lock). Nobody else makes kinds: what they are data of has no name outside.
-pub trait Kind: Send + Sync + 'static {
+pub trait Kind: Clone + Send + Sync + 'static {
     /// The data.
     #[doc(hidden)]
     const TABLE: &'static Table;
@@ -32,3 +32,31 @@ pub trait Fenceable: Owned {
     #[doc(hidden)]
     const FENCED: &'static Table;
 }
+
+/// A kind of lock with a [`Guard`](crate::Guard): its data, whether its owner is on the server, and the data of the
+/// kind with tokens if its holds can have one.
+macro_rules! kind {
+    ($(#[$doc:meta])* $kind:ident is $table:ident $(, $($facts:tt)*)?) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub enum $kind {}
+
+        impl $crate::locks::traits::Kind for $kind {
+            const TABLE: &'static $crate::wire::table::Table = &$table;
+            type Guard = $crate::locks::guard::Guard;
+        }
+
+        $($crate::locks::traits::kind!(@ $kind $($facts)*);)?
+    };
+    (@ $kind:ident owned) => {
+        impl $crate::locks::traits::Owned for $kind {}
+    };
+    (@ $kind:ident owned, fenced by $fenced:ident) => {
+        $crate::locks::traits::kind!(@ $kind owned);
+
+        impl $crate::locks::traits::Fenceable for $kind {
+            const FENCED: &'static $crate::wire::table::Table = &$fenced;
+        }
+    };
+}
+pub(crate) use kind;

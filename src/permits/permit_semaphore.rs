@@ -121,10 +121,7 @@ impl Semaphore<Expirable> {
     /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
     ///
     /// # Errors
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![number(permits, MOST)?.to_string()];
         let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
@@ -134,10 +131,7 @@ impl Semaphore<Expirable> {
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
         Ok(self.inspect().await?.count(1))
     }
@@ -183,10 +177,7 @@ impl Semaphore<Expirable> {
     /// What is left of a permit's lease on the server; `None` when it is not held.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
         let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
         Ok(answer.millis(0).filter(|_| is_done(&answer)))
@@ -224,10 +215,7 @@ impl Take<'_, Semaphore<Expirable>> {
     /// renews or gives back by itself.
     ///
     /// # Errors
-    /// As [`PermitSemaphore::guard`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`PermitSemaphore::guard`]'s.
+    /// As [`PermitSemaphore::guard`]'s; so is its cancel safety.
     pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
         Ok(self.lease(lease).guard().await?.map(|guard| {
             let ids = guard.ids();

@@ -109,10 +109,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// Adds permits, whether anybody has set it or not.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
         self.change(number(permits, MOST)?.into(), "always").await.map(drop)
     }
@@ -121,10 +118,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// given back, or expire, before anybody gets one.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
         self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
     }
@@ -216,10 +210,8 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// As [`guard`](Semaphore::guard)'s, but [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// As [`guard`](Semaphore::guard)'s.
+    /// As [`guard`](Semaphore::guard)'s, but [`QueryError::Unreachable`] after three command timeouts. Its cancel
+    /// safety is the same.
     pub async fn try_acquire(&self, permits: u32) -> Result<AcquireOutcome, SyncError> {
         self.acquire(permits).wait(Duration::ZERO).await
     }
@@ -227,10 +219,7 @@ impl Semaphore {
     /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn release(&self, permits: u32) -> Result<(), SyncError> {
         self.add_permits(permits).await
     }
@@ -238,10 +227,7 @@ impl Semaphore {
     /// [`release`](Semaphore::release), unless there is no such semaphore: then it is `false`.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn release_if_exists(&self, permits: u32) -> Result<bool, SyncError> {
         self.change(number(permits, MOST)?.into(), "exists").await
     }
@@ -251,10 +237,8 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
-    /// As [`Semaphore::guard`]'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
-    ///
-    /// # Cancel safety
-    /// As [`Semaphore::guard`]'s.
+    /// As [`Semaphore::guard`]'s; [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel
+    /// safety is the same.
     pub async fn guard(self) -> Result<Option<SemaphorePermit<K>>, SyncError> {
         let session = &self.semaphore.session;
         self.grant().await?.map(|grant| SemaphorePermit::of(grant, session)).transpose()
@@ -334,10 +318,7 @@ impl<K: PermitKind> SemaphorePermit<K> {
     ///
     /// # Errors
     /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
-    /// [`release`](Self::release)'s.
-    ///
-    /// # Cancel safety
-    /// As [`release`](Self::release)'s.
+    /// [`release`](Self::release)'s. Its cancel safety is the same.
     pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
         within(limit, SyncError::OnItsWay { name: self.grant.ledger().name(), limit }, self.release()).await
     }

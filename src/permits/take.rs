@@ -16,10 +16,7 @@ use crate::wire::script::Patience;
 ///
 /// # Errors
 /// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`QueryError::Unreachable`] at the wait limit when the server
-/// was silent.
-///
-/// # Cancel safety
-/// As [`Semaphore::guard`](crate::Semaphore::guard)'s.
+/// was silent. Its cancel safety is the same.
 #[must_use = "a request does nothing until it, or its `guard` or `ids`, is awaited"]
 #[derive(Debug)]
 pub struct Take<'a, S> {
