@@ -13,8 +13,8 @@ use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{within, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::Request;
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.

@@ -154,10 +154,11 @@ impl Guard {
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is
-    /// not known, as the answer to an earlier copy of this call was lost; [`QueryError::Unreachable`] when the server
-    /// was silent for the outage limit; the other variants say whether the server may still have it. Of several members
-    /// each error counts: [`UnlockError::Several`]. None of them says that the work was unprotected:
-    /// [`run`](Self::run) does. So an error here is to be logged, not a reason to fail what is done.
+    /// not known, as the answer to an earlier copy of this call was lost;
+    /// [`Unreachable`](crate::QueryError::Unreachable) when the server was silent for the outage limit; the other
+    /// variants say whether the server may still have it. Of several members each error counts:
+    /// [`UnlockError::Several`]. None of them says that the work was unprotected: [`run`](Self::run) does. So an error
+    /// here is to be logged, not a reason to fail what is done.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.

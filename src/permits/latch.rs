@@ -14,6 +14,7 @@ use crate::error::{QueryError, SyncError};
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::permits::take::within;
 use crate::waiting::listener::Listener;
+use crate::waiting::request::Request;
 use crate::waiting::row::Row;
 use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Waiter;
@@ -167,7 +168,7 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn wait(&self) -> Result<WaitOutcome, SyncError> {
-        self.wait_within(None).await
+        self.wait_with(&Request::default()).await
     }
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
@@ -190,15 +191,15 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn wait_for(&self, limit: Duration) -> Result<WaitOutcome, SyncError> {
-        self.wait_within(Some(limit)).await
+        self.wait_with(&Request::default().wait(limit)).await
     }
 
-    async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
+    async fn wait_with(&self, request: &Request) -> Result<WaitOutcome, SyncError> {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
         let ledger = latch.ledger.clone();
         let mut wait = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
-        let ended = within(&ledger, limit, &mut wait, |wait| &wait.listener).await?;
+        let ended = within(&ledger, request, &mut wait, |wait| &wait.listener).await?;
         Ok(ended.unwrap_or(WaitOutcome::TimedOut))
     }
 }

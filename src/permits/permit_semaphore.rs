@@ -154,7 +154,7 @@ impl Semaphore<Expirable> {
     ///
     /// # Errors
     /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
-    /// [`QueryError::Unreachable`] after three command timeouts.
+    /// [`Unreachable`](crate::QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
@@ -199,15 +199,15 @@ fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
 }
 
 impl Take<'_, Semaphore<Expirable>> {
-    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    /// See [`Request::lease`](crate::Request::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.request = self.request.lease(lease);
         self
     }
 
-    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    /// See [`Request::max_hold`](crate::Request::max_hold).
     pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.max_hold = Some(limit);
+        self.request = self.request.max_hold(limit);
         self
     }
 

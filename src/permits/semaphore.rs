@@ -246,16 +246,13 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
 
     async fn grant(&self) -> Result<Option<Grant>, SyncError> {
         let (pool, wanted) = self.wanted()?;
-        take_within(&pool, wanted, self.limit).await
+        take_within(&pool, wanted, &self.request).await
     }
 
     fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
         let Semaphore { session, pool, .. } = self.semaphore;
         let (pool, count) = (pool.clone()?, number(self.permits, K::SCRIPTS.most)?);
-        let lease = match K::SCRIPTS.renew {
-            Some(_) => Some(session.engine.lease(self.lease, self.max_hold)?),
-            None => None,
-        };
+        let lease = K::SCRIPTS.renew.map(|_| self.request.leases(&session.engine)).transpose()?;
         Ok((pool, Wanted { count, lease }))
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod aside;
 pub(crate) mod crowd;
 pub(crate) mod listener;
+pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod turns;
 pub(crate) mod wait;
