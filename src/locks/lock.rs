@@ -75,6 +75,7 @@ impl Holder {
 
 /// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a
 /// bad name is the error of its first verb.
+#[derive(Clone)]
 pub struct Lock<K: Kind> {
     pub(crate) session: Arc<Session>,
     name: Arc<str>,
@@ -83,12 +84,6 @@ pub struct Lock<K: Kind> {
     transaction: Option<Owner>,
     backoff: Option<Backoff>,
     kind: PhantomData<fn() -> K>,
-}
-
-impl<K: Kind> Clone for Lock<K> {
-    fn clone(&self) -> Self {
-        self.as_kind()
-    }
 }
 
 impl<K: Kind> fmt::Debug for Lock<K> {
@@ -282,7 +277,7 @@ impl<K: Kind> Lock<K> {
         let line = self.line()?;
         let entry = line.entry(&self.field());
         let mark = entry.hold().map_or(entry.field.clone(), |hold| hold.leased.mark.clone());
-        let answer = self.inspect(&line, &mark).await?;
+        let answer = self.inspect(&line, &mark, "0").await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
     }
@@ -293,7 +288,7 @@ impl<K: Kind> Lock<K> {
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
-        Ok(self.inspect(&line, "").await?.status == Status::Done)
+        Ok(self.inspect(&line, "", "0").await?.status == Status::Done)
     }
 
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
@@ -302,7 +297,7 @@ impl<K: Kind> Lock<K> {
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
         let line = self.line()?;
-        Ok(self.inspect(&line, "").await?.millis(0))
+        Ok(self.inspect(&line, "", "0").await?.millis(0))
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
@@ -319,13 +314,8 @@ impl<K: Kind> Lock<K> {
         self.force("").await
     }
 
-    /// Who holds it, or only whether `field` does.
-    async fn inspect(&self, line: &Line, field: &str) -> Result<Answer, QueryError> {
-        self.inspect_from(line, field, "0").await
-    }
-
-    /// Of very many holders some, from a place on that an earlier answer told.
-    async fn inspect_from(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
+    /// Who holds it, or only whether `field` does: of very many some, from a place on that an earlier answer told.
+    async fn inspect(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
         let mut answer = self.ask(line, K::TABLE.inspect, &[field, place]).await?;
         // All that it looked at were dead.
         while let Some(next) = next_place(&answer).filter(|_| answer.items().len() == 2).map(str::to_owned) {
@@ -472,17 +462,17 @@ impl<K: Owned> Lock<K> {
 
     /// Those who hold it, or only one field: of very many some.
     async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
-        self.holders_of(&self.inspect(&*self.line()?, field).await?)
+        self.holders_of(&self.inspect(&*self.line()?, field, "0").await?)
     }
 
     /// All who hold it.
     pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
         let line = self.line()?;
-        let mut answer = self.inspect(&line, "").await?;
-        let mut holders = self.holders_of(&answer)?;
-        while let Some(place) = next_place(&answer).map(str::to_owned) {
-            answer = self.inspect_from(&line, "", &place).await?;
+        let (mut holders, mut place) = (Vec::new(), Some("0".to_owned()));
+        while let Some(from) = place {
+            let answer = self.inspect(&line, "", &from).await?;
             holders.extend(self.holders_of(&answer)?);
+            place = next_place(&answer).map(str::to_owned);
         }
         // HSCAN may show one twice.
         let mut seen = HashSet::new();

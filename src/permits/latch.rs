@@ -11,7 +11,7 @@ use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
 use crate::engine::{Engine, Session};
 use crate::error::{QueryError, SyncError};
-use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
+use crate::permits::receipt::{is_done, number, Ledger, MOST};
 use crate::permits::take::within;
 use crate::waiting::listener::Listener;
 use crate::waiting::request::Request;
@@ -75,7 +75,7 @@ impl LocalLatch {
 
     /// The count, and how the last latch of the name ended.
     async fn look(&self, patience: &Patience) -> Result<(i64, String), SyncError> {
-        let answer = self.ledger.ask(INSPECT, &[], patience).await?;
+        let answer = self.ledger.read(self.ledger.send(INSPECT, &[], patience).await?.result)?;
         Ok((answer.int(0).unwrap_or_default(), answer.text(1).unwrap_or_default().to_owned()))
     }
 }
@@ -143,8 +143,7 @@ impl Latch {
     }
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
-        let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        let answer = self.local.clone()?.ledger.change(call).await?;
+        let answer = self.local.clone()?.ledger.change(script, args, Some(CANCEL)).await?;
         Ok(is_done(&answer).then(|| answer.count(0)))
     }
 

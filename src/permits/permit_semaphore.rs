@@ -18,7 +18,7 @@ use crate::error::{Lost, LostReason, SyncError};
 use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
-use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
+use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
 use crate::permits::take::Take;
 use crate::wire::script::Answer;
@@ -29,7 +29,7 @@ static RELEASE: &Script = script!("permit_semaphore/release" after "once" after 
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 
 /// Permits with ids and leases.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Expirable {}
 
 impl PermitKind for Expirable {
@@ -124,8 +124,7 @@ impl Semaphore<Expirable> {
     /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![number(permits, MOST)?.to_string()];
-        let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        self.pool.clone()?.ledger.change(call).await.map(drop)
+        self.pool.clone()?.ledger.change(SET, args, Some(CANCEL)).await.map(drop)
     }
 
     /// How many permits are taken and have not expired. One script, which writes nothing.
@@ -146,8 +145,7 @@ impl Semaphore<Expirable> {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
-        let call = OnceCall { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
-        self.held(&pool.ledger.change(call).await?)
+        self.held(&pool.ledger.change(RELEASE, vec![ids, "1".to_owned()], None).await?)
     }
 
     /// Sets the leases of permits anew, exactly: of all of them, or none.

@@ -8,7 +8,7 @@ use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::permits::receipt::Ledger;
 use crate::waiting::listener::Listener;
 use crate::waiting::request::Request;
-use crate::waiting::wait::{contend, wait, Contest, Tried};
+use crate::waiting::wait::{contend, Contest, Tried};
 use crate::wire::script::Patience;
 
 /// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a
@@ -38,24 +38,7 @@ impl<'a, S> Take<'a, S> {
     }
 }
 
-/// Waits for what is wanted, as long as it takes.
-pub(crate) async fn take(pool: &Arc<Pool>, wanted: Wanted) -> Result<Grant, SyncError> {
-    pool.engine().ready()?;
-    let grant = wait(&mut Taker::new(pool, wanted)).await?;
-    grant.if_worth()
-}
-
-/// Waits at most so long: `None` when there was not enough until then. Zero is one attempt.
-pub(crate) async fn take_within(
-    pool: &Arc<Pool>,
-    wanted: Wanted,
-    request: &Request,
-) -> Result<Option<Grant>, SyncError> {
-    let mut taker = Taker::new(pool, wanted);
-    within(&pool.ledger, request, &mut taker, |taker| &taker.listener).await?.map(Grant::if_worth).transpose()
-}
-
-/// Contends at most so long: `None` when it was not won until then. Zero is one attempt.
+/// Contends as long as the request says: `None` when it was not won until then.
 pub(crate) async fn within<C: Contest<Error = SyncError>>(
     ledger: &Ledger,
     request: &Request,
@@ -75,15 +58,15 @@ pub(crate) async fn within<C: Contest<Error = SyncError>>(
 }
 
 /// Who waits for permits.
-struct Taker {
+pub(crate) struct Taker {
     pool: Arc<Pool>,
     waiter: PermitWaiter,
-    listener: Listener,
+    pub(crate) listener: Listener,
     patience: Patience,
 }
 
 impl Taker {
-    fn new(pool: &Arc<Pool>, wanted: Wanted) -> Self {
+    pub(crate) fn new(pool: &Arc<Pool>, wanted: Wanted) -> Self {
         let listener = Listener::new(pool.engine(), pool.ledger.keys.channel.clone());
         Self { pool: pool.clone(), waiter: pool.row.join(wanted), listener, patience: pool.engine().patience() }
     }
