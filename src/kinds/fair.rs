@@ -57,13 +57,13 @@ kind! {
     ///
     /// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look
     /// at the queue.
-    Fair is FAIR, owned, fenced by FENCED_FAIR
+    Fair is FAIR, fenced by FENCED_FAIR
 }
 
 kind! {
     /// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner
     /// is an error at once.
-    NonReentrantFair is NON_REENTRANT_FAIR, owned, fenced by FENCED_FAIR_MUTEX
+    NonReentrantFair is NON_REENTRANT_FAIR, fenced by FENCED_FAIR_MUTEX
 }
 
 /// The kinds that have a queue on the server.

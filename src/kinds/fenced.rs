@@ -7,9 +7,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Script;
 use crate::base::keys::Key::Lock as Key;
 use crate::compose::held::Held;
-use crate::error::{LockError, RunError, UnlockError};
+use crate::error::{LockError, Lost, LostReason, RunError, UnlockError};
 use crate::hold::ticket::Ticket;
 use crate::kinds::reentrant::Reentrant;
 use crate::locks::any::RLock;
@@ -18,6 +19,7 @@ use crate::locks::lock::Lock;
 use crate::locks::multi::MultiLock;
 use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::reply::Reply;
+use crate::wire::script::{Answer, Fault, Status};
 use crate::wire::table::{script, Table};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
@@ -283,5 +285,42 @@ impl<'a> FencedHold<'a> {
 impl fmt::Debug for FencedHold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FencedHold").field("name", &self.name()).field("token", &self.token()).finish()
+    }
+}
+
+impl Ticket {
+    /// Runs a script that looks for this owner's field first: its answer, if it ran. It is sent once, as nobody knows
+    /// whether it may run twice.
+    async fn run_script(
+        &self,
+        script: &'static Script,
+        mut keys: Vec<String>,
+        mut args: Vec<String>,
+    ) -> Result<Answer, RunError> {
+        let Self { engine, entry, hold, .. } = self;
+        hold.leased.check(engine.now())?;
+        engine.ready()?;
+        let name = entry.line.keys.name.to_string();
+        keys.splice(..0, entry.line.keys.of(script.keys).into_iter().map(str::to_owned));
+        args.insert(0, entry.field.to_string());
+        let (to, patience) =
+            (engine.clone(), engine.patience().until(engine.now().after(engine.look_limit())).one_copy());
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = engine.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            to.wire.call(script, &keys, &args, &patience.unless(abandoned)).await
+        });
+        let called = work.await;
+        if let (Err(Fault::Unreachable(detail)), Some(_)) = (&called.result, called.doubt) {
+            return Err(RunError::Unknown { name, detail: detail.clone() });
+        }
+        let answer = Answer::of(called.result, &name, engine.is_closing())?;
+        match answer.status {
+            Status::Done => Ok(answer),
+            _ => {
+                self.refused();
+                Err(Lost { why: LostReason::Server }.into())
+            }
+        }
     }
 }

@@ -60,12 +60,12 @@ kind! {
     ///
     /// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has
     /// just been served. Java's readers do not.
-    Read is READ, owned
+    Read is READ
 }
 
 kind! {
     /// The kind of [`ReadWriteLock::write`]: shared with nobody but its own owner's read holds.
-    Write is WRITE, owned, fenced by FENCED_WRITE
+    Write is WRITE, fenced by FENCED_WRITE
 }
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
@@ -78,15 +78,11 @@ kind! {
 /// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold,
 /// and at most a second more, however many lockson readers come.
 #[derive(Debug, Clone)]
-pub struct ReadWriteLock {
-    read: Lock<Read>,
-    write: Lock<Write>,
-}
+pub struct ReadWriteLock(Lock<Read>);
 
 impl ReadWriteLock {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
-        let read = Lock::new(session.clone(), name, line.clone());
-        Self { read, write: Lock::new(session, name, line) }
+        Self(Lock::new(session, name, line))
     }
 
     /// The side that readers share.
@@ -98,7 +94,7 @@ impl ReadWriteLock {
     /// # Ok(()) }
     /// ```
     pub fn read(&self) -> Lock<Read> {
-        self.read.clone()
+        self.0.clone()
     }
 
     /// The side of one writer.
@@ -111,12 +107,12 @@ impl ReadWriteLock {
     /// # Ok(()) }
     /// ```
     pub fn write(&self) -> Lock<Write> {
-        self.write.clone()
+        self.0.as_kind()
     }
 
     /// The name, without the client's prefix.
     pub fn name(&self) -> &str {
-        self.read.name()
+        self.0.name()
     }
 }
 

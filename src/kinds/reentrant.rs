@@ -41,7 +41,7 @@ static FENCED_MUTEX: Table = Table { name: "fenced_mutex", reentrant: false, ..F
 kind! {
     /// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
     /// often.
-    Reentrant is REENTRANT, owned, fenced by FENCED
+    Reentrant is REENTRANT, fenced by FENCED
 }
 
 impl Votes for Reentrant {
@@ -50,7 +50,7 @@ impl Votes for Reentrant {
 
 kind! {
     /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
-    NonReentrant is NON_REENTRANT, owned, fenced by FENCED_MUTEX
+    NonReentrant is NON_REENTRANT, fenced by FENCED_MUTEX
 }
 
 impl Votes for NonReentrant {

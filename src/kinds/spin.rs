@@ -23,5 +23,5 @@ kind! {
     /// rarely contended. It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, but its
     /// release wakes nobody: other kinds that wait on the name find it within their cap (lockson) or when the lease
     /// ends (Redisson).
-    Spin is SPIN, owned, fenced by FENCED_SPIN
+    Spin is SPIN, fenced by FENCED_SPIN
 }

@@ -509,10 +509,7 @@ impl<K: Owned> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, it may or may not happen.
+    /// As [`force_unlock`](Lock::force_unlock)'s; so is its cancel safety.
     pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
         if field.is_empty() {
             return Ok(false);

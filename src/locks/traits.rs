@@ -33,10 +33,9 @@ pub trait Fenceable: Owned {
     const FENCED: &'static Table;
 }
 
-/// A kind of lock with a [`Guard`](crate::Guard): its data, whether its owner is on the server, and the data of the
-/// kind with tokens if its holds can have one.
+/// A kind whose owner is on the server: its data, and those of the kind with tokens if its holds can have one.
 macro_rules! kind {
-    ($(#[$doc:meta])* $kind:ident is $table:ident $(, $($facts:tt)*)?) => {
+    ($(#[$doc:meta])* $kind:ident is $table:ident $(, fenced by $fenced:ident)?) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub enum $kind {}
@@ -46,17 +45,11 @@ macro_rules! kind {
             type Guard = $crate::locks::guard::Guard;
         }
 
-        $($crate::locks::traits::kind!(@ $kind $($facts)*);)?
-    };
-    (@ $kind:ident owned) => {
         impl $crate::locks::traits::Owned for $kind {}
-    };
-    (@ $kind:ident owned, fenced by $fenced:ident) => {
-        $crate::locks::traits::kind!(@ $kind owned);
 
-        impl $crate::locks::traits::Fenceable for $kind {
+        $(impl $crate::locks::traits::Fenceable for $kind {
             const FENCED: &'static $crate::wire::table::Table = &$fenced;
-        }
+        })?
     };
 }
 pub(crate) use kind;
