@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::base::clock::{millis, Clock, Moment};
-use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
+use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
@@ -212,11 +212,7 @@ impl Engine {
 
     /// A lease that somebody asks for.
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, InvalidLease> {
-        let (min, max) = (SHORTEST_LEASE, self.settings.max_lease);
-        if lease < min || lease > max {
-            return Err(InvalidLease { lease, min, max });
-        }
-        Ok(lease)
+        InvalidLease::check(lease, self.settings.max_lease)
     }
 
     /// The lease of a request: its own, or the watchdog's.

@@ -14,10 +14,11 @@ use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{in_span, Request};
+use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::request::Request;
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
 

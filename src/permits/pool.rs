@@ -20,7 +20,7 @@ use crate::base::registry::{shrink, Listed, Registry};
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, SyncError};
 use crate::lease::validity::{Lease, Leased, Observer};
-use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
+use crate::permits::receipt::{is_done, Ledger, OnceCall};
 use crate::waiting::row::Row;
 use crate::waiting::wait::Tried;
 use crate::waiting::waiters::Waiter;
@@ -238,13 +238,6 @@ impl Pool {
             leased.end(LostReason::Released);
         }
         Some(taken)
-    }
-
-    /// Changes how many are free. Whether it was done: `when` says when it is.
-    pub(crate) async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        let args = vec![by.to_string(), when.to_owned()];
-        let call = OnceCall { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        Ok(is_done(&self.ledger.change(call).await?))
     }
 
     /// Gives them back, again and again if there is no answer. `false`: not all were there any more.

@@ -2,6 +2,7 @@
 
 pub(crate) mod crowd;
 pub(crate) mod listener;
+pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod turns;
 pub(crate) mod wait;
