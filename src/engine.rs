@@ -26,7 +26,7 @@ const RETRIES: usize = 16;
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(2);
 
-/// Who is given what it waited for has to be polled within so many command timeouts.
+/// Who is given what it waited for has to take it within so many command timeouts.
 const CLAIMED_WITHIN: u32 = 3;
 
 /// The engine: the way to the server, the wake-ups, the renewals and the clean-up of one client. It knows no lock.
@@ -64,7 +64,7 @@ impl Drop for Session {
 }
 
 impl Engine {
-    /// And the work of two of its tasks; that of the third is the watchdog's.
+    /// The engine, and the work of two of the client's tasks. The third is the watchdog's.
     pub(crate) fn new(
         settings: Settings,
         backend: Arc<dyn Backend>,
@@ -171,12 +171,12 @@ impl Engine {
         Patience::new(self.now(), self.settings.outage_limit)
     }
 
-    /// Somebody was given something, and has to take it.
+    /// Somebody was given what it waited for. If it does not take it in time, the next one gets it.
     pub(crate) fn hand_out(&self, waiter: Weak<dyn Observer>) {
         self.watchdog.hand_out(waiter, self.settings.command_timeout * CLAIMED_WITHIN);
     }
 
-    /// Work that is tried again by itself does not hold on for so long.
+    /// A call of what is tried again anyway is not sent again for so long.
     pub(crate) fn brief(&self) -> Patience {
         Patience::new(self.now(), self.settings.command_timeout)
     }
