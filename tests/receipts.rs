@@ -109,19 +109,6 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     assert_eq!(site.theirs.available().await, 10);
 }
 
-/// The answer is lost and the taker gives up: what it took is given back, by the cancellation.
-async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
-    let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
-    let [acquire, ..] = scripts(kind);
-    for _ in 0..5 {
-        let fault = site.at.proxy.cut_after(1, Filter::script_of(acquire));
-        let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
-        fault.done().await;
-        taker.abort();
-        site.until_free(10).await;
-    }
-}
-
 /// Nobody hears of the release, or of anything: a waiter looks within the cap.
 async fn lost_messages_cost_the_cap(kind: &str) {
     let site = Site::start(kind, Locks::builder()).await;
@@ -198,7 +185,6 @@ both!(
     cut_calls_are_done_once,
     late_copies_take_nothing,
     a_late_cancellation_is_of_its_own_call,
-    a_taker_that_gives_up_in_doubt,
     lost_messages_cost_the_cap,
     a_gap_makes_waiters_look,
     silence_is_an_error,

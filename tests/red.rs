@@ -2,7 +2,7 @@
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
 
 use lockson::kind::NonReentrant;
-use support::fleet::{acquaint, connected, red, votes, Fleet};
+use support::fleet::{connected, red, votes, Fleet};
 use support::prelude::*;
 use support::sites::give_up_after;
 
@@ -154,9 +154,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
 /// Rule 21: what a server may have forgotten it does not vote on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
-    let fleet = Fleet::start();
-    let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-    acquaint(&[&ours, &theirs]).await;
+    let (fleet, ours, theirs) = Fleet::acquainted().await;
     let guard = ours.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     fleet.servers[..3].iter().for_each(|server| server.wipe());
     // The hold is on two only, and does not know; nobody else may get three.
@@ -186,9 +184,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_ahead_gives_two_holders() {
     for watched in [false, true] {
-        let fleet = Fleet::start();
-        let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-        acquaint(&[&ours, &theirs]).await;
+        let (fleet, ours, theirs) = Fleet::acquainted().await;
         fleet.servers[3..].iter().for_each(|server| server.stop());
         let request = ours.acquire().wait(secs(20));
         let first = if watched { request } else { request.lease(secs(30)) }.guard().await.unwrap().unwrap();
