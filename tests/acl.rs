@@ -143,7 +143,7 @@ async fn a_multi_lock_of_one_name_needs_its_own_rights() {
         let members: Vec<Arc<dyn RLock>> = vec![Arc::new(one.lock("acl")), Arc::new(other.lock("acl"))];
         match (MultiLock::new(members).guard().await, left_out) {
             (Ok(guard), None) => guard.unlock().await.unwrap(),
-            (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {}
+            (Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })), Some(_)) => {}
             (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
         assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
@@ -163,7 +163,7 @@ async fn a_red_lock_needs_its_own_rights() {
         let locks = settings().connect(&server.url()).await.unwrap();
         match (RedLock::new(vec![locks.lock("acl")]).fresh().guard().await, left_out) {
             (Ok(guard), None) => guard.unlock().await.unwrap(),
-            (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {}
+            (Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })), Some(_)) => {}
             (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
         assert!(!server.raw().await.exists("app:acl").await, "without {left_out:?}");
@@ -198,7 +198,7 @@ async fn tokens_need_their_own_rights() {
                     a_callers_script_has_the_users_rights(&guard, at as i64 + 1).await;
                     guard.unlock().await.unwrap();
                 }
-                (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {
+                (Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })), Some(_)) => {
                     assert_eq!(server.raw().await.must(&["DBSIZE"]).await.int(), 0, "kind {at} without {left_out:?}");
                 }
                 (other, _) => panic!("kind {at} without {left_out:?}: {other:?}"),

@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use lockson::{Acquire, Health, Holder, InvalidOwner, Leftover, Mutex, ReentrantLock, Reply, Request};
+use lockson::{Acquire, Health, Holder, InvalidLease, InvalidOwner, Leftover, Mutex, ReentrantLock, Reply, Request};
 use support::prelude::*;
 
 fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -73,6 +73,7 @@ fn errors_are_errors() {
     error::<HoldError>();
     error::<RunError>();
     error::<Lost>();
+    error::<InvalidLease>();
     error::<ConnectError>();
     error::<NameError>();
     error::<Refused>();
@@ -91,17 +92,16 @@ fn an_error_tells_its_cause() {
             assert!(error.to_string().contains(&source.to_string()), "{error}: programs log this alone");
         }
     }
-    let (bad, name, why) = (|| NameError::Empty, String::new(), Refused::ReadOnly);
-    causes::<NameError>(&[&LockError::Name(bad()), &UnlockError::Name(bad())]);
-    causes::<NameError>(&[&QueryError::Name(bad()), &SyncError::Name(bad())]);
-    causes::<Refused>(&[
-        &LockError::Refused { name: name.clone(), why: why.clone() },
-        &UnlockError::Refused { name: name.clone(), why: why.clone() },
-        &QueryError::Refused { name: name.clone(), why: why.clone() },
-        &SyncError::Refused { name, why: why.clone() },
-        &ConnectError::Refused(why),
-    ]);
-    causes::<QueryError>(&[&HoldError::Query(QueryError::Closed), &RunError::Query(QueryError::Closed)]);
+    let refused = || QueryError::Refused { name: String::new(), why: Refused::ReadOnly };
+    causes::<NameError>(&[&QueryError::Name(NameError::Empty)]);
+    causes::<Refused>(&[&refused(), &ConnectError::Refused(Refused::ReadOnly)]);
+    for any in [refused(), QueryError::Closed, QueryError::Name(NameError::Empty)] {
+        causes::<QueryError>(&[&LockError::Query(any.clone()), &UnlockError::Query(any.clone())]);
+        causes::<QueryError>(&[&SyncError::Query(any.clone()), &HoldError::Query(any.clone())]);
+        causes::<QueryError>(&[&RunError::Query(any)]);
+    }
+    let lease = InvalidLease { lease: Duration::ZERO, min: Duration::ZERO, max: Duration::ZERO };
+    causes::<InvalidLease>(&[&LockError::Lease(lease), &SyncError::Lease(lease), &HoldError::Lease(lease)]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn every_future_can_be_spawned() {
         let lock = locks.lock("x");
         lock.lock().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_acquired());
-        assert!(lock.acquire().wait(std::time::Duration::ZERO).await.unwrap().is_acquired());
+        assert!(lock.acquire().wait(Duration::ZERO).await.unwrap().is_acquired());
         lock.unlock().await.unwrap();
         lock.holder().await.unwrap();
         lock.force_unlock().await.unwrap();
@@ -118,7 +118,7 @@ fn every_future_can_be_spawned() {
         guard.run(async {}).await.unwrap();
         guard.lost().await;
         guard.verify().await.unwrap();
-        guard.set_lease(std::time::Duration::ZERO).await.unwrap();
+        guard.set_lease(Duration::ZERO).await.unwrap();
         guard.unlock().await.unwrap();
         let shared = locks.read_write_lock("y");
         shared.read().guard().await.unwrap().unlock().await.unwrap();
@@ -131,26 +131,26 @@ fn every_future_can_be_spawned() {
         plain.remaining_ttl().await.unwrap();
         plain.force_unlock().await.unwrap();
         let semaphore = locks.semaphore("s");
-        assert!(semaphore.acquire(1).wait(std::time::Duration::ZERO).await.unwrap().is_acquired());
+        assert!(semaphore.acquire(1).wait(Duration::ZERO).await.unwrap().is_acquired());
         semaphore.guard(1).await.unwrap().release().await.unwrap();
         semaphore.drain_permits().await.unwrap();
         let permits = locks.permit_semaphore("p");
         let guard = permits.acquire(1).guard().await.unwrap().unwrap();
         guard.run(async {}).await.unwrap();
-        guard.set_lease(std::time::Duration::ZERO).await.unwrap();
+        guard.set_lease(Duration::ZERO).await.unwrap();
         permits.release(&guard.ids()).await.unwrap();
         guard.release().await.unwrap();
         let latch = locks.latch("l");
         latch.count_down().await.unwrap();
         assert_eq!(latch.wait().await.unwrap(), lockson::WaitOutcome::Opened);
-        locks.shutdown(std::time::Duration::ZERO).await.unwrap();
+        locks.shutdown(Duration::ZERO).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
         let multi = lockson::MultiLock::new(any.clone());
-        multi.acquire().wait(std::time::Duration::ZERO).guard().await.unwrap();
+        multi.acquire().wait(Duration::ZERO).guard().await.unwrap();
         multi.owned_by(&Owner::unique()).lock().await.unwrap();
         multi.unlock().await.unwrap();
         let red = lockson::RedLock::new(vec![locks.lock("c")]).fresh();
-        assert!(red.acquire().lease(std::time::Duration::ZERO).await.unwrap().is_acquired());
+        assert!(red.acquire().lease(Duration::ZERO).await.unwrap().is_acquired());
         assert!(red.try_lock().await.unwrap().is_acquired());
         red.unlock().await.unwrap();
         for lock in &any {

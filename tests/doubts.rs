@@ -77,7 +77,7 @@ async fn permits_in_doubt_can_be_set_again() {
     let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
     let semaphore = site.ours.semaphore(&site.name);
     let set = in_doubt(&site, CHANGE, semaphore.try_set_permits(10)).await;
-    assert!(matches!(set, Err(SyncError::Unreachable { .. })), "{set:?}");
+    assert!(matches!(set, Err(SyncError::Query(QueryError::Unreachable { .. }))), "{set:?}");
     let cancel = Filter::of("cancel");
     let cancels = site.proxy.requests(cancel.clone());
     site.proxy.refuse(false);
@@ -94,7 +94,7 @@ async fn an_undone_count_is_of_its_own_latch() {
         let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
         assert!(theirs.try_set_count(2).await.unwrap());
         let counted = in_doubt(&site, COUNT_DOWN, ours.count_down()).await;
-        assert!(matches!(counted, Err(SyncError::Unreachable { .. })), "{counted:?}");
+        assert!(matches!(counted, Err(SyncError::Query(QueryError::Unreachable { .. }))), "{counted:?}");
         let mut expected = 2;
         if is_next {
             assert_eq!(theirs.count_down().await.unwrap(), Some(0));
@@ -125,7 +125,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
     eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
     site.proxy.black_hole_requests(true);
     for waited in patient("fifty errors, of which one comes after a second", join_all(waits)).await {
-        assert!(matches!(waited.unwrap(), Err(SyncError::Unreachable { .. })));
+        assert!(matches!(waited.unwrap(), Err(SyncError::Query(QueryError::Unreachable { .. }))));
     }
 }
 
@@ -162,7 +162,7 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
     sleep(ms(100)).await;
     server.set_clock_ahead(secs(3600));
     server.heal();
-    assert!(matches!(release.await.unwrap(), Err(SyncError::Unreachable { .. })));
+    assert!(matches!(release.await.unwrap(), Err(SyncError::Query(QueryError::Unreachable { .. }))));
     assert!(matches!(semaphore.available_permits().await.unwrap(), 10 | 11));
 }
 
@@ -179,7 +179,10 @@ async fn a_shutdown_ends_takers_and_waiters() {
     site.proxy.wait_requests(1, Filter::of("semaphore/acquire")).await;
     site.proxy.wait_requests(1, Filter::of(INSPECT)).await;
     site.ours.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Closed));
-    assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<WaitOutcome, _>(SyncError::Closed));
+    assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
+    assert_eq!(
+        patient("the waiter", waiter).await.unwrap(),
+        Err::<WaitOutcome, _>(SyncError::Query(QueryError::Closed))
+    );
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
 }

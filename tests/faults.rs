@@ -135,7 +135,7 @@ async fn a_lease_shorter_than_the_link_is_refused() {
     let kinds: [Arc<dyn RLock>; 2] = [Arc::new(locks.lock("slow")), Arc::new(several)];
     for lock in kinds.iter().cycle().take(6) {
         let late = patient("an answer", lock.acquire_with(Request::default().lease(ms(120)))).await;
-        assert_matches!(late, Err(error @ LockError::Unreachable { .. }) if error.may_hold());
+        assert_matches!(late, Err(error @ LockError::Query(QueryError::Unreachable { .. })) if error.may_hold());
         let mut raw = server.raw().await;
         while raw.exists("slow").await || raw.exists("slower").await {
             tokio::task::yield_now().await;

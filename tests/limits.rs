@@ -76,7 +76,7 @@ async fn an_earlier_call_is_waited_for_until_the_outage_limit() {
     config.read().owned_by(&owner).unlock().await.unwrap();
     let began = tokio::time::Instant::now();
     let locked = config.write().owned_by(&owner).lock().await;
-    assert!(matches!(locked, Err(LockError::Unreachable { .. })), "{locked:?}");
+    assert!(matches!(locked, Err(LockError::Query(QueryError::Unreachable { .. }))), "{locked:?}");
     assert!(began.elapsed() >= ms(5000) && began.elapsed() <= ms(5001), "{:?}", began.elapsed());
 }
 

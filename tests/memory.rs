@@ -7,7 +7,7 @@ use support::sites::*;
 const LEASE: Duration = secs(2);
 
 fn is_full<T>(result: &Result<T, LockError>) -> bool {
-    matches!(result, Err(LockError::Refused { why: Refused::OutOfMemory, .. }))
+    matches!(result, Err(LockError::Query(QueryError::Refused { why: Refused::OutOfMemory, .. })))
 }
 
 /// What of a lock is there: the keys, and how much the queue holds.

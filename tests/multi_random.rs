@@ -66,7 +66,7 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
                         guard.unlock().await.unwrap();
                     }
                     // A limit shorter than a round trip.
-                    Ok(None) | Err(LockError::Unreachable { .. }) => {}
+                    Ok(None) | Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                     Err(error) => panic!("{error:?}"),
                 }
             }

@@ -69,13 +69,13 @@ async fn a_wait_limit_holds_in_an_outage() {
         let mut worst = Duration::ZERO;
         for _ in 0..asked {
             let (took, tried) = timed(locks.lock(&unique("limit")).acquire().wait(ms(300))).await;
-            assert_matches!(tried, Err(LockError::Unreachable { .. }), outage);
+            assert_matches!(tried, Err(LockError::Query(QueryError::Unreachable { .. })), outage);
             worst = worst.max(took);
         }
         println!("{outage:?}: limit 300 ms, worst {worst:?}");
         assert!(worst >= ms(300) && worst <= ms(300) + SLACK, "{outage:?}: {worst:?}");
         let in_time = |took| took <= ms(900) + SLACK;
-        assert_matches!(during.await.unwrap(), (took, Err(LockError::Unreachable { .. })) if in_time(took), outage);
+        assert_matches!(during.await.unwrap(), (took, Err(LockError::Query(QueryError::Unreachable { .. }))) if in_time(took), outage);
         assert!(!locks.health().reachable);
         world.set(outage, false);
         let lock = locks.lock("after");
@@ -107,9 +107,15 @@ async fn the_outage_limit_holds_for_every_verb() {
         );
         let (asked, looked) = ([lock.0, unlock.0, given_back.0], [try_lock.0, is_locked.0, holder.0]);
         println!("{outage:?}: limit 1 s, {asked:?} {looked:?}");
-        assert_matches!((lock.1, try_lock.1), (Err(LockError::Unreachable { .. }), Err(LockError::Unreachable { .. })));
+        assert_matches!(
+            (lock.1, try_lock.1),
+            (
+                Err(LockError::Query(QueryError::Unreachable { .. })),
+                Err(LockError::Query(QueryError::Unreachable { .. }))
+            )
+        );
         for unlocked in [unlock.1, given_back.1] {
-            assert_matches!(unlocked, Err(UnlockError::Unreachable { .. }));
+            assert_matches!(unlocked, Err(UnlockError::Query(QueryError::Unreachable { .. })));
         }
         assert_matches!(is_locked.1, Err(QueryError::Unreachable { .. }));
         assert_matches!(holder.1, Err(QueryError::Unreachable { .. }));
@@ -138,7 +144,10 @@ async fn an_outage_is_not_measured_from_the_call() {
     let waiting = spawn_with(locks.lock("long"), |lock| async move { lock.lock().await });
     sleep(ms(200)).await;
     world.proxy.refuse(true);
-    assert!(matches!(patient("an error", waiting).await.unwrap(), Err(LockError::Unreachable { .. })));
+    assert!(matches!(
+        patient("an error", waiting).await.unwrap(),
+        Err(LockError::Query(QueryError::Unreachable { .. }))
+    ));
     held.unlock().await.unwrap();
 }
 
@@ -219,7 +228,7 @@ async fn a_shutdown_names_the_leftovers() {
         assert_eq!(names, ["a", "b", "c"], "{outage:?}");
         assert!(took <= limit + SLACK, "{outage:?}: {took:?}");
         assert!(!guard.is_valid());
-        assert_eq!(locks.lock("d").try_lock().await, Err(LockError::Closed));
+        assert_eq!(locks.lock("d").try_lock().await, Err(LockError::Query(QueryError::Closed)));
         world.set(outage, false);
     }
 }
@@ -240,9 +249,13 @@ async fn a_shutdown_settles_the_attempt_under_way() {
         let probe = locks.lock("other");
         let shutdown = spawn_with(locks.clone(), |locks| async move { locks.shutdown(secs(10)).await });
         tokio::task::yield_now().await;
-        assert_eq!(probe.try_lock().await, Err(LockError::Closed));
+        assert_eq!(probe.try_lock().await, Err(LockError::Query(QueryError::Closed)));
         world.proxy.stall_replies(false);
-        assert_eq!(patient("the wait to end", waiter).await.unwrap(), Err(LockError::Closed), "busy: {is_busy}");
+        assert_eq!(
+            patient("the wait to end", waiter).await.unwrap(),
+            Err(LockError::Query(QueryError::Closed)),
+            "busy: {is_busy}"
+        );
         patient("the shutdown", shutdown).await.unwrap().unwrap();
         assert_eq!(rival.lock("x").is_locked().await.unwrap(), is_busy);
         drop(rivals);

@@ -68,7 +68,7 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
             seen.given_up.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        Either::Left((Err(SyncError::Unreachable { .. }), _)) => {
+        Either::Left((Err(SyncError::Query(QueryError::Unreachable { .. })), _)) => {
             seen.errors.fetch_add(1, Ordering::Relaxed);
             return;
         }

@@ -199,7 +199,7 @@ async fn who_gave_up_reading_may_write() {
                     match side.guard_with(soon).await {
                         Ok(Some(guard)) => guard.unlock().await.unwrap(),
                         // That soon there may be no answer yet.
-                        Ok(None) | Err(LockError::Unreachable { .. }) => {}
+                        Ok(None) | Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                         Err(error) => panic!("{error} (seed {seed})"),
                     }
                 }

@@ -142,7 +142,7 @@ async fn silence_is_an_error(kind: &str) {
     site.at.proxy.black_hole_requests(true);
     for wait in [ms(0), ms(300), ms(60_000)] {
         let error = patient("the error", site.ours.guard(1, wait)).await.map(drop).unwrap_err();
-        assert!(matches!(error, SyncError::Unreachable { .. }), "{error}");
+        assert!(matches!(error, SyncError::Query(QueryError::Unreachable { .. })), "{error}");
     }
     site.at.proxy.heal();
     site.until_free(10).await;
@@ -156,7 +156,7 @@ async fn a_full_server_takes_back(kind: &str) {
     let mut raw = site.at.server.raw().await;
     raw.must(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = site.ours.guard(1, ms(0)).await.map(drop).unwrap_err();
-    assert!(matches!(&error, SyncError::Refused { why: Refused::OutOfMemory, .. }), "{error}");
+    assert!(matches!(&error, SyncError::Query(QueryError::Refused { why: Refused::OutOfMemory, .. })), "{error}");
     assert_eq!(site.ours.available().await, 7);
     guard.release().await.unwrap();
     assert_eq!(site.ours.available().await, 10);

@@ -129,7 +129,7 @@ async fn a_stranger_in_the_markers_place_is_said() {
     let server = EmbeddedServer::new();
     server.command(&["HSET", BOOT, "a", "b"]).unwrap();
     let taken = red(&[server.connect()]).try_lock().await;
-    assert!(matches!(&taken, Err(LockError::Refused { .. })), "{taken:?}");
+    assert!(matches!(&taken, Err(LockError::Query(QueryError::Refused { .. }))), "{taken:?}");
     assert_eq!(server.command(&["EXISTS", "red"]), Ok(Reply::Int(0)));
 }
 

@@ -75,9 +75,13 @@ async fn a_right_lost_later_leaves_no_key() {
         user.set(&format!("-{right}"));
         let refused = lock.try_lock().await;
         if ["pexpire", "hincrby", "evalsha"].contains(&right) {
-            assert_matches!(refused, Err(LockError::Refused { why: Refused::NoPermission(_), .. }), right);
+            assert_matches!(
+                refused,
+                Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })),
+                right
+            );
         }
-        assert_matches!(refused, Err(error @ LockError::Refused { .. }) if !error.may_hold(), right);
+        assert_matches!(refused, Err(error @ LockError::Query(QueryError::Refused { .. })) if !error.may_hold(), right);
         assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
         let again = inner.acquire().lease(ms(60_000)).await;
         let mut raw = Server::shared().raw().await;
@@ -125,7 +129,7 @@ async fn a_refused_hand_over_is_a_release() {
         match (right, patient("an answer", waiter).await.unwrap()) {
             // Taking it anew needs no HSET.
             ("hset", Ok(guard)) => guard.unlock().await.unwrap(),
-            ("pexpire", Err(LockError::Refused { .. })) => {}
+            ("pexpire", Err(LockError::Query(QueryError::Refused { .. }))) => {}
             other => panic!("{other:?}"),
         }
         assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
@@ -140,7 +144,7 @@ async fn an_unlock_without_scripts_says_so() {
     let guard = locks.lock(&name).guard().await.unwrap();
     user.set("-evalsha -eval");
     let refused = guard.unlock().await.unwrap_err();
-    assert_matches!(refused, UnlockError::Refused { why: Refused::NoPermission(_), .. } if refused.may_hold());
+    assert_matches!(refused, UnlockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. }) if refused.may_hold());
     let mut raw = Server::shared().raw().await;
     assert!(raw.pttl(&name).await > 0, "it ends with its lease");
     raw.must(&["DEL", &name]).await;
@@ -177,8 +181,8 @@ async fn a_demoted_primary_loses_nothing() {
     locks.lock("given").lock().await.unwrap();
     server.control(&["REPLICAOF", "127.0.0.1", "1"]);
     let (taken, given) = (locks.lock("new").try_lock().await, locks.lock("given").unlock().await);
-    assert_matches!(taken, Err(LockError::Refused { why: Refused::ReadOnly, .. }));
-    assert_matches!(given, Err(error @ UnlockError::Refused { why: Refused::ReadOnly, .. }) if error.may_hold());
+    assert_matches!(taken, Err(LockError::Query(QueryError::Refused { why: Refused::ReadOnly, .. })));
+    assert_matches!(given, Err(error @ UnlockError::Query(QueryError::Refused { why: Refused::ReadOnly, .. })) if error.may_hold());
     eventually(LEASE, "a refused renewal", || async { guard.state() == HoldState::Uncertain }).await;
     server.control(&["REPLICAOF", "NO", "ONE"]);
     eventually(LEASE, "a renewal", || async { guard.state() == HoldState::Held }).await;

@@ -74,7 +74,7 @@ async fn a_fair_lock_needs_its_own_rights() {
         grant(&server, &rule.iter().chain(rest).copied().collect::<Vec<_>>()).await;
         let locks = settings().connect(&server.url()).await.unwrap();
         let error = locks.fair_lock("acl").guard().await.map(drop).unwrap_err();
-        assert!(matches!(error, LockError::Refused { .. }), "without {left_out}: {error}");
+        assert!(matches!(error, LockError::Query(QueryError::Refused { .. })), "without {left_out}: {error}");
         assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0, "without {left_out}");
     }
 }
@@ -109,7 +109,8 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
         let answers = tokio::time::timeout(secs(5), raw.must(&["PING"])).await;
         assert!(answers.is_ok(), "without {right}: the server does not answer");
         match (needed.contains(&right), &tried) {
-            (true, Err(LockError::Refused { why: Refused::NoPermission(_), .. })) | (false, Ok(Busy)) => {}
+            (true, Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })))
+            | (false, Ok(Busy)) => {}
             other => panic!("without {right}: {other:?}"),
         }
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
@@ -131,7 +132,7 @@ async fn a_fair_right_lost_later_leaves_no_half_place() {
         assert!(lock("a").acquire().lease(secs(60)).await.unwrap().is_acquired());
         raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
         let came = lock("b").acquire().wait(ms(200)).await;
-        assert!(matches!(came, Err(LockError::Refused { .. })), "without {right}: {came:?}");
+        assert!(matches!(came, Err(LockError::Query(QueryError::Refused { .. }))), "without {right}: {came:?}");
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
         let only_the_lock = async || raw.must(&["KEYS", "*"]).await.texts() == ["app:acl"];
         eventually(secs(20), &format!("no place, without {right}"), only_the_lock).await;

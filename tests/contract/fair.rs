@@ -354,6 +354,6 @@ pub async fn shutdown_leaves_the_queue(case: Case) {
     b.shutdown(secs(5)).await.unwrap();
     assert_eq!(waiting(&case).await.len(), 0);
     let ended = patient_all("the wait ends", tasks).await;
-    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Closed)), "{ended:?}");
+    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Query(QueryError::Closed))), "{ended:?}");
     guard.unlock().await.unwrap();
 }

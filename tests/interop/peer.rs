@@ -175,7 +175,7 @@ impl Side {
             Side::Rust(handle) => loop {
                 match handle.acquire_with(with_lease(Request::default().wait(wait), lease)).await {
                     // A busy machine: nothing is known, so it is asked again.
-                    Err(LockError::Unreachable { .. }) => {}
+                    Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                     known => return known.map(AcquireOutcome::is_acquired).map_err(|error| error.to_string()),
                 }
             },
