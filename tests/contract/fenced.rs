@@ -124,14 +124,12 @@ fn acquire_of(case: &Case, locks: &Locks) -> (String, Vec<String>, Vec<&'static 
 }
 
 pub async fn a_retry_keeps_the_token(case: Case) {
-    let soon = (case.time().await + 60_000).to_string();
     let (script, keys, args) = acquire_of(&case, &case.client().await);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let args: Vec<&str> = ["n", &soon].into_iter().chain(args).collect();
     let mut answers = Vec::new();
     for _ in 0..3 {
-        let answer = case.eval(&script, &keys, &args).await;
-        assert!(answer.starts_with("1 n "), "{answer}");
+        let answer = case.copy(&script, SOON, &keys, &args).await;
+        assert!(answer.starts_with("1 "), "{answer}");
         answers.push(answer.split(' ').next_back().unwrap().to_owned());
         sleep(ms(2)).await;
     }
@@ -304,20 +302,17 @@ pub async fn a_script_that_does_not_compile_runs_nothing(case: Case) {
 const RUN: &str = support::lua!("fenced/run");
 
 pub async fn a_late_script_does_not_run(case: Case) {
-    let now = case.time().await;
     let state = beside(&case, "state");
-    let count = async |not_after: i64| {
-        let args = ["n", &not_after.to_string(), "o", "1", "return redis.call('INCR', KEYS[1])"];
-        case.eval(RUN, &[&case.name, &state], &args).await
-    };
+    let args = ["o", "1", "return redis.call('INCR', KEYS[1])"];
+    let count = async |when: i64| case.copy(RUN, when, &[&case.name, &state], &args).await;
     case.ask(&["HSET", &case.name, "o", "1"]).await;
-    assert!(count(now - 1).await.starts_with("2 n "));
+    assert!(count(LATE).await.starts_with('2'));
     assert_eq!(case.ask(&["EXISTS", &state]).await, "0");
-    assert!(count(now + 60_000).await.ends_with(" int 1"));
+    assert!(count(SOON).await.ends_with(" int 1"));
     // And not under another type, or another's hold.
     case.ask(&["HDEL", &case.name, "o"]).await;
-    assert!(count(now + 60_000).await.starts_with("3 n "));
+    assert!(count(SOON).await.starts_with('3'));
     case.ask(&["SET", &case.name, "x"]).await;
-    assert!(count(now + 60_000).await.starts_with("4 n "));
+    assert!(count(SOON).await.starts_with('4'));
     assert_eq!(case.ask(&["GET", &state]).await, "1");
 }
