@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{EmbeddedServer, LockError, Locks, Lost};
+use lockson::{EmbeddedServer, LockError, Locks, Lost, QueryError};
 use tokio::sync::{watch, Notify};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -44,9 +44,9 @@ impl Candidate {
         loop {
             let guard = match lock.guard().await {
                 Ok(guard) => guard,
-                Err(LockError::Closed) => return Ok(()),
+                Err(LockError::Query(QueryError::Closed)) => return Ok(()),
                 // The server was silent for long. Whether it is for this candidate alone can't be known.
-                Err(LockError::Unreachable { .. }) => continue,
+                Err(error) if error.is_unreachable() => continue,
                 Err(error) => return Err(error.into()),
             };
             self.begins();

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Future, FutureExt};
+use futures::future::{Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::base::clock::{millis, Clock, Moment};
-use crate::base::config::{LeaseRange, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
+use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
@@ -188,12 +188,6 @@ impl Engine {
         over: Option<Moment>,
         mut answered: impl FnMut() -> F,
     ) -> bool {
-        let end = async {
-            match over {
-                Some(over) => self.wire.clock.sleep_until(over).await,
-                None => std::future::pending().await,
-            }
-        };
         let tries = async {
             let _permit = self.retries.acquire().await;
             let mut pause = FIRST_RETRY;
@@ -207,7 +201,7 @@ impl Engine {
         };
         tokio::select! {
             () = tries => true,
-            () = end => false,
+            Some(()) = OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))) => false,
         }
     }
 
@@ -217,16 +211,16 @@ impl Engine {
     }
 
     /// A lease that somebody asks for.
-    pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, LeaseRange> {
+    pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, InvalidLease> {
         let (min, max) = (SHORTEST_LEASE, self.settings.max_lease);
         if lease < min || lease > max {
-            return Err(LeaseRange { lease, min, max });
+            return Err(InvalidLease { lease, min, max });
         }
         Ok(lease)
     }
 
     /// The lease of a request: its own, or the watchdog's.
-    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, LeaseRange> {
+    pub(crate) fn lease(&self, own: Option<Duration>, max_hold: Option<Duration>) -> Result<Lease, InvalidLease> {
         match own {
             Some(lease) => self.check_lease(lease).map(Lease::Fixed),
             None => {

@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::base::config::LeaseRange;
+use crate::base::config::InvalidLease;
 use crate::base::fault::{Fault, Refused};
 use crate::base::keys::NameError;
 use crate::base::owner::Owner;
@@ -14,19 +14,9 @@ use crate::base::owner::Owner;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The name can't be used. Nothing was sent.
-    #[error("{0}")]
-    Name(#[from] NameError),
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
-    Lease {
-        /// What was asked for.
-        lease: Duration,
-        /// The shortest lease.
-        min: Duration,
-        /// The longest lease, see `Builder::max_lease`.
-        max: Duration,
-    },
+    #[error("{0}")]
+    Lease(#[from] InvalidLease),
     /// The wait limit ends beyond the clock: leave it out to wait without limit. Nothing was sent.
     #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
     Wait(Duration),
@@ -66,40 +56,6 @@ pub enum LockError {
         /// The owner.
         owner: Owner,
     },
-    /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
-    WrongType {
-        /// The lock.
-        name: String,
-        /// The server's words.
-        detail: String,
-    },
-    /// Somebody changed this owner's count on the server. Nothing was written.
-    #[error("the hold count of lock {name:?} is {found}, which this client did not write: find out who did")]
-    Tampered {
-        /// The lock.
-        name: String,
-        /// What the server has.
-        found: String,
-    },
-    /// No answer in time. The lock may be held by this owner for a moment: the client gives it back as soon as it can,
-    /// at the latest its lease ends.
-    #[error("no answer from the server for lock {name:?}, try again when it is there: {detail}")]
-    Unreachable {
-        /// The lock.
-        name: String,
-        /// What was seen last.
-        detail: String,
-    },
-    /// The server refused. Nothing was written.
-    #[error("lock {name:?}: {why}")]
-    Refused {
-        /// The lock.
-        name: String,
-        /// Why.
-        #[source]
-        why: Refused,
-    },
     /// Too few servers of a red lock can vote: they are silent, or have restarted and may have lost what they granted.
     /// The votes that came are given back. Where there was no answer, the server may have the lock in this owner's name
     /// for a moment.
@@ -118,25 +74,22 @@ pub enum LockError {
     /// out. Nothing was sent but a question.
     #[error("{0}")]
     Members(String),
-    /// The client was shut down, or the runtime that it was made on has ended.
-    #[error("the client is shut down, or the runtime that it was made on has ended: connect a new one")]
-    Closed,
-    /// Called outside of a tokio runtime. Nothing was sent.
-    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
-    NoRuntime,
+    /// The server was not asked, did not answer or refused. After [`QueryError::Unreachable`] the lock may be held by
+    /// this owner for a moment: the client gives it back as soon as it can, at the latest its lease ends.
+    #[error("{0}")]
+    Query(#[from] QueryError),
 }
 
 impl LockError {
     /// Whether the server may have the lock in this owner's name after this error.
     pub fn may_hold(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable { .. }
-                | Self::NoMajority { .. }
-                | Self::AlreadyHeld { .. }
-                | Self::Upgrade { .. }
-                | Self::HoldLimit { .. }
-        )
+        self.is_unreachable()
+            || matches!(self, Self::AlreadyHeld { .. } | Self::Upgrade { .. } | Self::HoldLimit { .. })
+    }
+
+    /// Whether the server was silent, or too many of a red lock's servers were: it is worth another try.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Query(QueryError::Unreachable { .. }) | Self::NoMajority { .. })
     }
 }
 
@@ -144,9 +97,6 @@ impl LockError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// The name can't be used. Nothing was sent.
-    #[error("{0}")]
-    Name(#[from] NameError),
     /// The owner holds nothing to give back here: it never did, it gave it back, or the hold was lost. Nothing was
     /// changed. A guard's hold is the guard's to give back, not `unlock()`'s.
     #[error("{}", not_held(.name, .owner, *.lost))]
@@ -168,30 +118,6 @@ pub enum UnlockError {
         /// The owner asked for.
         owner: Owner,
     },
-    /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
-    WrongType {
-        /// The lock.
-        name: String,
-        /// The server's words.
-        detail: String,
-    },
-    /// Somebody changed this owner's count on the server. Nothing was written; the hold is no longer renewed.
-    #[error("the hold count of lock {name:?} is {found}, which this client did not write: find out who did")]
-    Tampered {
-        /// The lock.
-        name: String,
-        /// What the server has.
-        found: String,
-    },
-    /// No answer in time. The hold is no longer renewed; it ends with its lease if the release did not arrive.
-    #[error("no answer from the server to the unlock of {name:?}, it ends with its lease at the latest: {detail}")]
-    Unreachable {
-        /// The lock.
-        name: String,
-        /// What was seen last.
-        detail: String,
-    },
     /// The limit of `unlock_within` came before the answer. The unlock is on its way: the client goes on with it, and
     /// the hold is no longer renewed, so it ends with its lease at the latest.
     #[error("the unlock of {name:?} was not answered within {limit:?}: it goes on without its caller")]
@@ -201,23 +127,11 @@ pub enum UnlockError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server refused. The hold is no longer renewed; it ends with its lease.
-    #[error("lock {name:?}: {why}")]
-    Refused {
-        /// The lock.
-        name: String,
-        /// Why.
-        #[source]
-        why: Refused,
-    },
-    /// The runtime that the client was made on has ended, or the client was shut down before there was an answer. The
-    /// hold is no longer renewed; it ends with its lease.
-    #[error("the client is shut down, or the runtime that it was made on has ended: the hold ends with its lease")]
-    Closed,
-    /// Called outside of a tokio runtime. This call sent nothing: a bare hold stays held, and a guard's is given back
-    /// in the background, as if the guard had been dropped.
-    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
-    NoRuntime,
+    /// The server was not asked, did not answer or refused. After [`QueryError::Name`] and [`QueryError::NoRuntime`]
+    /// nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had been
+    /// dropped. After all others the hold is no longer renewed: it ends with its lease, if it did not with this call.
+    #[error("{}", unconfirmed(.0))]
+    Query(#[from] QueryError),
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were
     /// tried, and those that are not in the list are given back.
     #[error("{} locks were not given back: {}", .0.len(), in_words(.0))]
@@ -238,6 +152,13 @@ fn not_held(name: &str, owner: &Owner, lost: Option<LostReason>) -> String {
     }
 }
 
+fn unconfirmed(error: &QueryError) -> String {
+    match error {
+        QueryError::Name(_) | QueryError::NoRuntime => error.to_string(),
+        _ => format!("an unlock was not confirmed, so its hold ends with its lease at the latest: {error}"),
+    }
+}
+
 fn in_words(errors: &[UnlockError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
@@ -247,15 +168,9 @@ impl UnlockError {
     pub fn may_hold(&self) -> bool {
         match self {
             Self::Several(errors) => errors.iter().any(Self::may_hold),
-            _ => matches!(
-                self,
-                Self::Unreachable { .. }
-                    | Self::OnItsWay { .. }
-                    | Self::Refused { .. }
-                    | Self::Tampered { .. }
-                    | Self::Closed
-                    | Self::NoRuntime
-            ),
+            Self::Query(error) => !matches!(error, QueryError::Name(_) | QueryError::WrongType { .. }),
+            Self::OnItsWay { .. } => true,
+            Self::NotHeld { .. } | Self::Unconfirmed { .. } => false,
         }
     }
 
@@ -285,33 +200,41 @@ impl UnlockError {
     }
 }
 
-/// Why a question about a lock, or a change by force, got no answer.
+/// Why the server was not asked, or gave no answer: what any call can end with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
     /// The name can't be used. Nothing was sent.
     #[error("{0}")]
     Name(#[from] NameError),
-    /// The key is not a lock. Nothing was written.
-    #[error("key {name:?} is something else, or another kind of lock: use another name; {detail}")]
+    /// The key is not what it should be. Nothing was written.
+    #[error("key {name:?} is something else, or another kind of lock, semaphore or latch: use another; {detail}")]
     WrongType {
-        /// The lock.
+        /// The name.
         name: String,
         /// The server's words.
         detail: String,
     },
+    /// Somebody changed this owner's count on the server. Nothing was written.
+    #[error("the hold count of lock {name:?} is {found}, which this client did not write: find out who did")]
+    Tampered {
+        /// The name.
+        name: String,
+        /// What the server has.
+        found: String,
+    },
     /// No answer in time.
-    #[error("no answer from the server for lock {name:?}, try again when it is there: {detail}")]
+    #[error("no answer from the server for {name:?}, look at the address and whether it runs: {detail}")]
     Unreachable {
-        /// The lock.
+        /// The name.
         name: String,
         /// What was seen last.
         detail: String,
     },
-    /// The server refused.
-    #[error("lock {name:?}: {why}")]
+    /// The server refused. Nothing was written.
+    #[error("{name:?}: {why}")]
     Refused {
-        /// The lock.
+        /// The name.
         name: String,
         /// Why.
         #[source]
@@ -333,15 +256,8 @@ pub enum HoldError {
     #[error("{0}")]
     Lost(#[from] Lost),
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
-    Lease {
-        /// What was asked for.
-        lease: Duration,
-        /// The shortest lease.
-        min: Duration,
-        /// The longest lease, see `Builder::max_lease`.
-        max: Duration,
-    },
+    #[error("{0}")]
+    Lease(#[from] InvalidLease),
     /// The server did not answer, or refused: the hold is what [`Guard::state`](crate::Guard::state) says.
     #[error("{0}")]
     Query(#[from] QueryError),
@@ -386,9 +302,6 @@ pub enum RunError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// The name can't be used. Nothing was sent.
-    #[error("{0}")]
-    Name(#[from] NameError),
     /// No permits, or too many at once. Nothing was sent.
     #[error("{asked} is outside 1 to {max}")]
     Count {
@@ -398,15 +311,8 @@ pub enum SyncError {
         max: u32,
     },
     /// The lease is too short or too long. Nothing was sent.
-    #[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
-    Lease {
-        /// What was asked for.
-        lease: Duration,
-        /// The shortest lease.
-        min: Duration,
-        /// The longest lease, see `Builder::max_lease`.
-        max: Duration,
-    },
+    #[error("{0}")]
+    Lease(#[from] InvalidLease),
     /// The wait limit ends beyond the clock: leave it out to wait without limit. Nothing was sent.
     #[error("a wait of {0:?} ends beyond the clock: leave the limit out to wait without one")]
     Wait(Duration),
@@ -417,24 +323,6 @@ pub enum SyncError {
         /// The semaphore.
         name: String,
     },
-    /// The key is something else. Nothing was written.
-    #[error("key {name:?} is no semaphore or latch, use another name: {detail}")]
-    WrongType {
-        /// The key.
-        name: String,
-        /// What it is, mostly in the server's words.
-        detail: String,
-    },
-    /// No answer in time. What was asked for is undone if it was done, as soon as the server answers again, so it may
-    /// be asked for once more. Setting a number is not undone, and may be asked for once more too; a release by a guard
-    /// or by ids is not, and may have been done.
-    #[error("no answer from the server for {name:?}, try again when it is there: {detail}")]
-    Unreachable {
-        /// The semaphore or latch.
-        name: String,
-        /// What was seen last.
-        detail: String,
-    },
     /// The limit of `release_within` came before the answer. The release is on its way: the client goes on with it.
     #[error("the release of permits of {name:?} was not answered within {limit:?}: it goes on without its caller")]
     OnItsWay {
@@ -443,21 +331,18 @@ pub enum SyncError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server refused. Nothing was written.
-    #[error("{name:?}: {why}")]
-    Refused {
-        /// The semaphore or latch.
-        name: String,
-        /// Why.
-        #[source]
-        why: Refused,
-    },
-    /// The client was shut down, or the runtime that it was made on has ended.
-    #[error("the client is shut down, or the runtime that it was made on has ended: connect a new one")]
-    Closed,
-    /// Called outside of a tokio runtime. Nothing was sent.
-    #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
-    NoRuntime,
+    /// The server was not asked, did not answer or refused. After [`QueryError::Unreachable`] what was asked for is undone
+    /// if it was done, as soon as the server answers again, so it may be asked for once more. Setting a number is not
+    /// undone, and may be asked for once more too; a release by a guard or by ids is not, and may have been done.
+    #[error("{0}")]
+    Query(#[from] QueryError),
+}
+
+impl SyncError {
+    /// Whether the server was silent: it is worth another try, but for a release by a guard or by ids.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Query(QueryError::Unreachable { .. }))
+    }
 }
 
 /// tokio's timers panic outside of a runtime.
@@ -482,55 +367,15 @@ impl QueryError {
     }
 }
 
-macro_rules! from_query {
-    ($($error:ident)*) => {$(
-        /// What any call can end with, every verb can.
-        impl From<QueryError> for $error {
-            fn from(error: QueryError) -> Self {
-                match error {
-                    QueryError::Name(error) => Self::Name(error),
-                    QueryError::WrongType { name, detail } => Self::WrongType { name, detail },
-                    QueryError::Unreachable { name, detail } => Self::Unreachable { name, detail },
-                    QueryError::Refused { name, why } => Self::Refused { name, why },
-                    QueryError::Closed => Self::Closed,
-                    QueryError::NoRuntime => Self::NoRuntime,
-                }
-            }
-        }
-    )*};
+/// Waits at most this long for a release that goes on by itself once it is polled; `late` says that it does.
+pub(crate) async fn within<E: From<QueryError>>(
+    limit: Duration,
+    late: E,
+    release: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    in_runtime()?;
+    tokio::time::timeout(limit, release).await.unwrap_or(Err(late))
 }
-
-from_query!(LockError UnlockError SyncError);
-
-macro_rules! from_lease_range {
-    ($($error:ident)*) => {$(
-        impl From<LeaseRange> for $error {
-            fn from(LeaseRange { lease, min, max }: LeaseRange) -> Self {
-                Self::Lease { lease, min, max }
-            }
-        }
-    )*};
-}
-
-from_lease_range!(LockError HoldError SyncError);
-
-macro_rules! within {
-    ($($error:ident)*) => {$(
-        impl $error {
-            /// Waits at most this long for a release that goes on by itself once it is polled.
-            pub(crate) async fn within(
-                limit: Duration,
-                name: String,
-                release: impl Future<Output = Result<(), Self>>,
-            ) -> Result<(), Self> {
-                in_runtime()?;
-                tokio::time::timeout(limit, release).await.unwrap_or(Err(Self::OnItsWay { name, limit }))
-            }
-        }
-    )*};
-}
-
-within!(UnlockError SyncError);
 
 /// A hold is lost: it may be somebody else's now, so the work that it guarded has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -26,6 +26,7 @@ mod waiting;
 mod wire;
 
 pub use base::backoff::Backoff;
+pub use base::config::InvalidLease;
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
 pub use base::owner::{InvalidOwner, Owner};

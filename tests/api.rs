@@ -44,17 +44,16 @@ fn an_error_tells_its_cause() {
             assert!(error.to_string().contains(&source.to_string()), "{error}: programs log this alone");
         }
     }
-    let (bad, name, why) = (|| NameError::Empty, String::new(), Refused::ReadOnly);
-    causes::<NameError>(&[&LockError::Name(bad()), &UnlockError::Name(bad())]);
-    causes::<NameError>(&[&QueryError::Name(bad()), &SyncError::Name(bad())]);
-    causes::<Refused>(&[
-        &LockError::Refused { name: name.clone(), why: why.clone() },
-        &UnlockError::Refused { name: name.clone(), why: why.clone() },
-        &QueryError::Refused { name: name.clone(), why: why.clone() },
-        &SyncError::Refused { name, why: why.clone() },
-        &ConnectError::Refused(why),
-    ]);
-    causes::<QueryError>(&[&HoldError::Query(QueryError::Closed), &RunError::Query(QueryError::Closed)]);
+    let refused = || QueryError::Refused { name: String::new(), why: Refused::ReadOnly };
+    causes::<NameError>(&[&QueryError::Name(NameError::Empty)]);
+    causes::<Refused>(&[&refused(), &ConnectError::Refused(Refused::ReadOnly)]);
+    for any in [refused(), QueryError::Closed, QueryError::Name(NameError::Empty)] {
+        causes::<QueryError>(&[&LockError::Query(any.clone()), &UnlockError::Query(any.clone())]);
+        causes::<QueryError>(&[&SyncError::Query(any.clone()), &HoldError::Query(any.clone())]);
+        causes::<QueryError>(&[&RunError::Query(any)]);
+    }
+    let lease = InvalidLease { lease: Duration::ZERO, min: Duration::ZERO, max: Duration::ZERO };
+    causes::<InvalidLease>(&[&LockError::Lease(lease), &SyncError::Lease(lease), &HoldError::Lease(lease)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lockson::Reply;
-use support::bounds::{bounds, fair_bounds, Bound, CALLS, MOST};
+use support::bounds::{Bound, BOUNDS, CALLS, FAIR_BOUNDS, MOST};
 use support::files;
 use support::prelude::*;
 
@@ -19,7 +19,7 @@ fn touched(bound: &Bound, size: usize) -> Result<(usize, Vec<i64>), String> {
     let server = EmbeddedServer::new();
     server.eval(&bound.build(), &[], &[&size.to_string()]).unwrap();
     let text = bound.text();
-    let keys = (bound.keys)();
+    let keys = bound.keys();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let (mut most, mut statuses) = (0, vec![]);
     for call in 0..CALLS {
@@ -35,9 +35,9 @@ fn touched(bound: &Bound, size: usize) -> Result<(usize, Vec<i64>), String> {
 }
 
 /// Those that touch more, of which none may be.
-fn too_many(bounds: Vec<Bound>) -> Vec<String> {
+fn too_many(bounds: &[Bound]) -> Vec<String> {
     let mut found = vec![];
-    for bound in &bounds {
+    for bound in bounds {
         for size in SIZES {
             let said = format!("{}, {}, n = {size}", bound.script, bound.what);
             match touched(bound, size) {
@@ -56,12 +56,12 @@ fn too_many(bounds: Vec<Bound>) -> Vec<String> {
 
 #[test]
 fn no_script_touches_more_than_500_elements() {
-    assert_eq!(too_many(bounds()), Vec::<String>::new());
+    assert_eq!(too_many(&BOUNDS), Vec::<String>::new());
 }
 
 #[test]
 fn no_script_of_the_fair_lock_touches_more_than_500_elements() {
-    assert_eq!(too_many(fair_bounds()), Vec::<String>::new());
+    assert_eq!(too_many(&FAIR_BOUNDS), Vec::<String>::new());
 }
 
 /// What the server counts, for a script that touches ten of everything and more.
@@ -114,7 +114,7 @@ const GOES_THROUGH: [&str; 14] = [
 /// A new script, or a new loop in one, is measured too.
 #[test]
 fn every_script_that_goes_through_something_is_measured() {
-    let measured: BTreeSet<&str> = bounds().iter().chain(&fair_bounds()).map(|bound| bound.script).collect();
+    let measured: BTreeSet<&str> = BOUNDS.iter().chain(&FAIR_BOUNDS).map(|bound| bound.script).collect();
     let mut missing = vec![];
     for path in files::below("lua") {
         let script = path.trim_start_matches("lua/").trim_end_matches(".lua").to_owned();

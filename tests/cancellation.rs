@@ -1,17 +1,11 @@
 //! Futures that are dropped half-way leave nothing behind, of any kind of lock (PROTOCOL rule 7).
 
-use std::cell::Cell;
-use std::time::Instant;
-
-use futures::future::join;
-use lockson::Request;
 use support::prelude::*;
-use support::sites::{
-    begin, drive, every_kind, every_kind_at_a_server, exist, expect, fresh_name, give_up_after, keys, time_until, turn,
-    Own, Site,
-};
+use support::sites::*;
 use tokio::sync::Mutex;
 
+/// The short run repeats each poll so many times less.
+const SHORT: usize = 20;
 /// What is promised, besides two round trips.
 const PROMISED: Duration = ms(100);
 /// What a machine with two busy cores may add; on the embedded server it is nothing.
@@ -60,14 +54,6 @@ impl Pair {
         Pair { kind, a, b, sight: Sight::Real(Mutex::new(server.raw().await)), worst: Cell::default() }
     }
 
-    async fn many(server: &Server, kind: &'static Kind, count: usize) -> Vec<Pair> {
-        let mut pairs = Vec::new();
-        for _ in 0..count {
-            pairs.push(Pair::real(server, kind).await);
-        }
-        pairs
-    }
-
     fn embedded(kind: &'static Kind) -> Pair {
         let server = lockson::EmbeddedServer::new();
         let connect = || server.connect_with(builder()).unwrap();
@@ -98,19 +84,28 @@ impl Pair {
         Ok(())
     }
 
-    /// After the linger no subscription is left.
-    async fn unsubscribed(&self) {
-        let none = async || self.a.health().subscriptions + self.b.health().subscriptions == 0;
-        // Two seconds for a busy machine.
-        eventually(LINGER + secs(2), "no subscription is left", none).await;
+    fn subscriptions(&self) -> usize {
+        self.a.health().subscriptions + self.b.health().subscriptions
     }
 }
 
-/// After the linger the server knows of no subscription.
-async fn unsubscribed(server: &Server) {
-    let raw = Mutex::new(server.raw().await);
-    let none = async || raw.lock().await.must(&["PUBSUB", "CHANNELS"]).await.list().is_empty();
-    eventually(LINGER + secs(2), "the server has no channel", none).await;
+/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger neither a client nor the
+/// server knows of a subscription.
+async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
+    let all = Mutex::new(Vec::new());
+    let server = every_kind_at_a_server(async |server, kind| {
+        let pairs = join_all((0..8).map(|_| Pair::real(server, kind))).await;
+        test(kind, &pairs).await;
+        all.lock().await.extend(pairs);
+    })
+    .await;
+    let mut raw = server.raw().await;
+    // Two seconds for a busy machine.
+    eventually(LINGER + secs(2), "no subscription is left", async || {
+        all.lock().await.iter().all(|pair| pair.subscriptions() == 0)
+            && raw.must(&["PUBSUB", "CHANNELS"]).await.list().is_empty()
+    })
+    .await;
 }
 
 /// Drops a future at a random point: after some polls, or after some time.
@@ -199,16 +194,13 @@ async fn what_is_given_up_at_random_leaves_nothing() {
         0 => burst(pair, rng).await,
         _ => crowd(pair, rng).await,
     };
-    let server = every_kind_at_a_server(async |server, kind| {
-        let pairs = Pair::many(server, kind, 8).await;
+    every_kinds_pairs(async |kind, pairs| {
         let label = format!("{}: acquisitions given up at random", kind.name);
-        drive(&label, soak(5000), seed(), &pairs, case).await;
+        drive(&label, soak(5000), seed(), pairs, case).await;
         let worst = pairs.iter().map(|pair| pair.worst.get()).max();
         println!("{label}: worst time until nothing was left {worst:?}");
-        join_all(pairs.iter().map(Pair::unsubscribed)).await;
     })
     .await;
-    unsubscribed(&server).await;
 }
 
 /// What is dropped, and where it stands at that time. Each says whether the future was ready before it was dropped.
@@ -341,13 +333,10 @@ async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let _turn = turn().await;
-    let server = every_kind_at_a_server(async |server, kind| {
-        let pairs = Pair::many(server, kind, 8).await;
-        sweep(&format!("{}: dropped at every poll", kind.name), &pairs, soak(200)).await;
-        join_all(pairs.iter().map(Pair::unsubscribed)).await;
+    every_kinds_pairs(async |kind, pairs| {
+        sweep(&format!("{}: dropped at every poll", kind.name), pairs, soak_part(200, SHORT)).await;
     })
     .await;
-    unsubscribed(&server).await;
 }
 
 /// The same on the embedded server, where 100 ms are 100 ms.
@@ -355,9 +344,9 @@ async fn what_is_given_up_at_any_poll_leaves_nothing() {
 async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     every_kind(async |kind| {
         let pairs = [Pair::embedded(kind)];
-        sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak(200)).await;
+        sweep(&format!("{}: dropped at every poll, embedded", kind.name), &pairs, soak_part(200, SHORT)).await;
         sleep(LINGER + ms(100)).await;
-        pairs[0].unsubscribed().await;
+        assert_eq!(pairs[0].subscriptions(), 0, "{}", kind.name);
     })
     .await;
 }

@@ -2,7 +2,7 @@
 //! 9 and 10): what a hold says of itself is never more than what the server has.
 
 use support::prelude::*;
-use support::sites::{every_kind_at_a_server, Own, Site};
+use support::sites::*;
 
 /// Copies of a call may run for so long.
 const COMMAND_TIMEOUT: Duration = secs(2);

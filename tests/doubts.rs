@@ -16,6 +16,16 @@ async fn start(builder: Builder) -> Place {
     Place::start(builder, &[ACQUIRE, EXTEND, CHANGE, COUNT_DOWN, INSPECT]).await
 }
 
+/// A call whose answer is lost, and then its client's way to the server.
+async fn in_doubt<T>(site: &Place, script: &str, call: impl Future<Output = T>) -> T {
+    let fault = site.proxy.cut_after(1, Filter::script_of(script));
+    let cut_off = async {
+        fault.done().await;
+        site.proxy.refuse(true);
+    };
+    tokio::join!(call, cut_off).0
+}
+
 /// What is left of a permit's lease on the server.
 async fn kept(site: &Place, guard: &PermitGuard) -> Duration {
     let semaphore = site.theirs.permit_semaphore(&site.name);
@@ -67,15 +77,11 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
 async fn permits_in_doubt_can_be_set_again() {
     let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
     let semaphore = site.ours.semaphore(&site.name);
-    let fault = site.proxy.cut_after(1, Filter::script_of(CHANGE));
-    let (set, ()) = tokio::join!(semaphore.try_set_permits(10), async {
-        fault.done().await;
-        site.proxy.refuse(true);
-    });
-    assert!(matches!(set, Err(SyncError::Unreachable { .. })), "{set:?}");
-    let cancels = site.proxy.requests(Filter::script_of(lua!("once", "cancel")));
-    site.proxy.refuse(false);
+    let set = in_doubt(&site, CHANGE, semaphore.try_set_permits(10)).await;
+    assert!(matches!(set, Err(SyncError::Query(QueryError::Unreachable { .. }))), "{set:?}");
     let cancel = Filter::script_of(lua!("once", "cancel"));
+    let cancels = site.proxy.requests(cancel.clone());
+    site.proxy.refuse(false);
     patient("the cancellation", site.proxy.wait_requests(cancels + 1, cancel)).await;
     eventually(ms(20_000), "the client is back", async || semaphore.try_set_permits(10).await.is_ok()).await;
     assert_eq!(site.theirs.semaphore(&site.name).available_permits().await.unwrap(), 10);
@@ -88,12 +94,8 @@ async fn an_undone_count_is_of_its_own_latch() {
         let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(3000))).await;
         let (ours, theirs) = (site.ours.latch(&site.name), site.theirs.latch(&site.name));
         assert!(theirs.try_set_count(2).await.unwrap());
-        let fault = site.proxy.cut_after(1, Filter::script_of(COUNT_DOWN));
-        let (counted, ()) = tokio::join!(ours.count_down(), async {
-            fault.done().await;
-            site.proxy.refuse(true);
-        });
-        assert!(matches!(counted, Err(SyncError::Unreachable { .. })), "{counted:?}");
+        let counted = in_doubt(&site, COUNT_DOWN, ours.count_down()).await;
+        assert!(matches!(counted, Err(SyncError::Query(QueryError::Unreachable { .. }))), "{counted:?}");
         let mut expected = 2;
         if is_next {
             assert_eq!(theirs.count_down().await.unwrap(), Some(0));
@@ -124,7 +126,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
     eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
     site.proxy.black_hole_requests(true);
     for waited in patient("fifty errors, of which one comes after a second", join_all(waits)).await {
-        assert!(matches!(waited.unwrap(), Err(SyncError::Unreachable { .. })));
+        assert!(matches!(waited.unwrap(), Err(SyncError::Query(QueryError::Unreachable { .. }))));
     }
 }
 
@@ -161,7 +163,7 @@ async fn a_call_that_the_server_forgot_is_not_done_again() {
     sleep(ms(100)).await;
     server.set_clock_ahead(secs(3600));
     server.heal();
-    assert!(matches!(release.await.unwrap(), Err(SyncError::Unreachable { .. })));
+    assert!(matches!(release.await.unwrap(), Err(SyncError::Query(QueryError::Unreachable { .. }))));
     assert!(matches!(semaphore.available_permits().await.unwrap(), 10 | 11));
 }
 
@@ -178,7 +180,10 @@ async fn a_shutdown_ends_takers_and_waiters() {
     site.proxy.wait_requests(1, Filter::script_of(lua!("once", "semaphore/acquire"))).await;
     site.proxy.wait_requests(1, Filter::script_of(INSPECT)).await;
     site.ours.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Closed));
-    assert_eq!(patient("the waiter", waiter).await.unwrap(), Err::<WaitOutcome, _>(SyncError::Closed));
+    assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
+    assert_eq!(
+        patient("the waiter", waiter).await.unwrap(),
+        Err::<WaitOutcome, _>(SyncError::Query(QueryError::Closed))
+    );
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
 }

@@ -1,11 +1,9 @@
 //! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
 //! and who is inside a read/write lock. This program runs itself again as these processes.
 
-use std::time::Instant;
-
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
-use support::sites::{half_turn, turn};
+use support::sites::*;
 use tokio::sync::Mutex;
 
 pub async fn play(part: &str, args: &[String]) {
@@ -71,7 +69,7 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
     let _turn = half_turn().await;
-    let (server, rounds, seed) = (Server::start(), soak(1000), seed());
+    let (server, rounds, seed) = (Server::start(), soak_part(1000, 20), seed());
     let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
     let start =
         move |name: &str, rng: &mut Rng| Process::start("kills", "queue", &[&port, name, &rng.draw().to_string()]);

@@ -1,14 +1,13 @@
 //! A server that is out of memory, for every kind of lock: nothing new is taken and nothing is written; what is held is
 //! renewed and given back (PROTOCOL rule 13).
 
-use lockson::Request;
 use support::prelude::*;
-use support::sites::{begin, every_kind, Own, Site};
+use support::sites::*;
 
 const LEASE: Duration = secs(2);
 
 fn is_full<T>(result: &Result<T, LockError>) -> bool {
-    matches!(result, Err(LockError::Refused { why: Refused::OutOfMemory, .. }))
+    matches!(result, Err(LockError::Query(QueryError::Refused { why: Refused::OutOfMemory, .. })))
 }
 
 /// What of a lock is there: the keys, and how much the queue holds.

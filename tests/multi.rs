@@ -171,7 +171,7 @@ async fn one_name_of_two_clients_of_one_server_is_one_lock() {
     }
     raw.must(&["DEL", "lockson:server_id:{x}"]).await;
     raw.must(&["HSET", "lockson:server_id:{x}", "not", "an id"]).await;
-    assert!(matches!(both.lock().await, Err(LockError::WrongType { .. })));
+    assert!(matches!(both.lock().await, Err(LockError::Query(QueryError::WrongType { .. }))));
 }
 
 /// One name on several servers: taken in the order of the servers' ids, by everybody.
@@ -239,14 +239,17 @@ async fn a_killed_server_leaves_nothing_held_elsewhere() {
         let guard = all.guard().await.unwrap();
         victim.kill();
         let error = patient("the unlock ends", guard.unlock()).await.unwrap_err();
-        assert!(matches!(error, UnlockError::Unreachable { .. }), "{error:?}");
+        assert!(matches!(error, UnlockError::Query(QueryError::Unreachable { .. })), "{error:?}");
         nothing_held(dead).await;
         // While it is waited for.
         let error = patient("the outage limit comes", all.lock()).await.unwrap_err();
-        assert!(matches!(error, LockError::Unreachable { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Query(QueryError::Unreachable { .. })), "{error:?}");
         nothing_held(dead).await;
         let busy = patient("it says so", all.acquire_with(Request::default().wait(ms(700)))).await;
-        assert!(matches!(busy, Err(LockError::Unreachable { .. })), "an unreachable server is never busy: {busy:?}");
+        assert!(
+            matches!(busy, Err(LockError::Query(QueryError::Unreachable { .. }))),
+            "an unreachable server is never busy: {busy:?}"
+        );
         nothing_held(dead).await;
         victim.restart();
         patient("all are there again", async { while all.guard().await.is_err() {} }).await;

@@ -1,9 +1,7 @@
 //! A server that does not answer: what each verb says and when, and what is left when the client goes.
 
-use std::future::IntoFuture;
-use std::time::Instant;
-
 use support::prelude::*;
+use support::sites::Outage;
 
 /// What a noisy machine may add to a promised bound; what would come without it comes much later.
 const SLACK: Duration = secs(10);
@@ -16,19 +14,16 @@ fn quick() -> Builder {
     Locks::builder().command_timeout(ms(300)).outage_limit(ms(1000))
 }
 
-/// What ails the server.
+/// The server does not answer, or nobody gets to it.
 #[derive(Debug, Clone, Copy)]
-enum Outage {
+enum Ill {
     Frozen,
-    Refused,
-    BlackHole,
-    /// It does what it is asked, and nobody hears of it.
-    Mute,
+    By(Outage),
 }
 
-const OUTAGES: [Outage; 4] = [Outage::Frozen, Outage::Refused, Outage::BlackHole, Outage::Mute];
+const OUTAGES: [Ill; 4] =
+    [Ill::Frozen, Ill::By(Outage::Refused), Ill::By(Outage::BlackHole), Ill::By(Outage::LostReplies)];
 
-/// A server behind a proxy.
 struct World {
     server: Server,
     proxy: Proxy,
@@ -37,34 +32,18 @@ struct World {
 impl World {
     fn new() -> Self {
         let server = Server::start();
-        let proxy = Proxy::start(server.port());
-        Self { server, proxy }
+        Self { proxy: Proxy::start(server.port()), server }
     }
 
     async fn client(&self) -> Locks {
-        self.client_with(quick()).await
+        quick().connect(&self.proxy.url()).await.unwrap()
     }
 
-    async fn client_with(&self, builder: Builder) -> Locks {
-        builder.connect(&self.proxy.url()).await.unwrap()
-    }
-
-    fn begin(&self, outage: Outage) {
-        match outage {
-            Outage::Frozen => self.server.freeze(),
-            Outage::Refused => self.proxy.refuse(true),
-            Outage::Mute => self.proxy.black_hole_replies(true),
-            Outage::BlackHole => {
-                self.proxy.black_hole_requests(true);
-                self.proxy.black_hole_replies(true);
-            }
-        }
-    }
-
-    fn end(&self, outage: Outage) {
-        match outage {
-            Outage::Frozen => self.server.thaw(),
-            _ => self.proxy.heal(),
+    fn set(&self, ill: Ill, on: bool) {
+        match (ill, on) {
+            (Ill::Frozen, true) => self.server.freeze(),
+            (Ill::Frozen, false) => self.server.thaw(),
+            (Ill::By(outage), on) => outage.set(&self.proxy, on),
         }
     }
 }
@@ -81,24 +60,24 @@ async fn timed<F: IntoFuture>(future: F) -> (Duration, F::Output) {
 async fn a_wait_limit_holds_in_an_outage() {
     for outage in OUTAGES {
         let (world, asked) = (World::new(), soak(50));
-        let locks = world.client_with(quick().outage_limit(NO_LIMIT)).await;
+        let locks = quick().outage_limit(NO_LIMIT).connect(&world.proxy.url()).await.unwrap();
         let other = world.server.locks().await;
         other.lock("busy").lock().await.unwrap();
         let during = spawn_with(locks.lock("busy"), |busy| async move { timed(busy.acquire().wait(ms(900))).await });
         sleep(ms(100)).await;
-        world.begin(outage);
+        world.set(outage, true);
         let mut worst = Duration::ZERO;
         for _ in 0..asked {
             let (took, tried) = timed(locks.lock(&unique("limit")).acquire().wait(ms(300))).await;
-            assert_matches!(tried, Err(LockError::Unreachable { .. }), outage);
+            assert_matches!(tried, Err(LockError::Query(QueryError::Unreachable { .. })), outage);
             worst = worst.max(took);
         }
         println!("{outage:?}: limit 300 ms, worst {worst:?}");
         assert!(worst >= ms(300) && worst <= ms(300) + SLACK, "{outage:?}: {worst:?}");
         let in_time = |took| took <= ms(900) + SLACK;
-        assert_matches!(during.await.unwrap(), (took, Err(LockError::Unreachable { .. })) if in_time(took), outage);
+        assert_matches!(during.await.unwrap(), (took, Err(LockError::Query(QueryError::Unreachable { .. }))) if in_time(took), outage);
         assert!(!locks.health().reachable);
-        world.end(outage);
+        world.set(outage, false);
         let lock = locks.lock("after");
         // The connection may take longer to come back than one attempt waits.
         assert!(lock.acquire().wait(ms(20_000)).await.unwrap().is_acquired());
@@ -117,7 +96,7 @@ async fn the_outage_limit_holds_for_every_verb() {
         let (held, free, tried) = (locks.lock("held"), locks.lock("free"), locks.lock("tried"));
         held.lock().await.unwrap();
         let guard = locks.lock("guarded").guard().await.unwrap();
-        world.begin(outage);
+        world.set(outage, true);
         let (lock, try_lock, unlock, is_locked, holder, given_back) = tokio::join!(
             timed(free.lock()),
             timed(tried.try_lock()),
@@ -128,15 +107,21 @@ async fn the_outage_limit_holds_for_every_verb() {
         );
         let (asked, looked) = ([lock.0, unlock.0, given_back.0], [try_lock.0, is_locked.0, holder.0]);
         println!("{outage:?}: limit 1 s, {asked:?} {looked:?}");
-        assert_matches!((lock.1, try_lock.1), (Err(LockError::Unreachable { .. }), Err(LockError::Unreachable { .. })));
+        assert_matches!(
+            (lock.1, try_lock.1),
+            (
+                Err(LockError::Query(QueryError::Unreachable { .. })),
+                Err(LockError::Query(QueryError::Unreachable { .. }))
+            )
+        );
         for unlocked in [unlock.1, given_back.1] {
-            assert_matches!(unlocked, Err(UnlockError::Unreachable { .. }));
+            assert_matches!(unlocked, Err(UnlockError::Query(QueryError::Unreachable { .. })));
         }
         assert_matches!(is_locked.1, Err(QueryError::Unreachable { .. }));
         assert_matches!(holder.1, Err(QueryError::Unreachable { .. }));
         assert!(asked.iter().all(|took| *took >= ms(990) && *took <= ms(1300) + SLACK), "{outage:?}: {asked:?}");
         assert!(looked.iter().all(|took| *took >= ms(890) && *took <= ms(900) + SLACK), "{outage:?}: {looked:?}");
-        world.end(outage);
+        world.set(outage, false);
     }
 }
 
@@ -149,17 +134,20 @@ async fn an_outage_is_not_measured_from_the_call() {
     let held = other.lock("long").guard().await.unwrap();
     let waiting = spawn_with(locks.lock("long"), |lock| async move { lock.guard().await });
     sleep(ms(1300)).await;
-    world.begin(Outage::Refused);
+    world.proxy.refuse(true);
     sleep(ms(500)).await;
     assert!(!waiting.is_finished());
-    world.end(Outage::Refused);
+    world.proxy.refuse(false);
     held.unlock().await.unwrap();
     patient("the lock", waiting).await.unwrap().unwrap().unlock().await.unwrap();
     let held = other.lock("long").guard().await.unwrap();
     let waiting = spawn_with(locks.lock("long"), |lock| async move { lock.lock().await });
     sleep(ms(200)).await;
-    world.begin(Outage::Refused);
-    assert!(matches!(patient("an error", waiting).await.unwrap(), Err(LockError::Unreachable { .. })));
+    world.proxy.refuse(true);
+    assert!(matches!(
+        patient("an error", waiting).await.unwrap(),
+        Err(LockError::Query(QueryError::Unreachable { .. }))
+    ));
     held.unlock().await.unwrap();
 }
 
@@ -193,14 +181,14 @@ async fn a_drop_in_an_outage_leaves_no_key() {
         drop(locks.lock("first").guard().await.unwrap());
         for done in 0..rounds {
             let names: Vec<String> = (0..10).map(|_| unique("dropped")).collect();
-            world.begin(outage);
+            world.set(outage, true);
             let wanted = |name| spawn_with(locks.lock(name), |lock| async move { lock.lock().await });
             let calls: Vec<_> = names.iter().map(|name: &String| wanted(name)).collect();
             // Dropped before anything is sent again, or after some copies were.
             sleep(if done % 2 == 0 { ms(20) } else { ms(500) }).await;
             calls.iter().for_each(|call| call.abort());
             sleep(if done % 4 < 2 { ms(50) } else { ms(700) }).await;
-            world.end(outage);
+            world.set(outage, false);
             // Connected again, and past the `not_after` of the last copy.
             sleep(ms(350)).await;
             eventually(ms(2000), "no key", || async { world.server.control(&["KEYS", "dropped-*"]).list().is_empty() })
@@ -218,45 +206,31 @@ async fn a_drop_in_an_outage_leaves_no_key() {
 }
 
 /// A shutdown that can't reach the server ends at its limit, and names what it could not give back: bare holds, guards,
-/// and a guard whose drop was not confirmed either.
+/// and a guard whose drop was not confirmed either. Also where the calls themselves give up before that limit.
 #[tokio::test]
 async fn a_shutdown_names_the_leftovers() {
-    for outage in OUTAGES {
+    let early = (Ill::By(Outage::Refused), ms(300), ms(3000));
+    for (outage, outage_limit, limit) in OUTAGES.map(|outage| (outage, ms(1000), ms(400))).into_iter().chain([early]) {
         let world = World::new();
-        let locks = world.client().await;
+        let locks = quick().outage_limit(outage_limit).connect(&world.proxy.url()).await.unwrap();
         let dropped = locks.lock("c").guard().await.unwrap();
         let guard = locks.lock("b").guard().await.unwrap();
         locks.lock("a").lock().await.unwrap();
         locks.lock("given back").lock().await.unwrap();
         locks.lock("given back").unlock().await.unwrap();
-        world.begin(outage);
+        world.set(outage, true);
         drop(dropped);
-        let (took, left) = timed(locks.shutdown(ms(400))).await;
+        // Under way when the shutdown begins, or not.
+        sleep(limit / 60).await;
+        let (took, left) = timed(locks.shutdown(limit)).await;
         let mut names = left.unwrap_err().names;
         names.sort();
         assert_eq!(names, ["a", "b", "c"], "{outage:?}");
-        assert!(took <= ms(400) + SLACK, "{outage:?}: {took:?}");
+        assert!(took <= limit + SLACK, "{outage:?}: {took:?}");
         assert!(!guard.is_valid());
-        assert_eq!(locks.lock("d").try_lock().await, Err(LockError::Closed));
-        world.end(outage);
+        assert_eq!(locks.lock("d").try_lock().await, Err(LockError::Query(QueryError::Closed)));
+        world.set(outage, false);
     }
-}
-
-/// The same where the calls themselves give up before the shutdown's limit, one of them under way when it begins.
-#[tokio::test]
-async fn a_shutdown_longer_than_the_outage_limit_names_the_leftovers() {
-    let world = World::new();
-    let locks = quick().outage_limit(ms(300)).connect(&world.proxy.url()).await.unwrap();
-    locks.lock("a").lock().await.unwrap();
-    let dropped = locks.lock("b").guard().await.unwrap();
-    world.begin(Outage::Refused);
-    drop(dropped);
-    sleep(ms(50)).await;
-    let (took, left) = timed(locks.shutdown(ms(3000))).await;
-    let mut names = left.unwrap_err().names;
-    names.sort();
-    assert_eq!(names, ["a", "b"]);
-    assert!(took <= ms(3000) + SLACK, "{took:?}");
 }
 
 /// An attempt that is under way when the client is shut down: the waiter hears that the client is closed, the shutdown
@@ -275,9 +249,13 @@ async fn a_shutdown_settles_the_attempt_under_way() {
         let probe = locks.lock("other");
         let shutdown = spawn_with(locks.clone(), |locks| async move { locks.shutdown(secs(10)).await });
         tokio::task::yield_now().await;
-        assert_eq!(probe.try_lock().await, Err(LockError::Closed));
+        assert_eq!(probe.try_lock().await, Err(LockError::Query(QueryError::Closed)));
         world.proxy.stall_replies(false);
-        assert_eq!(patient("the wait to end", waiter).await.unwrap(), Err(LockError::Closed), "busy: {is_busy}");
+        assert_eq!(
+            patient("the wait to end", waiter).await.unwrap(),
+            Err(LockError::Query(QueryError::Closed)),
+            "busy: {is_busy}"
+        );
         patient("the shutdown", shutdown).await.unwrap().unwrap();
         assert_eq!(rival.lock("x").is_locked().await.unwrap(), is_busy);
         drop(rivals);
@@ -330,7 +308,7 @@ async fn nothing_is_left_of_a_client_in_an_outage() {
         let before = tasks();
         let locks = world.client().await;
         locks.lock("held").lock().await.unwrap();
-        world.begin(outage);
+        world.set(outage, true);
         for _ in 0..2 {
             let (lock, question) = (locks.lock("wanted"), locks.lock("wanted"));
             let call = tokio::spawn(async move { tokio::join!(lock.lock(), question.is_locked()) });
@@ -341,7 +319,7 @@ async fn nothing_is_left_of_a_client_in_an_outage() {
         let gone = Instant::now();
         eventually(ms(600) + SLACK, "no task", || async { tasks() == before }).await;
         println!("{outage:?}: no task after {:?}", gone.elapsed());
-        world.end(outage);
+        world.set(outage, false);
         eventually(SLACK, "no socket", || async { sockets(&world.server) == 0 }).await;
     }
 }

@@ -1,9 +1,6 @@
 //! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
 //! as the processes in them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
 use futures::future::{select, Either};
 use support::permits::Kind;
 use support::prelude::*;
@@ -71,7 +68,7 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
             seen.given_up.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        Either::Left((Err(SyncError::Unreachable { .. }), _)) => {
+        Either::Left((Err(SyncError::Query(QueryError::Unreachable { .. })), _)) => {
             seen.errors.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -193,13 +190,13 @@ async fn crowd(kind: &str, kills: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_for_a_hundred_tasks() {
-    let _turn = support::sites::turn().await;
+    let _turn = support::sites::half_turn().await;
     crowd("counted", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_permits_with_leases_for_a_hundred_tasks() {
-    let _turn = support::sites::turn().await;
+    let _turn = support::sites::half_turn().await;
     crowd("leased", true).await;
 }
 

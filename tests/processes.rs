@@ -3,13 +3,11 @@
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use rustix::process::Signal;
 use support::prelude::*;
 use support::process::{epoch, Process};
-use support::sites::{half_turn, turn};
+use support::sites::*;
 
 /// The shortest watchdog lease.
 fn short() -> Builder {
@@ -21,11 +19,6 @@ pub async fn play(part: &str, args: &[String]) {
     let url = format!("redis://127.0.0.1:{}", args[0]);
     match part {
         "stopped" => stopped(&url, &args[1]).await,
-        "killed" => {
-            short().connect(&url).await.unwrap().lock(&args[1]).lock().await.unwrap();
-            println!("held");
-            std::future::pending().await
-        }
         "crowd" => crowd(&url, args).await,
         other => panic!("no part {other}"),
     }
@@ -102,67 +95,6 @@ async fn a_stopped_holder_finds_out() {
         guard.unlock().await.unwrap();
         bare.unlock().await.unwrap();
     }
-}
-
-/// A process that is killed keeps its lock for the rest of its lease, and not longer.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_holder_ends_with_its_lease() {
-    let _turn = half_turn().await;
-    let server = Server::start();
-    let locks = short().connect(&server.url()).await.unwrap();
-    let mut worst = Duration::ZERO;
-    for round in 0..soak(20) {
-        let name = unique("killed");
-        let process = Process::start("processes", "killed", &[&server.port().to_string(), &name]);
-        process.expect("held");
-        sleep(ms(100 * (round as u64 % 10))).await;
-        let waiting = spawn_with(locks.lock(&name), |lock| async move { lock.guard().await.unwrap() });
-        drop(process);
-        let killed = Instant::now();
-        let guard = patient("the lock", waiting).await.unwrap();
-        worst = worst.max(killed.elapsed());
-        guard.unlock().await.unwrap();
-    }
-    println!("after a kill -9, lease 1 s: the next owner at the latest after {worst:?}");
-    assert!(worst <= ms(1000) + ms(2000), "{worst:?}");
-}
-
-/// A runtime of one thread that is blocked past the lease: the guard says so at once, without any timer having run, and
-/// the work under it is not polled again. Another client got the lock meanwhile, and keeps it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blocked_runtime_loses_its_lock() {
-    let _turn = half_turn().await;
-    let server = Server::start();
-    let (url, name) = (server.url(), unique("blocked"));
-    let (sender, held) = tokio::sync::oneshot::channel();
-    let blocked = std::thread::spawn({
-        let name = name.clone();
-        move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let locks = short().connect(&url).await.unwrap();
-                let guard = locks.lock(&name).guard().await.unwrap();
-                let went_on = AtomicBool::new(false);
-                sender.send(()).unwrap();
-                let work = async {
-                    std::thread::sleep(ms(1400));
-                    assert!(!guard.is_valid(), "the guard says so at once");
-                    tokio::task::yield_now().await;
-                    went_on.store(true, Ordering::Relaxed);
-                };
-                let lost = guard.run(work).await.unwrap_err();
-                assert!(lost.why == LostReason::Deadline && !went_on.load(Ordering::Relaxed));
-                sleep(ms(500)).await;
-                assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
-            });
-        }
-    });
-    held.await.unwrap();
-    let locks = short().connect(&server.url()).await.unwrap();
-    let guard = patient("the lock", locks.lock(&name).guard()).await.unwrap();
-    tokio::task::spawn_blocking(move || blocked.join().expect("the blocked thread")).await.unwrap();
-    guard.verify().await.unwrap();
-    guard.unlock().await.unwrap();
 }
 
 /// Has a task take what it takes, and then end by a panic or an abort.

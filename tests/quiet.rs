@@ -20,7 +20,7 @@ async fn a_clean_end_is_quiet() {
         }
         if round % 4 < 2 {
             locks.shutdown(secs(5)).await.unwrap();
-            assert!(matches!(locks.lock("after").lock().await, Err(LockError::Closed)));
+            assert!(matches!(locks.lock("after").lock().await, Err(LockError::Query(QueryError::Closed))));
         }
     }
     let clients = async || {

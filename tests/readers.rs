@@ -1,9 +1,8 @@
 //! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
 //! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
 
-use futures::future::join;
 use support::prelude::*;
-use support::sites::{begin, drive, expect, fresh_name, give_up_after, load_scripts, time_until, turn, Own, Site};
+use support::sites::*;
 
 const READERS: usize = 6;
 const COMMAND_TIMEOUT: Duration = secs(1);
@@ -57,12 +56,7 @@ impl Crowd {
     }
 
     async fn exists(&self, site: &Site) -> bool {
-        for own in &self.readers {
-            if site.exists(own).await {
-                return true;
-            }
-        }
-        false
+        join_all(self.readers.iter().map(|own| site.exists(own))).await.contains(&true)
     }
 
     /// Nothing is left when no copy can come any more.
@@ -72,10 +66,6 @@ impl Crowd {
     }
 }
 
-fn reading() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().filter(|kind| kind.name.starts_with("read"))
-}
-
 /// Runs cases for both kinds that read, each at sites of its own.
 async fn drive_all(
     label: &str,
@@ -83,11 +73,11 @@ async fn drive_all(
     builder: Builder,
     case: impl AsyncFn(&Site, &Locks, &mut Rng) -> Result<usize, String>,
 ) {
-    let _turn = turn().await;
+    let _turn = half_turn().await;
     let server = Server::start();
     load_scripts(&server).await;
     let direct = server.locks().await;
-    for kind in reading() {
+    for kind in KINDS.iter().filter(|kind| kind.name.starts_with("read")) {
         let sites = Site::many(&server, kind, 4, builder.clone()).await;
         let run = async |site: &Site, _: usize, rng: &mut Rng| case(site, &direct, rng).await;
         drive(&format!("{}: {label}", kind.name), soak(full), seed(), &sites, run).await;
@@ -192,8 +182,6 @@ async fn who_goes_away_leaves_nothing() {
 /// network, attempts end while others look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_gave_up_reading_may_write() {
-    use lockson::{LockError, Owner, RLock, Request};
-
     const OWNERS: u64 = 16;
     let (rounds, seed) = (soak(10_000), seed());
     let server = lockson::EmbeddedServer::new();
@@ -211,16 +199,14 @@ async fn who_gave_up_reading_may_write() {
                     match side.guard_with(soon).await {
                         Ok(Some(guard)) => guard.unlock().await.unwrap(),
                         // That soon there may be no answer yet.
-                        Ok(None) | Err(LockError::Unreachable { .. }) => {}
+                        Ok(None) | Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                         Err(error) => panic!("{error} (seed {seed})"),
                     }
                 }
             }
         });
     }
-    while let Some(done) = owners.join_next().await {
-        done.unwrap();
-    }
+    owners.join_all().await;
     locks.shutdown(secs(5)).await.unwrap();
     let lock = server.connect().read_write_lock("l");
     assert!(!lock.read().is_locked().await.unwrap() && !lock.write().is_locked().await.unwrap(), "seed {seed}");

@@ -159,7 +159,7 @@ async fn silence_is_an_error(kind: &str) {
     site.at.proxy.black_hole_requests(true);
     for wait in [ms(0), ms(300), ms(60_000)] {
         let error = patient("the error", site.ours.guard(1, wait)).await.map(drop).unwrap_err();
-        assert!(matches!(error, SyncError::Unreachable { .. }), "{error}");
+        assert!(matches!(error, SyncError::Query(QueryError::Unreachable { .. })), "{error}");
     }
     site.at.proxy.heal();
     site.until_free(10).await;
@@ -173,7 +173,7 @@ async fn a_full_server_takes_back(kind: &str) {
     let mut raw = site.at.server.raw().await;
     raw.must(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = site.ours.guard(1, ms(0)).await.map(drop).unwrap_err();
-    assert!(matches!(&error, SyncError::Refused { why: Refused::OutOfMemory, .. }), "{error}");
+    assert!(matches!(&error, SyncError::Query(QueryError::Refused { why: Refused::OutOfMemory, .. })), "{error}");
     assert_eq!(site.ours.available().await, 7);
     guard.release().await.unwrap();
     assert_eq!(site.ours.available().await, 10);
@@ -230,20 +230,14 @@ async fn a_latch_counts_once_whatever_is_cut() {
         let waiter = spawn_with(latch.clone(), |latch| async move { latch.wait().await.unwrap() });
         proxy.wait_requests(looks + 1, Filter::script_of(inspect)).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
-        let expected = match cuts {
-            2 => {
-                let fault = proxy.cut_after(cuts, Filter::script_of(delete));
-                assert!(latch.delete().await.unwrap());
-                fault.done().await;
-                WaitOutcome::Deleted
-            }
-            _ => {
-                let fault = proxy.cut_after(cuts, Filter::script_of(count_down));
-                assert_eq!(latch.count_down().await.unwrap(), Some(0));
-                fault.done().await;
-                WaitOutcome::Opened
-            }
-        };
+        let (last, expected) =
+            if cuts == 2 { (delete, WaitOutcome::Deleted) } else { (count_down, WaitOutcome::Opened) };
+        let fault = proxy.cut_after(cuts, Filter::script_of(last));
+        match expected {
+            WaitOutcome::Deleted => assert!(latch.delete().await.unwrap()),
+            _ => assert_eq!(latch.count_down().await.unwrap(), Some(0)),
+        }
+        fault.done().await;
         assert_eq!(patient("the latch", waiter).await.unwrap(), expected);
     }
 }

@@ -1,10 +1,7 @@
 //! Red locks on five servers: what they keep while a minority fails, what they refuse when a majority does, what they
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
 
-use std::future::IntoFuture;
-use std::time::Instant;
-
-use lockson::kind::{NonReentrant, Reentrant};
+use lockson::kind::NonReentrant;
 use support::fleet::{acquaint, connected, red, votes, Fleet};
 use support::prelude::*;
 use support::sites::give_up_after;
@@ -252,24 +249,20 @@ async fn plain_locks_vote_too() {
 async fn candidates_take_turns() {
     let fleet = Fleet::start();
     let clients = [fleet.clients(), fleet.clients(), fleet.clients()];
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
-    let tasks: Vec<_> = (0..9)
-        .map(|task| {
-            let (lock, inside) = (red(&clients[task % 3]), inside.clone());
-            tokio::spawn(async move {
-                for _ in 0..10 {
-                    let guard = lock.guard().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                    sleep(ms(1)).await;
-                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                    guard.unlock().await.unwrap();
-                }
-            })
+    let inside = Arc::new(AtomicU32::new(0));
+    let tasks = (0..9).map(|task| {
+        let (lock, inside) = (red(&clients[task % 3]), inside.clone());
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                let guard = lock.guard().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                sleep(ms(1)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.unlock().await.unwrap();
+            }
         })
-        .collect();
-    for task in tasks {
-        patient("everybody gets his turns", task).await.unwrap();
-    }
+    });
+    patient_all("everybody gets his turns", tasks.collect::<Vec<_>>()).await;
     assert_eq!(fleet.held(), "00000");
 }
 

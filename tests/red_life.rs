@@ -1,6 +1,5 @@
 //! A red lock's servers that lose their data: no vote before every lease that they granted is over (PROTOCOL rule 21).
 
-use lockson::kind::Reentrant;
 use lockson::{Faults, Reply};
 use support::fleet::{acquaint, connected, red, Fleet};
 use support::prelude::*;
@@ -138,7 +137,7 @@ async fn a_stranger_in_the_markers_place_is_said() {
     let server = EmbeddedServer::new();
     server.command(&["HSET", BOOT, "a", "b"]).unwrap();
     let taken = red(&[server.connect()]).try_lock().await;
-    assert!(matches!(&taken, Err(LockError::Refused { .. })), "{taken:?}");
+    assert!(matches!(&taken, Err(LockError::Query(QueryError::Refused { .. }))), "{taken:?}");
     assert_eq!(server.command(&["EXISTS", "red"]), Ok(Reply::Int(0)));
 }
 

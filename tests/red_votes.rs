@@ -1,7 +1,6 @@
 //! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
 //! of all servers. And when it must not (PROTOCOL rule 21).
 
-use lockson::kind::Reentrant;
 use lockson::Reply;
 use support::fleet::{acquaint, connected, red, votes, Fleet};
 use support::prelude::*;

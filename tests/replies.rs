@@ -1,14 +1,8 @@
 //! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
 //! to 6 and 10).
 
-use std::time::Instant;
-
-use futures::future::join;
-use lockson::Request;
-use support::files;
 use support::prelude::*;
-use support::sites::{begin, drive, every_kind_at_a_server, expect, time_until, turn, Own, Site};
-use support::soak_part;
+use support::sites::*;
 
 const COMMAND_TIMEOUT: Duration = secs(1);
 /// Where no lease asks for less.
@@ -17,7 +11,7 @@ const PATIENT_TIMEOUT: Duration = secs(3);
 const LEASE: Duration = secs(3);
 
 /// The short run does so many times less of everything: six tests, and each for every kind.
-const SHORT: usize = 25;
+const SHORT: usize = 50;
 
 /// What a machine with two busy cores may add; what nobody gives back stays for its lease of 30 s.
 const NOISE: Duration = secs(10);
@@ -39,6 +33,15 @@ enum Lost {
 }
 
 impl Lost {
+    /// Four of five rows of cuts lose answers.
+    fn by(number: usize) -> Self {
+        if number % 5 == 4 {
+            Lost::Request
+        } else {
+            Lost::Answer
+        }
+    }
+
     /// The next `cuts` calls of a kind's script about `name` are cut.
     fn cut(self, site: &Site, cuts: usize, kind: &Kind, verb: &str, name: &str) -> Fault {
         let filter = kind.script(verb).with(name);
@@ -69,11 +72,7 @@ async fn acquire(site: &Site, lost: Lost, rng: &mut Rng, once: bool) -> Result<u
     let own = site.own();
     own.lock_times(depth - 1).await;
     let fault = lost.cut(site, cuts, site.kind, "acquire", &own.name);
-    if once {
-        expect("try_lock", own.lock.try_lock().await, Ok(Acquired))?;
-    } else {
-        expect("lock", own.lock.lock().await, Ok(()))?;
-    }
+    own.take(once).await?;
     fault.done().await;
     expect("count", site.count(&own).await, depth)?;
     expect("a lease", site.pttl(&own).await > 20_000, true)?;
@@ -170,35 +169,16 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
     Ok(BATCH)
 }
 
-/// Runs cases for every kind, each at sites of its own on one server.
-async fn every_kinds_sites(count: usize, builder: Builder, test: impl AsyncFn(&'static Kind, &[Site])) {
-    every_kind_at_a_server(async |server, kind| {
-        test(kind, &Site::many(server, kind, count, builder.clone()).await).await;
-    })
-    .await;
-}
-
-/// What a row of cuts takes away, and how often it is tried.
-const LOST: [(Lost, &str, usize); 2] = [(Lost::Answer, "answers", 2000), (Lost::Request, "requests", 500)];
-
 /// 2,000 each for each kind: after 1 to 5 lost answers in a row `lock`, `try_lock` and `unlock` have counted once, at
 /// depth 1 to 3, and then the key goes (rules 4 and 5). And 500 each with lost requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(8, patient_builder(), async |kind, sites| {
-        for (lost, what, full) in LOST {
-            for verb in ["lock", "try_lock", "unlock"] {
-                let case = async |site: &Site, _: usize, rng: &mut Rng| match verb {
-                    "unlock" => unlock(site, lost, rng).await,
-                    verb => acquire(site, lost, rng, verb == "try_lock").await,
-                };
-                drive(&format!("{}: {verb} with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
-                    .await;
-            }
-        }
-    })
-    .await;
+    let case = async |site: &Site, number: usize, rng: &mut Rng| match number / 5 % 3 {
+        0 => unlock(site, Lost::by(number), rng).await,
+        verb => acquire(site, Lost::by(number), rng, verb == 1).await,
+    };
+    drive_every_kind("verbs cut", soak_part(7500, SHORT), (8, patient_builder()), case).await;
 }
 
 /// 2,000 hand-overs of each kind with 1 to 5 lost answers in a row: exactly one hold goes to exactly one heir (rules 5
@@ -206,14 +186,8 @@ async fn a_verb_counts_once_whatever_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_happens_once_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(4, patient_builder(), async |kind, sites| {
-        for (lost, what, full) in LOST {
-            let case = async |site: &Site, _: usize, rng: &mut Rng| hand_over(site, lost, rng).await;
-            drive(&format!("{}: hand-over with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
-                .await;
-        }
-    })
-    .await;
+    let case = async |site: &Site, number: usize, rng: &mut Rng| hand_over(site, Lost::by(number), rng).await;
+    drive_every_kind("hand-overs cut", soak_part(2500, SHORT), (4, patient_builder()), case).await;
 }
 
 /// 2,000 renewals of each kind with 1 to 5 lost answers in a row leave the counts alone and the holds held (rules 9 and
@@ -221,14 +195,9 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_changes_no_count_whatever_is_cut() {
     let _turn = turn().await;
-    every_kinds_sites(10, builder().watchdog_lease(LEASE), async |kind, sites| {
-        for (lost, what, full) in LOST {
-            let case = async |site: &Site, _: usize, rng: &mut Rng| renewal(site, lost, rng).await;
-            drive(&format!("{}: renewal with {what} cut", kind.name), soak_part(full, SHORT), seed(), sites, case)
-                .await;
-        }
-    })
-    .await;
+    let case = async |site: &Site, number: usize, rng: &mut Rng| renewal(site, Lost::by(number), rng).await;
+    let renewed = builder().watchdog_lease(LEASE);
+    drive_every_kind("renewals cut", soak_part(2500, SHORT), (10, renewed), case).await;
 }
 
 /// What a late copy must leave alone.
@@ -278,11 +247,7 @@ async fn late_acquire(site: &Site, rng: &mut Rng, once: bool) -> Result<usize, S
     let (own, depth) = (site.own(), depth(site.kind, rng));
     own.lock_times(depth - 1).await;
     let held = hold_back(site, "acquire", &own.name);
-    if once {
-        expect("try_lock", own.lock.try_lock().await, Ok(Acquired))?;
-    } else {
-        expect("lock", own.lock.lock().await, Ok(()))?;
-    }
+    own.take(once).await?;
     comes_late(site, &own, depth, &held).await
 }
 
@@ -335,18 +300,15 @@ async fn late_renewal(site: &Site, rng: &mut Rng) -> Result<usize, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_changes_nothing() {
     let _turn = turn().await;
-    every_kinds_sites(16, builder().watchdog_lease(LEASE), async |kind, sites| {
-        let cases = if kind.hands_over { 5 } else { 4 };
-        let case = async |site: &Site, number: usize, rng: &mut Rng| match number % cases {
-            0 => late_acquire(site, rng, false).await,
-            1 => late_acquire(site, rng, true).await,
-            2 => late_unlock(site, rng).await,
-            3 => late_renewal(site, rng).await,
-            _ => late_hand_over(site, rng).await,
-        };
-        drive(&format!("{}: requests held back", kind.name), soak_part(2000, SHORT), seed(), sites, case).await;
-    })
-    .await;
+    let case = async |site: &Site, number: usize, rng: &mut Rng| match number % 5 {
+        0 => late_acquire(site, rng, false).await,
+        1 => late_acquire(site, rng, true).await,
+        4 if site.kind.hands_over => late_hand_over(site, rng).await,
+        2 | 4 => late_unlock(site, rng).await,
+        _ => late_renewal(site, rng).await,
+    };
+    let renewed = builder().watchdog_lease(LEASE);
+    drive_every_kind("requests held back", soak_part(2000, SHORT), (16, renewed), case).await;
 }
 
 /// An acquire that comes after the unlock takes the lock again for nobody: it is given back once no copy can come any
@@ -354,16 +316,11 @@ async fn a_late_copy_changes_nothing() {
 /// ends unconfirmed (rule 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
-    every_kinds_sites(24, patient_builder(), async |kind, sites| {
-        for confirmed in [true, false] {
-            let case = async |site: &Site, _: usize, _: &mut Rng| late_orphan(site, confirmed).await;
-            let label = format!("{}: late acquire after an unlock, confirmed: {confirmed}", kind.name);
-            drive(&label, soak_part(500, SHORT), seed(), sites, case).await;
-        }
-    })
-    .await;
+    let case = async |site: &Site, number: usize, _: &mut Rng| late_orphan(site, number.is_multiple_of(2)).await;
+    drive_every_kind("late acquire after an unlock", soak_part(1000, SHORT), (24, patient_builder()), case).await;
 }
 
+/// With an unlock that is confirmed or not.
 async fn late_orphan(site: &Site, confirmed: bool) -> Result<usize, String> {
     let own = site.own();
     let held = hold_back(site, "acquire", &own.name);
@@ -391,57 +348,41 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
 /// key goes (rule 6: "make the count what the registry says"), at depth 2 and 3. For the kinds that have one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
-    every_kinds_sites(24, patient_builder(), async |kind, sites| {
-        let case = async |site: &Site, _: usize, rng: &mut Rng| {
-            let (own, depth) = (site.own(), 2 + rng.below(2));
-            own.lock_times(depth - 1).await;
-            let held = hold_back(site, "acquire", &own.name);
-            own.lock_times(1).await;
-            own.unlock_times(1).await?;
-            held.release().await;
-            if rng.chance(0.5) {
-                let right = || async { site.count(&own).await == depth - 1 };
-                let put_right = time_until(PATIENT_TIMEOUT + NOISE, right).await.is_some();
-                expect("the count is put right", put_right, true)?;
-            }
-            own.unlock_times(depth - 1).await?;
-            taken_back(site, &own).await
-        };
-        if kind.deepest > 1 {
-            drive(&format!("{}: late inner acquire", kind.name), soak_part(500, SHORT), seed(), sites, case).await;
+    let case = async |site: &Site, _: usize, rng: &mut Rng| {
+        let (own, depth) = (site.own(), 2 + rng.below(2));
+        if own.kind.deepest < 2 {
+            return Ok(1);
         }
-    })
-    .await;
+        own.lock_times(depth - 1).await;
+        let held = hold_back(site, "acquire", &own.name);
+        own.lock_times(1).await;
+        own.unlock_times(1).await?;
+        held.release().await;
+        if rng.chance(0.5) {
+            let right = || async { site.count(&own).await == depth - 1 };
+            let put_right = time_until(PATIENT_TIMEOUT + NOISE, right).await.is_some();
+            expect("the count is put right", put_right, true)?;
+        }
+        own.unlock_times(depth - 1).await?;
+        taken_back(site, &own).await
+    };
+    drive_every_kind("late inner acquire", soak_part(500, SHORT), (24, patient_builder()), case).await;
 }
 
-/// Locks of other locks, and kinds with the scripts of another one here; and the test that loses their answers.
-const TESTED_ELSEWHERE: [(&str, &str); 6] = [
-    ("multi", "cut_connections_leave_nothing"),
-    ("red", "no_two_holders_on_embedded_servers"),
-    ("fenced_mutex", "a_verb_counts_once_whatever_is_cut"),
-    ("fenced_spin", "a_verb_counts_once_whatever_is_cut"),
-    ("fenced_fair_mutex", "a_verb_counts_once_whatever_is_cut"),
-    ("fenced_write in a transaction", "a_verb_counts_once_whatever_is_cut"),
-];
-
-/// Whether a test file has this test.
-fn is_there(test: &str) -> bool {
-    let has = |path: &String| path.ends_with(".rs") && files::read(path).contains(&format!("fn {test}("));
-    files::below("tests").iter().any(has)
-}
+/// What is in the contract's list alone: locks of other locks, whose lost answers are those of `multi::cut_connections_..`
+/// and `red_schedules`, and kinds with the scripts of another one here.
+const TESTED_ELSEWHERE: [&str; 6] =
+    ["multi", "red", "fenced_mutex", "fenced_spin", "fenced_fair_mutex", "fenced_write in a transaction"];
 
 /// A kind that is in the contract's list, and not in that of the fault tests, fails here.
 #[test]
 fn every_kind_of_the_contract_is_in_the_list() {
     let listed = crate::contract::KINDS.iter().map(|name| name.replace("_in_transaction", " in a transaction"));
     let (elsewhere, mut here): (Vec<String>, Vec<String>) =
-        listed.partition(|name| TESTED_ELSEWHERE.iter().any(|(other, _)| other == name));
+        listed.partition(|name| TESTED_ELSEWHERE.contains(&name.as_str()));
     let mut kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     kinds.sort_unstable();
     here.sort_unstable();
     assert_eq!(here, kinds, "the contract's list, and the one in tests/support/kinds.rs");
-    assert_eq!(elsewhere, TESTED_ELSEWHERE.map(|(name, _)| name));
-    for (name, test) in TESTED_ELSEWHERE {
-        assert!(is_there(test), "{name} is tested by {test}");
-    }
+    assert_eq!(elsewhere, TESTED_ELSEWHERE);
 }

@@ -4,9 +4,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::time::Instant;
 
-use lockson::{Backoff, Request};
+use lockson::Backoff;
 use support::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,35 +40,35 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
         let (name, owner) = (unique("outside"), Owner::unique());
         let lock = locks.lock(&name).owned_by(&owner);
         let limit = Request::default().wait(secs(1));
-        assert_eq!(outside(lock.lock()), Err(LockError::NoRuntime));
-        assert_eq!(outside(lock.try_lock()), Err(LockError::NoRuntime));
-        assert!(matches!(outside(lock.acquire().wait(secs(1)).guard()), Err(LockError::NoRuntime)));
+        assert_eq!(outside(lock.lock()), Err(LockError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(lock.try_lock()), Err(LockError::Query(QueryError::NoRuntime)));
+        assert!(matches!(outside(lock.acquire().wait(secs(1)).guard()), Err(LockError::Query(QueryError::NoRuntime))));
         let fair = locks.fair_lock(&name).owned_by(&owner);
-        assert_eq!(outside(lockson::RLock::acquire_with(&fair, limit)), Err(LockError::NoRuntime));
+        assert_eq!(outside(lockson::RLock::acquire_with(&fair, limit)), Err(LockError::Query(QueryError::NoRuntime)));
         assert_eq!(outside(lock.is_locked()), Err(QueryError::NoRuntime));
         assert_eq!(outside(lock.force_unlock()), Err(QueryError::NoRuntime));
         let red = lockson::RedLock::new(vec![lock.clone()]).fresh();
-        assert_eq!(outside(red.try_lock()), Err(LockError::NoRuntime));
+        assert_eq!(outside(red.try_lock()), Err(LockError::Query(QueryError::NoRuntime)));
         assert_eq!(outside(red.is_held()), Err(QueryError::NoRuntime));
-        assert_eq!(outside(red.unlock()), Err(UnlockError::NoRuntime));
-        assert_eq!(outside(red.unlock_within(secs(1))), Err(UnlockError::NoRuntime));
-        assert_eq!(outside(lock.unlock_within(secs(1))), Err(UnlockError::NoRuntime));
+        assert_eq!(outside(red.unlock()), Err(UnlockError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(red.unlock_within(secs(1))), Err(UnlockError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(lock.unlock_within(secs(1))), Err(UnlockError::Query(QueryError::NoRuntime)));
         let (semaphore, permits, latch) = (locks.semaphore(&name), locks.permit_semaphore(&name), locks.latch(&name));
-        assert_eq!(outside(semaphore.try_set_permits(1)), Err(SyncError::NoRuntime));
-        assert_eq!(outside(semaphore.try_acquire(1)), Err(SyncError::NoRuntime));
-        assert_eq!(outside(semaphore.drain_permits()), Err(SyncError::NoRuntime));
-        assert_eq!(outside(permits.guard(1)).unwrap_err(), SyncError::NoRuntime);
-        assert_eq!(outside(permits.available_permits()), Err(SyncError::NoRuntime));
-        assert_eq!(outside(latch.wait_for(secs(1))), Err(SyncError::NoRuntime));
+        assert_eq!(outside(semaphore.try_set_permits(1)), Err(SyncError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(semaphore.try_acquire(1)), Err(SyncError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(semaphore.drain_permits()), Err(SyncError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(permits.guard(1)).unwrap_err(), SyncError::Query(QueryError::NoRuntime));
+        assert_eq!(outside(permits.available_permits()), Err(SyncError::Query(QueryError::NoRuntime)));
+        assert_eq!(outside(latch.wait_for(secs(1))), Err(SyncError::Query(QueryError::NoRuntime)));
 
         // What is held stays held, or goes in the background; the client works on.
         runtime.block_on(lock.lock()).unwrap();
-        assert_eq!(outside(lock.unlock()), Err(UnlockError::NoRuntime));
-        assert!(UnlockError::NoRuntime.may_hold() && runtime.block_on(lock.is_held()).unwrap());
+        assert_eq!(outside(lock.unlock()), Err(UnlockError::Query(QueryError::NoRuntime)));
+        assert!(UnlockError::Query(QueryError::NoRuntime).may_hold() && runtime.block_on(lock.is_held()).unwrap());
         runtime.block_on(lock.unlock()).unwrap();
         let guard = runtime.block_on(lock.guard()).unwrap();
         assert!(matches!(outside(guard.verify()), Err(HoldError::Query(QueryError::NoRuntime))));
-        assert!(matches!(outside(guard.unlock()), Err(UnlockError::NoRuntime)));
+        assert!(matches!(outside(guard.unlock()), Err(UnlockError::Query(QueryError::NoRuntime))));
         runtime.block_on(async { patient("the guard's release", lock.lock()).await.unwrap() });
         runtime.block_on(lock.unlock()).unwrap();
         drop(runtime.block_on(lock.guard()).unwrap());
@@ -78,7 +77,7 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
 
         runtime.block_on(lock.lock()).unwrap();
         assert_eq!(outside(locks.shutdown(secs(5))).unwrap_err().names.join(" "), name);
-        assert_eq!(outside(lock.lock()), Err(LockError::Closed));
+        assert_eq!(outside(lock.lock()), Err(LockError::Query(QueryError::Closed)));
         runtime.block_on(async {
             let raw = async || Server::shared().raw().await.exists(&name).await;
             eventually(LIMIT, "the shutdown goes on by itself", || async { !raw().await }).await;
@@ -130,11 +129,13 @@ fn orphaned(locks: &Locks, home: Runtime) {
         let (first, second, fair) = (lock("b"), lock("c"), locks.fair_lock(guard.name()).owned_by(&Owner::unique()));
         let (taker, opened) = (semaphore.clone(), latch.clone());
         let waiters = [
-            tokio::spawn(async move { first.lock().await == Err(LockError::Closed) }),
-            tokio::spawn(async move { second.acquire().wait(secs(600)).await == Err(LockError::Closed) }),
-            tokio::spawn(async move { fair.lock().await == Err(LockError::Closed) }),
-            tokio::spawn(async move { taker.guard(1).await.unwrap_err() == SyncError::Closed }),
-            tokio::spawn(async move { opened.wait().await == Err(SyncError::Closed) }),
+            tokio::spawn(async move { first.lock().await == Err(LockError::Query(QueryError::Closed)) }),
+            tokio::spawn(
+                async move { second.acquire().wait(secs(600)).await == Err(LockError::Query(QueryError::Closed)) },
+            ),
+            tokio::spawn(async move { fair.lock().await == Err(LockError::Query(QueryError::Closed)) }),
+            tokio::spawn(async move { taker.guard(1).await.unwrap_err() == SyncError::Query(QueryError::Closed) }),
+            tokio::spawn(async move { opened.wait().await == Err(SyncError::Query(QueryError::Closed)) }),
         ];
         let lost = tokio::spawn(guard.lost());
         eventually(LIMIT, "they wait", || async { locks.health().subscriptions >= 3 }).await;
@@ -146,15 +147,15 @@ fn orphaned(locks: &Locks, home: Runtime) {
             assert!(patient("the waiter is told", waiter).await.unwrap());
         }
         assert_eq!(patient("the holder is told", lost).await.unwrap().why, LostReason::Ended);
-        assert_eq!(lock("d").lock().await, Err(LockError::Closed));
-        assert_eq!(lock("d").try_lock().await, Err(LockError::Closed));
-        assert_eq!(lock("a").unlock().await, Err(UnlockError::Closed));
+        assert_eq!(lock("d").lock().await, Err(LockError::Query(QueryError::Closed)));
+        assert_eq!(lock("d").try_lock().await, Err(LockError::Query(QueryError::Closed)));
+        assert_eq!(lock("a").unlock().await, Err(UnlockError::Query(QueryError::Closed)));
         assert_eq!(lock("a").is_locked().await, Err(QueryError::Closed));
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))) && !guard.is_valid());
-        assert_eq!(guard.unlock().await, Err(UnlockError::Closed));
-        assert_eq!(semaphore.available_permits().await, Err(SyncError::Closed));
-        assert_eq!(permit.release().await, Err(SyncError::Closed));
-        assert_eq!(latch.count().await, Err(SyncError::Closed));
+        assert_eq!(guard.unlock().await, Err(UnlockError::Query(QueryError::Closed)));
+        assert_eq!(semaphore.available_permits().await, Err(SyncError::Query(QueryError::Closed)));
+        assert_eq!(permit.release().await, Err(SyncError::Query(QueryError::Closed)));
+        assert_eq!(latch.count().await, Err(SyncError::Query(QueryError::Closed)));
         assert!(!locks.health().reachable && locks.health().holds == 0);
         let _ = locks.shutdown(secs(60)).await;
         assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
@@ -177,8 +178,11 @@ fn a_client_whose_runtime_has_ended_is_closed() {
     drop(home);
     let began = Instant::now();
     one_thread().block_on(async {
-        assert_eq!(patient("an answer", locks.lock("orphan").lock()).await, Err(LockError::Closed));
-        assert_eq!(patient("an answer", locks.lock("orphan").try_lock()).await, Err(LockError::Closed));
+        assert_eq!(patient("an answer", locks.lock("orphan").lock()).await, Err(LockError::Query(QueryError::Closed)));
+        assert_eq!(
+            patient("an answer", locks.lock("orphan").try_lock()).await,
+            Err(LockError::Query(QueryError::Closed))
+        );
     });
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }

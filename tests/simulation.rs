@@ -117,12 +117,12 @@ impl Schedule {
     async fn enter_again(&self, task: usize, kind: &str, lock: &dyn RLock, rng: &mut Rng) {
         let patience = ms(rng.below(2000));
         let entered = tokio::time::timeout(patience, lock.try_lock()).await;
-        let tampered = matches!(entered, Ok(Err(LockError::Tampered { .. })));
+        let tampered = matches!(entered, Ok(Err(LockError::Query(QueryError::Tampered { .. }))));
         let unlocked = match entered {
             Ok(Ok(Acquired)) => tokio::time::timeout(patience, lock.unlock()).await.ok(),
             _ => None,
         };
-        if tampered || matches!(unlocked, Some(Err(UnlockError::Tampered { .. }))) {
+        if tampered || matches!(unlocked, Some(Err(UnlockError::Query(QueryError::Tampered { .. })))) {
             self.fails(format!("{kind}: task {task} finds a count that it did not write: {entered:?}, {unlocked:?}"));
         }
     }

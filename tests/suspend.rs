@@ -1,11 +1,10 @@
 //! A machine that slept: leases ran on meanwhile, and whoever waits for the end of one hears of it at once, although no
 //! timer counted that time (PROTOCOL rule 9).
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Wake};
 
 use futures::FutureExt;
-use lockson::{Faults, Reply, Request};
+use lockson::{Faults, Reply};
 use support::prelude::*;
 use tokio::time::Instant;
 

@@ -1,8 +1,6 @@
 //! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
 //! (PROTOCOL rule 18).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use lockson::Faults;
 use support::prelude::*;
 use tokio::time::{sleep, Instant};

@@ -1,11 +1,8 @@
 //! Waiters are woken, not polling; and when a message is lost they still come. For every kind of lock that hears
 //! messages (PROTOCOL rules 15 to 18).
 
-use std::cell::Cell;
-
-use futures::future::join;
 use support::prelude::*;
-use support::sites::{begin, drive, every_kind, expect, fresh_name, give_up_after, load_scripts, turn, Own, Site};
+use support::sites::*;
 use tokio::time::Instant;
 
 /// Lease and cap where nothing but a message may wake a waiter in time.
@@ -260,7 +257,7 @@ async fn a_wake_up_is_passed_on_embedded() {
 /// How the subscriptions of a client break while locks are given back.
 #[derive(Clone, Copy)]
 enum Break {
-    /// The server ends the connection of every subscriber.
+    /// The server ends the connection of every subscriber, whose next attempts to subscribe are cut, too.
     Kill,
     /// All connections of the client end, and it gets no new one until the locks are given back.
     Refuse,
@@ -286,11 +283,15 @@ async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Break) -> Result<u
         }
         let began = Instant::now();
         match how {
-            Break::Kill => drop(raw.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await),
+            Break::Kill => {
+                let deaf = site.proxy.cut_before(2, Filter::Subscribe);
+                raw.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+                deaf.wait_for(1).await;
+            }
             Break::Refuse => site.proxy.refuse(true),
         }
         let given = join_all(holders.iter().map(|own| own.unlock_times(1))).await;
-        site.proxy.refuse(false);
+        site.proxy.heal();
         given.into_iter().collect::<Result<Vec<()>, String>>().map(|_| began)
     };
     let (waited, began) = join(join_all(waiting), release).await;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::table::{median, Goal, Ratio, Row};
-use support::bounds::{bounds, fair_bounds, Bound, CALLS};
+use support::bounds::{Bound, BOUNDS, CALLS, FAIR_BOUNDS};
 use support::{Raw, Server};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
@@ -17,7 +17,7 @@ async fn slowest(raw: &mut Raw, bound: &Bound, text: &str, size: usize) -> f64 {
     raw.must(&["FLUSHALL"]).await;
     raw.must(&["EVAL", &bound.build(), "0", &size.to_string()]).await;
     let sha = raw.must(&["SCRIPT", "LOAD", text]).await.text();
-    let keys = (bound.keys)();
+    let keys = bound.keys();
     raw.must(&["SLOWLOG", "RESET"]).await;
     for call in 0..CALLS {
         let count = keys.len().to_string();
@@ -36,7 +36,7 @@ pub async fn run() -> Vec<Row> {
     let server = Server::with(&[("slowlog-log-slower-than", "0"), ("slowlog-max-len", "1000")]);
     let mut raw = server.raw().await;
     let (mut rows, mut scripts) = (Vec::new(), BTreeMap::<&str, f64>::new());
-    for bound in bounds().iter().chain(&fair_bounds()) {
+    for bound in BOUNDS.iter().chain(&FAIR_BOUNDS) {
         let text = bound.text();
         let mut medians = Vec::new();
         for size in SIZES {

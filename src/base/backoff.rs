@@ -9,41 +9,33 @@ use std::time::Duration;
 /// # Default
 /// [`Backoff::exponential`] from 1 ms to 128 ms, as Redisson; with jitter, of which Redisson has nearly none.
 #[derive(Clone)]
-pub struct Backoff(Policy);
-
-#[derive(Clone)]
-enum Policy {
-    Exponential { first: Duration, longest: Duration },
-    Constant(Duration),
-    Own(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+pub struct Backoff {
+    pause: Arc<dyn Fn(u32) -> Duration + Send + Sync>,
+    /// Whether a part of each pause is left to chance.
+    jitters: bool,
 }
 
 impl Backoff {
     /// A random pause of half to all of `first`, doubled with each attempt up to `longest`.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
-        Self(Policy::Exponential { first, longest })
+        let doubled = move |attempts: u32| first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1)));
+        Self { jitters: true, ..Self::own(move |attempts| doubled(attempts).min(longest)) }
     }
 
     /// The same pause each time.
     pub fn constant(pause: Duration) -> Self {
-        Self(Policy::Constant(pause))
+        Self::own(move |_| pause)
     }
 
     /// A pause of your own, by the number of attempts that failed (1 and up).
     pub fn own(pause: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Self {
-        Self(Policy::Own(Arc::new(pause)))
+        Self { pause: Arc::new(pause), jitters: false }
     }
 
     /// The pause after this many attempts. `jitter` takes a pause and returns a part of it.
     pub(crate) fn pause(&self, attempts: u32, jitter: impl Fn(Duration) -> Duration) -> Duration {
-        let pause = match &self.0 {
-            Policy::Exponential { first, longest } => {
-                let doubled = first.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1)));
-                jitter(doubled.min(*longest))
-            }
-            Policy::Constant(pause) => *pause,
-            Policy::Own(own) => own(attempts),
-        };
+        let pause = (self.pause)(attempts);
+        let pause = if self.jitters { jitter(pause) } else { pause };
         // A pause of zero would hammer the server.
         pause.max(Duration::from_micros(100))
     }
@@ -57,11 +49,7 @@ impl Default for Backoff {
 
 impl fmt::Debug for Backoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Policy::Exponential { first, longest } => write!(f, "Backoff::exponential({first:?}, {longest:?})"),
-            Policy::Constant(pause) => write!(f, "Backoff::constant({pause:?})"),
-            Policy::Own(_) => f.write_str("Backoff::own(..)"),
-        }
+        f.debug_struct("Backoff").field("jitters", &self.jitters).finish_non_exhaustive()
     }
 }
 

@@ -9,10 +9,15 @@ pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 pub(crate) const LOOK_TIMEOUTS: u32 = 3;
 
 /// A lease that is too short or too long.
-pub(crate) struct LeaseRange {
-    pub(crate) lease: Duration,
-    pub(crate) min: Duration,
-    pub(crate) max: Duration,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a lease of {lease:?} is outside {min:?} to {max:?} (`Builder::max_lease`)")]
+pub struct InvalidLease {
+    /// What was asked for.
+    pub lease: Duration,
+    /// The shortest lease.
+    pub min: Duration,
+    /// The longest lease, see `Builder::max_lease`.
+    pub max: Duration,
 }
 
 /// The settings of a client, as they were checked.

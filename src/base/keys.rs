@@ -1,13 +1,12 @@
 //! Every key and channel name. Redisson's layout: docs/PROTOCOL.md, "Layout".
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
 /// Endings that do.
 const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
-/// One for all names: who votes is a single server, so it need not lie in the slot of the lock.
-const BOOT: &str = "lockson:boot";
 
 /// Why a name can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,8 +40,11 @@ pub enum NameError {
 pub(crate) enum Key {
     Lock,
     Channel,
+    /// The last fencing token.
     Token,
+    /// The writers that readers let go first.
     Writers,
+    /// What lets readers pass them.
     Turn,
     /// Who waits, the next one first.
     Queue,
@@ -54,25 +56,20 @@ pub(crate) enum Key {
     Front,
     /// When each permit expires.
     Expiries,
-    /// Since when a semaphore is there.
+    /// Since when a semaphore is there: tells it from an earlier one of its name.
     Made,
     /// How a latch that is gone ended.
     Ended,
-    /// Since when the server has lost nothing.
+    /// Since when the server has lost nothing. One for all names: who votes is a single server, so it need not lie in the
+    /// slot of the lock.
     Boot,
 }
 
-/// The names of a queue on the server: few locks have one.
-#[derive(Debug, PartialEq, Eq)]
-struct QueueKeys {
-    queue: String,
-    timeouts: String,
-    seen: String,
-    front: String,
-}
+/// A key that is made of the lock's when it is first needed: most locks need few.
+type Derived = OnceLock<Box<str>>;
 
 /// The names of one lock.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     /// As the user gave it.
     pub(crate) name: Arc<str>,
@@ -80,18 +77,16 @@ pub(crate) struct Keys {
     pub(crate) lock: Arc<str>,
     /// Where a release is announced.
     pub(crate) channel: Arc<str>,
-    /// The last fencing token.
-    pub(crate) token: Arc<str>,
-    /// The writers that readers let go first, and what lets readers pass them.
-    pub(crate) writers: Arc<str>,
-    pub(crate) turn: Arc<str>,
-    /// When each permit of an expirable semaphore expires.
-    expiries: Arc<str>,
-    /// Tells a semaphore from an earlier one of this name.
-    made: Arc<str>,
-    /// How the last latch of this name ended.
-    ended: Arc<str>,
-    queue: OnceLock<QueueKeys>,
+    token: Derived,
+    writers: Derived,
+    turn: Derived,
+    queue: Derived,
+    timeouts: Derived,
+    seen: Derived,
+    front: Derived,
+    expiries: Derived,
+    made: Derived,
+    ended: Derived,
 }
 
 impl Keys {
@@ -117,31 +112,12 @@ impl Keys {
         if only_a_tag || hash_tag(&lock) != hash_tag(&channel) {
             return Err(NameError::Braces(lock));
         }
-        let token = tagged("redisson_lock_token", &lock);
-        let none: Arc<str> = Arc::default();
-        let (lock, channel, token) = (lock.into(), channel.into(), token.into());
-        Ok(Self {
-            name: name.into(),
-            lock,
-            channel,
-            token,
-            writers: none.clone(),
-            turn: none.clone(),
-            expiries: none.clone(),
-            made: none.clone(),
-            ended: none,
-            queue: OnceLock::new(),
-        })
+        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), ..Self::default() })
     }
 
     /// Those of the read/write lock of this name.
     pub(crate) fn of_read_write(self) -> Self {
-        Self {
-            channel: tagged("redisson_rwlock", &self.lock).into(),
-            writers: tagged("lockson:writers", &self.lock).into(),
-            turn: tagged("lockson:readers_turn", &self.lock).into(),
-            ..self
-        }
+        Self { channel: tagged("redisson_rwlock", &self.lock).into(), ..self }
     }
 
     /// Those of the plain lock of this name.
@@ -151,40 +127,17 @@ impl Keys {
 
     /// Those of the semaphore of this name, expirable or not.
     pub(crate) fn of_semaphore(self) -> Self {
-        let expiries = if self.lock.contains('{') {
-            format!("{}:timeout", self.lock)
-        } else {
-            format!("{{{}}}:timeout", self.lock)
-        };
-        Self {
-            channel: tagged("redisson_sc", &self.lock).into(),
-            expiries: expiries.into(),
-            made: tagged("lockson:semaphore_life", &self.lock).into(),
-            ..self
-        }
+        Self { channel: tagged("redisson_sc", &self.lock).into(), ..self }
     }
 
     /// Those of the latch of this name. Redisson puts braces round every name here, one with a tag too.
     pub(crate) fn of_latch(self) -> Self {
-        Self {
-            channel: format!("redisson_countdownlatch__channel__{{{}}}", self.lock).into(),
-            ended: tagged("lockson:latch_ended", &self.lock).into(),
-            ..self
-        }
+        Self { channel: format!("redisson_countdownlatch__channel__{{{}}}", self.lock).into(), ..self }
     }
 
     /// The key of a receipt: what the last call that used it did. Rule 22 of docs/PROTOCOL.md.
     pub(crate) fn receipt(&self, client_id: &str, first_call: &str) -> String {
         format!("{}:{client_id}:{first_call}", tagged("lockson:receipt", &self.lock))
-    }
-
-    fn queue(&self) -> &QueueKeys {
-        self.queue.get_or_init(|| QueueKeys {
-            queue: tagged("redisson_lock_queue", &self.lock),
-            timeouts: tagged("redisson_lock_timeout", &self.lock),
-            seen: tagged("lockson:fair_seen", &self.lock),
-            front: tagged("lockson:fair_state", &self.lock),
-        })
     }
 
     /// Where the server's id is, for those who order locks of this name on several servers.
@@ -194,22 +147,27 @@ impl Keys {
 
     /// The KEYS of a script.
     pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
-        let name = |key: &Key| match key {
-            Key::Lock => &*self.lock,
-            Key::Channel => &*self.channel,
-            Key::Token => &*self.token,
-            Key::Writers => &*self.writers,
-            Key::Turn => &*self.turn,
-            Key::Queue => &*self.queue().queue,
-            Key::Timeouts => &*self.queue().timeouts,
-            Key::Seen => &*self.queue().seen,
-            Key::Front => &*self.queue().front,
-            Key::Expiries => &*self.expiries,
-            Key::Made => &*self.made,
-            Key::Ended => &*self.ended,
-            Key::Boot => BOOT,
+        keys.iter().map(|key| self.key(*key)).collect()
+    }
+
+    fn key(&self, key: Key) -> &str {
+        let (derived, prefix) = match key {
+            Key::Lock => return &self.lock,
+            Key::Channel => return &self.channel,
+            Key::Boot => return "lockson:boot",
+            // Redisson's `suffixName`.
+            Key::Expiries => return self.expiries.get_or_init(|| format!("{}:timeout", braced(&self.lock)).into()),
+            Key::Token => (&self.token, "redisson_lock_token"),
+            Key::Writers => (&self.writers, "lockson:writers"),
+            Key::Turn => (&self.turn, "lockson:readers_turn"),
+            Key::Queue => (&self.queue, "redisson_lock_queue"),
+            Key::Timeouts => (&self.timeouts, "redisson_lock_timeout"),
+            Key::Seen => (&self.seen, "lockson:fair_seen"),
+            Key::Front => (&self.front, "lockson:fair_state"),
+            Key::Made => (&self.made, "lockson:semaphore_life"),
+            Key::Ended => (&self.ended, "lockson:latch_ended"),
         };
-        keys.iter().map(name).collect()
+        derived.get_or_init(|| tagged(prefix, &self.lock).into())
     }
 
     /// The part of the lock's key that puts another key in its slot when that has it in braces.
@@ -223,12 +181,17 @@ impl Keys {
     }
 }
 
-/// Redisson's `prefixName`: the name becomes the hash tag, unless it has a brace already.
+/// Redisson's `prefixName`.
 fn tagged(prefix: &str, name: &str) -> String {
+    format!("{prefix}:{}", braced(name))
+}
+
+/// A name as the hash tag of what is derived of it, unless it has a brace already.
+fn braced(name: &str) -> Cow<'_, str> {
     if name.contains('{') {
-        format!("{prefix}:{name}")
+        name.into()
     } else {
-        format!("{prefix}:{{{name}}}")
+        format!("{{{name}}}").into()
     }
 }
 
@@ -251,41 +214,41 @@ mod tests {
 
     #[test]
     fn names_are_redissons() {
-        let plain = keys("orders:42").unwrap();
-        assert_eq!((&*plain.lock, &*plain.channel), ("orders:42", "redisson_lock__channel:{orders:42}"));
-        let tagged = keys("{eu}:x").unwrap();
-        assert_eq!((&*tagged.lock, &*tagged.channel), ("{eu}:x", "redisson_lock__channel:{eu}:x"));
+        let [plain, eu] = ["orders:42", "{eu}:x"].map(|name| keys(name).unwrap());
+        assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["orders:42", "redisson_lock__channel:{orders:42}"]);
+        assert_eq!(eu.of(&[Key::Lock, Key::Channel]), ["{eu}:x", "redisson_lock__channel:{eu}:x"]);
         assert_eq!(&*Keys::new("app:", "x", 512).unwrap().channel, "redisson_lock__channel:{app:x}");
+        assert_eq!(plain.receipt("id", "7"), "lockson:receipt:{orders:42}:id:7");
     }
 
     #[test]
-    fn a_read_write_lock_has_its_own() {
-        let plain = keys("x").unwrap().of_read_write();
-        assert_eq!(
-            plain.of(&[Key::Lock, Key::Channel, Key::Writers, Key::Turn]),
-            ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}"]
-        );
-        assert_eq!(&*keys("{eu}:x").unwrap().of_read_write().channel, "redisson_rwlock:{eu}:x");
-    }
-
-    #[test]
-    fn a_plain_lock_has_its_own_channel() {
-        let plain = keys("x").unwrap().of_plain();
-        assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["x", "lockson:plain:{x}"]);
-    }
-
-    #[test]
-    fn semaphores_and_latches_have_their_own() {
-        let of = |name: &str| {
-            let names = |keys: Keys, of: &[Key]| keys.of(of).into_iter().map(str::to_owned).collect::<Vec<_>>();
-            let semaphore = names(keys(name).unwrap().of_semaphore(), &[Key::Lock, Key::Channel, Key::Expiries]);
-            [semaphore, names(keys(name).unwrap().of_latch(), &[Key::Channel, Key::Ended])].concat()
-        };
-        let plain = ["x", "redisson_sc:{x}", "{x}:timeout", "redisson_countdownlatch__channel__{x}"];
-        assert_eq!(of("x"), [&plain[..], &["lockson:latch_ended:{x}"]].concat());
-        let tagged = ["{eu}:x", "redisson_sc:{eu}:x", "{eu}:x:timeout", "redisson_countdownlatch__channel__{{eu}:x}"];
-        assert_eq!(of("{eu}:x"), [&tagged[..], &["lockson:latch_ended:{eu}:x"]].concat());
-        assert_eq!(keys("x").unwrap().receipt("id", "7"), "lockson:receipt:{x}:id:7");
+    fn what_is_no_exclusive_lock_has_names_of_its_own() {
+        use Key::{Channel, Ended, Expiries, Lock, Turn, Writers};
+        let families: [(fn(Keys) -> Keys, &[Key], &str, &str); 4] = [
+            (Keys::of_plain, &[Lock, Channel], "x lockson:plain:{x}", "{eu}:x lockson:plain:{eu}:x"),
+            (
+                Keys::of_read_write,
+                &[Channel, Writers, Turn],
+                "redisson_rwlock:{x} lockson:writers:{x} lockson:readers_turn:{x}",
+                "redisson_rwlock:{eu}:x lockson:writers:{eu}:x lockson:readers_turn:{eu}:x",
+            ),
+            (
+                Keys::of_semaphore,
+                &[Lock, Channel, Expiries],
+                "x redisson_sc:{x} {x}:timeout",
+                "{eu}:x redisson_sc:{eu}:x {eu}:x:timeout",
+            ),
+            (
+                Keys::of_latch,
+                &[Channel, Ended],
+                "redisson_countdownlatch__channel__{x} lockson:latch_ended:{x}",
+                "redisson_countdownlatch__channel__{{eu}:x} lockson:latch_ended:{eu}:x",
+            ),
+        ];
+        for (family, names, of_x, of_tagged) in families {
+            assert_eq!(family(keys("x").unwrap()).of(names).join(" "), of_x);
+            assert_eq!(family(keys("{eu}:x").unwrap()).of(names).join(" "), of_tagged);
+        }
     }
 
     #[test]

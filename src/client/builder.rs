@@ -153,11 +153,12 @@ impl Builder {
 
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
         let settings = &self.settings;
+        let wrong = |setting, problem: String| Err(ConnectError::Setting { setting, problem });
         let at_least = |setting, value: Duration, least: Duration| {
             if value >= least && value <= Duration::from_secs(10 * 365 * 24 * 60 * 60) {
                 return Ok(());
             }
-            Err(ConnectError::Setting { setting, problem: format!("is {value:?}: it must be {least:?} to ten years") })
+            wrong(setting, format!("is {value:?}: it must be {least:?} to ten years"))
         };
         let ms = Duration::from_millis;
         at_least("command_timeout", settings.command_timeout, ms(10))?;
@@ -165,21 +166,18 @@ impl Builder {
         at_least("wait_cap", settings.wait_cap, ms(10))?;
         at_least("outage_limit", settings.outage_limit, ms(10))?;
         at_least("max_lease", settings.max_lease, settings.watchdog_lease)?;
-        if let Some(limit) = settings.max_hold {
-            at_least("max_hold", limit, SHORTEST_LEASE)?;
-        }
+        at_least("max_hold", settings.max_hold.unwrap_or(SHORTEST_LEASE), SHORTEST_LEASE)?;
         let label = settings.label.as_deref().unwrap_or("x");
         if label.is_empty() || label.len() > 128 || label.contains(|c: char| c == ':' || c.is_control()) {
-            let problem = "must be 1 to 128 bytes without ':' and control characters".to_owned();
-            return Err(ConnectError::Setting { setting: "label", problem });
+            return wrong("label", "must be 1 to 128 bytes without ':' and control characters".to_owned());
         }
         if settings.max_holds == 0 {
-            return Err(ConnectError::Setting { setting: "max_holds", problem: "must not be 0".to_owned() });
+            return wrong("max_holds", "must not be 0".to_owned());
         }
         // With the shortest name, so that no prefix makes every name a bad one.
-        Keys::new(&settings.key_prefix, "x", settings.max_name_len).map(drop).map_err(|error| {
+        Keys::new(&settings.key_prefix, "x", settings.max_name_len).map(drop).or_else(|error| {
             let setting = if settings.key_prefix.is_empty() { "max_name_len" } else { "key_prefix" };
-            ConnectError::Setting { setting, problem: format!("refuses every name: {error}") }
+            wrong(setting, format!("refuses every name: {error}"))
         })
     }
 }

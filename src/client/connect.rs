@@ -8,6 +8,7 @@ use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
+use crate::client::names::Names;
 use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::wire::script::{Answer, Patience, Status};
@@ -30,12 +31,6 @@ impl Locks {
     ///
     /// # Errors
     /// [`ConnectError`] says what to do. Nothing was written.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, the connection is closed.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime: the client's tasks live on it.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
@@ -44,7 +39,7 @@ impl Locks {
     async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let (backend, signals) = connect(config, settings.command_timeout).await?;
-        let locks = Self::start(settings, backend, signals, Clock::System);
+        let locks = Self::of(Names::start(settings, backend, signals, Clock::System));
         preflight(locks.engine()).await?;
         Ok(locks)
     }
@@ -112,6 +107,7 @@ fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
     let entry = |at: usize, key: &str| {
         section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
     };
+    let (version, role, policy) = (entry(1, "redis_version"), entry(2, "role"), entry(3, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
         let needed = format!(
@@ -120,28 +116,24 @@ fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
         );
         return Err(Refused::NoPermission(needed).into());
     }
-    let mut unknown = Vec::new();
-    match entry(1, "redis_version") {
-        Some(version) if is_too_old(version) => return Err(ConnectError::TooOld { found: version.to_owned() }),
-        Some(_) => {}
-        None => unknown.push("its version"),
+    if let Some(found) = version.filter(|version| is_too_old(version)) {
+        return Err(ConnectError::TooOld { found: found.to_owned() });
     }
     if let Some(run) = entry(1, "run_id") {
         engine.life.met(run);
     }
-    match entry(2, "role") {
-        Some("slave") => return Err(Refused::ReadOnly.into()),
-        Some(_) => {}
-        None => unknown.push("its role"),
+    if role == Some("slave") {
+        return Err(Refused::ReadOnly.into());
     }
-    match entry(3, "maxmemory_policy") {
-        Some("noeviction") => {}
+    match policy {
+        Some("noeviction") | None => {}
         Some(policy) if engine.settings.allow_eviction => {
             tracing::warn!(target: "lockson", policy, "the server may drop locks to make room");
         }
         Some(policy) => return Err(ConnectError::Evicts(policy.to_owned())),
-        None => unknown.push("its maxmemory-policy"),
     }
+    let asked = [(version, "its version"), (role, "its role"), (policy, "its maxmemory-policy")];
+    let unknown: Vec<&str> = asked.iter().filter(|(found, _)| found.is_none()).map(|(_, what)| *what).collect();
     if !unknown.is_empty() {
         tracing::warn!(target: "lockson", ?unknown, "the server does not say what a lock's safety depends on");
     }

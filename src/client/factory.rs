@@ -4,16 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedReceiver;
-
-use crate::backend::{Backend, Signal};
 use crate::base::backoff::Backoff;
-use crate::base::clock::Clock;
-use crate::base::config::Settings;
-use crate::base::keys::{Keys, NameError};
-use crate::client::lifecycle::{shutdown, start};
+use crate::base::keys::Keys;
 use crate::client::names::Names;
 use crate::engine::{Engine, Session};
+use crate::error::QueryError;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -226,7 +221,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| self.names.semaphore(self.engine(), keys));
+        let pool = self.keys(name).map(|keys| self.names.semaphore(keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
@@ -242,7 +237,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(self.engine(), keys));
+        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
@@ -259,7 +254,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn latch(&self, name: &str) -> Latch {
-        let latch = self.keys(name).map(|keys| self.names.latch(self.engine(), keys));
+        let latch = self.keys(name).map(|keys| self.names.latch(keys));
         Latch::new(self.session.clone(), name, latch)
     }
 
@@ -268,9 +263,9 @@ impl Locks {
         Lock::new(self.session.clone(), name, line)
     }
 
-    fn keys(&self, name: &str) -> Result<Keys, NameError> {
+    fn keys(&self, name: &str) -> Result<Keys, QueryError> {
         let settings = &self.engine().settings;
-        Keys::new(&settings.key_prefix, name, settings.max_name_len)
+        Ok(Keys::new(&settings.key_prefix, name, settings.max_name_len)?)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
@@ -326,7 +321,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = shutdown(self.engine(), &self.names, limit).await;
+        let names = self.names.shutdown(limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -338,15 +333,8 @@ impl Locks {
         &self.session.engine
     }
 
-    /// Over a backend that is connected.
-    pub(crate) fn start(
-        settings: Settings,
-        backend: Arc<dyn Backend>,
-        signals: UnboundedReceiver<Signal>,
-        clock: Clock,
-    ) -> Self {
-        let (session, names) = start(settings, backend, signals, clock);
-        Self { session, names }
+    pub(crate) fn of(names: Arc<Names>) -> Self {
+        Self { session: Arc::new(Session { engine: names.engine.clone() }), names }
     }
 }
 

@@ -1,21 +1,32 @@
-//! What a client finds by name: one line of waiters, pool of permits or latch a name, however many handles there are.
+//! One client, from its first task to its last, and what it finds by name: one line of waiters, pool of permits or latch
+//! a name, however many handles there are.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::{join_all, Future};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::timeout;
+
+use crate::backend::{Backend, Signal};
+use crate::base::clock::Clock;
+use crate::base::config::Settings;
 use crate::base::janitor::contain;
 use crate::base::keys::Keys;
 use crate::base::registry::Registry;
 use crate::engine::Engine;
-use crate::error::LostReason;
+use crate::error::{in_runtime, LostReason};
 use crate::hold::entry::{Entry, Forgotten, Line};
+use crate::hold::queue::leave_queue;
+use crate::hold::release::give_all_back;
 use crate::permits::latch::LocalLatch;
 use crate::permits::permit_semaphore::Expirable;
 use crate::permits::pool::Pool;
 use crate::permits::semaphore::{Counted, PermitKind};
 
-/// The registries of one client.
-#[derive(Default)]
+/// The engine of one client and its registries. The client's tasks hold it, not the session.
 pub(crate) struct Names {
+    pub(crate) engine: Arc<Engine>,
     /// By channel: the read/write lock of a name has another than its exclusive ones.
     pub(crate) lines: Arc<Registry<Line>>,
     pub(crate) semaphores: Arc<Registry<Pool>>,
@@ -25,48 +36,136 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Starts a client's tasks on the current runtime.
+    pub(crate) fn start(
+        settings: Settings,
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let (engine, pump, chores) = Engine::new(settings, backend, signals, clock);
+        let (lines, semaphores, permit_semaphores, latches, forgotten) = Default::default();
+        let names = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
+        names.spawn(pump.run());
+        names.spawn(names.engine.watchdog.clone().run());
+        let of = names.clone();
+        names.spawn(async move {
+            chores.run(of.engine.settings.command_timeout).await;
+            of.end().await;
+        });
+        names
+    }
+
+    /// Starts a task without which the client can't be.
+    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        // Unless the client is being closed, the runtime is gone: whoever waits is told, here and on other runtimes.
+        let task = scopeguard::guard(self.clone(), |names| {
+            if names.engine.task_ended() {
+                names.let_go(LostReason::Ended);
+            }
+        });
+        tokio::spawn(async move {
+            let _task = task;
+            work.await;
+        });
+    }
+
     /// The line for these keys, which are one lock.
     pub(crate) fn line(&self, keys: Keys) -> Arc<Line> {
         let channel = keys.channel.clone();
         self.lines.of(&channel, || Line::new(keys, &self.lines, &self.forgotten))
     }
 
-    pub(crate) fn semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.semaphores, engine, keys.of_semaphore(), Counted::SCRIPTS)
+    pub(crate) fn semaphore(&self, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.semaphores, &self.engine, keys.of_semaphore(), Counted::SCRIPTS)
     }
 
-    pub(crate) fn permit_semaphore(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<Pool> {
-        Pool::of(&self.permit_semaphores, engine, keys.of_semaphore(), Expirable::SCRIPTS)
+    pub(crate) fn permit_semaphore(&self, keys: Keys) -> Arc<Pool> {
+        Pool::of(&self.permit_semaphores, &self.engine, keys.of_semaphore(), Expirable::SCRIPTS)
     }
 
-    pub(crate) fn latch(&self, engine: &Arc<Engine>, keys: Keys) -> Arc<LocalLatch> {
-        LocalLatch::of(&self.latches, engine, keys.of_latch())
+    pub(crate) fn latch(&self, keys: Keys) -> Arc<LocalLatch> {
+        LocalLatch::of(&self.latches, &self.engine, keys.of_latch())
     }
 
     /// Every owner's entry of every lock.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Arc<Entry>> {
+    fn entries(&self) -> impl Iterator<Item = Arc<Entry>> {
         self.lines.all().into_iter().flat_map(|line| line.entries())
     }
 
-    pub(crate) fn pools(&self) -> impl Iterator<Item = Arc<Pool>> {
+    fn pools(&self) -> impl Iterator<Item = Arc<Pool>> {
         self.semaphores.all().into_iter().chain(self.permit_semaphores.all())
     }
 
     /// Nothing is held or waited for from here on.
-    pub(crate) fn let_go(&self, why: LostReason) {
-        for line in self.lines.all() {
-            line.close();
-            for entry in line.entries() {
-                if let Some(hold) = entry.hold() {
-                    contain(|| entry.drop_hold(hold.leased.id, why));
-                }
+    fn let_go(&self, why: LostReason) {
+        self.lines.all().iter().for_each(|line| line.close());
+        for entry in self.entries() {
+            if let Some(hold) = entry.hold() {
+                contain(|| entry.drop_hold(hold.leased.id, why));
             }
         }
-        for pool in self.pools() {
-            pool.close(why);
+        self.pools().for_each(|pool| pool.close(why));
+        self.latches.all().iter().for_each(|latch| latch.close());
+    }
+
+    /// Closes every task and socket.
+    async fn end(&self) {
+        self.engine.stop();
+        self.let_go(LostReason::Released);
+        self.engine.channels.close().await;
+        for entry in self.entries() {
+            // What this drops may take others' locks.
+            let elected = std::mem::take(&mut *entry.elected());
+            drop(elected);
         }
-        for latch in self.latches.all() {
-            latch.close();
+        self.engine.wire.close().await;
+    }
+
+    /// Refuses new calls, ends every wait and gives every hold back. Returns the names that were not confirmed.
+    pub(crate) async fn shutdown(self: &Arc<Self>, limit: Duration) -> Vec<String> {
+        self.engine.refuse();
+        if in_runtime().is_ok() {
+            return self.give_back(limit).await;
         }
+        // Outside of a runtime nothing can be waited for: the client's tasks do it, and all that is held is named.
+        let held = self.entries().filter(|entry| entry.count() > 0).map(|entry| entry.line.keys.name.to_string());
+        let taken = self.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
+        let left = held.chain(taken).collect();
+        let names = self.clone();
+        self.engine.janitor.finish(async move { drop(names.give_back(limit).await) });
+        left
+    }
+
+    async fn give_back(&self, limit: Duration) -> Vec<String> {
+        let (engine, began) = (&self.engine, self.engine.now());
+        let mut entries = Vec::new();
+        let mut waiters = Vec::new();
+        for line in self.lines.all() {
+            waiters.extend(line.crowd.close());
+            line.close();
+            entries.extend(line.entries());
+        }
+        self.latches.all().iter().for_each(|latch| latch.close());
+        // Each is the name of what was not confirmed.
+        let holds = entries.into_iter().map(|entry| async {
+            let name = entry.line.keys.name.to_string();
+            let given_back = timeout(limit, give_all_back(engine.clone(), entry)).await;
+            (!given_back.unwrap_or(false)).then_some(name)
+        });
+        let permits = self.pools().map(|pool| async move {
+            let given_back = timeout(limit, pool.shutdown()).await;
+            (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
+        });
+        let leaves = waiters.iter().map(|waiter| timeout(limit, leave_queue(engine.clone(), &waiter.wish)));
+        let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
+        // Copies in doubt of calls that were given up, which may take something yet.
+        let rest = limit.saturating_sub(engine.now().since(began));
+        let _ = timeout(rest, engine.owed.none_left()).await;
+        engine.janitor.close();
+        let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
+        let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();
+        left.extend(owed);
+        left
     }
 }

@@ -215,7 +215,8 @@ impl Count {
                 Some(left) => self.resting.push(left),
             },
             Some(Ok(Tried::Busy(left))) => self.busy.push(left),
-            Some(Err(LockError::Unreachable { .. })) | None => self.silent += 1,
+            None => self.silent += 1,
+            Some(Err(error)) if error.is_unreachable() => self.silent += 1,
             Some(Err(error)) => self.errors.push(error),
         }
     }

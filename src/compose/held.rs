@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
+use crate::base::config::{InvalidLease, SHORTEST_LEASE};
 use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
 use crate::error::{HoldError, Lost, LostReason, UnlockError};
@@ -145,9 +146,9 @@ impl Held {
             Self::All { .. } => return self.parts().try_for_each(|part| part.check_lease(lease)),
             Self::Quorum(Elected { quorum, .. }) => quorum.max_lease(),
         };
-        let min = crate::base::config::SHORTEST_LEASE;
+        let min = SHORTEST_LEASE;
         if lease < min || lease > max {
-            return Err(HoldError::Lease { lease, min, max });
+            return Err(InvalidLease { lease, min, max }.into());
         }
         Ok(())
     }
@@ -205,7 +206,7 @@ impl Held {
         match self {
             Self::One(ticket, session) => {
                 let work = ticket.release();
-                let work = ticket.engine.janitor.carry(|_| work).begun();
+                let work = ticket.engine.janitor.carry_out(work);
                 async move {
                     let errors = work.await.err().into_iter().collect();
                     drop((ticket, session));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::clock::millis;
 use crate::base::owner::Owner;
 use crate::engine::Session;
-use crate::error::LockError;
+use crate::error::{LockError, QueryError};
 use crate::hold::entry::{Line, Share};
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::{script, Role};
@@ -78,7 +78,7 @@ impl<L: ?Sized> Leaf<L> {
         let answer = Answer::of(called.result, &name, engine.is_closing())?;
         match answer.text(0) {
             Some(id) if answer.status == Status::Done => Ok(id.to_owned()),
-            _ => Err(LockError::Unreachable { name, detail: "the server has no id".to_owned() }),
+            _ => Err(QueryError::Unreachable { name, detail: "the server has no id".to_owned() }.into()),
         }
     }
 }

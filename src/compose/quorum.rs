@@ -247,7 +247,7 @@ impl Quorum {
         let releases = self.close().into_iter().rev().map(|ticket| {
             ticket.entry.outer_lost.store(false, Ordering::Release);
             let work = ticket.release();
-            ticket.engine.janitor.carry(|_| work).begun()
+            ticket.engine.janitor.carry_out(work)
         });
         let releases = releases.collect::<Vec<_>>();
         async move {

@@ -28,7 +28,7 @@ impl Wish {
             // What an earlier call left in doubt is still asked about, in vain.
             let name = self.name();
             let detail = "an earlier call of this owner is not over yet".to_owned();
-            return Err(LockError::Unreachable { name, detail });
+            return Err(QueryError::Unreachable { name, detail }.into());
         };
         let (gate, is_upgrade) = match begun {
             Ok(ticket) => return Ok(Tried::Won(ticket)),
@@ -94,7 +94,7 @@ impl Wish {
     /// What can be refused without asking the server.
     fn check(&self, gate: Gate, is_upgrade: bool) -> Result<Gate, LockError> {
         if self.engine.is_closing() {
-            return Err(LockError::Closed);
+            return Err(QueryError::Closed.into());
         }
         let outer_lost = self.entry.outer_lost.swap(false, Ordering::AcqRel);
         let Some(hold) = self.entry.hold() else {
@@ -236,9 +236,9 @@ impl Wish {
                 }
                 Err(LockError::Lost { name: self.name(), owner: self.owner() })
             }
-            Status::WrongType(detail) => Err(LockError::WrongType { name: self.name(), detail }),
-            Status::Tampered(found) => Err(LockError::Tampered { name: self.name(), found }),
-            Status::Refused(why) => Err(LockError::Refused { name: self.name(), why }),
+            Status::WrongType(detail) => Err(QueryError::WrongType { name: self.name(), detail }.into()),
+            Status::Tampered(found) => Err(QueryError::Tampered { name: self.name(), found }.into()),
+            Status::Refused(why) => Err(QueryError::Refused { name: self.name(), why }.into()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::OptionFuture;
 use tokio::time::Instant;
 
-use crate::error::LockError;
+use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
 use crate::hold::doubt::{sweep, Rest};
 use crate::hold::entry::Place;
@@ -84,7 +84,7 @@ impl Contest for Contender {
                     self.place = again;
                     continue;
                 }
-                Mail::Closed => return Err(LockError::Closed),
+                Mail::Closed => return Err(QueryError::Closed.into()),
                 Mail::Try => {
                     self.stand_aside().await;
                     return Ok(None);

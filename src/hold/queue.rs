@@ -9,7 +9,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
 use crate::hold::doubt::owe;
 use crate::hold::entry::{Entry, Place};
@@ -79,7 +79,7 @@ impl Contest for Queuer {
         loop {
             match self.waiting.take_mail() {
                 Mail::Won(ticket) => return Ok(Some(ticket)),
-                Mail::Closed => return Err(LockError::Closed),
+                Mail::Closed => return Err(QueryError::Closed.into()),
                 // Its owner's place on the server is gone.
                 Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Lapsed | Mail::Gone => {}

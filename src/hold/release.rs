@@ -193,9 +193,9 @@ impl Release {
         self.engine.watchdog.forget(&self.hold.leased);
         self.look_after_copies(gate);
         match &answer.status {
-            Status::WrongType(detail) => UnlockError::WrongType { name, detail: detail.clone() },
-            Status::Tampered(found) => UnlockError::Tampered { name, found: found.clone() },
-            Status::Refused(why) => UnlockError::Refused { name, why: why.clone() },
+            Status::WrongType(detail) => UnlockError::Query(QueryError::WrongType { name, detail: detail.clone() }),
+            Status::Tampered(found) => UnlockError::Query(QueryError::Tampered { name, found: found.clone() }),
+            Status::Refused(why) => UnlockError::Query(QueryError::Refused { name, why: why.clone() }),
             Status::NotHeld | Status::Done | Status::Busy => {
                 let owner = self.engine.owner_of(&self.hold.entry.field);
                 if doubt && self.n == 1 {

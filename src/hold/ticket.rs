@@ -39,11 +39,11 @@ impl Ticket {
     /// lease.
     pub(crate) fn if_worth(self) -> Result<Self, LockError> {
         if self.engine.is_closing() {
-            return Err(LockError::Closed);
+            return Err(QueryError::Closed.into());
         }
         let Some(why) = self.hold.leased.lost(self.engine.now()) else { return Ok(self) };
         let detail = format!("the hold was over before its owner knew of it: {why}");
-        Err(LockError::Unreachable { name: self.entry.line.keys.name.to_string(), detail })
+        Err(QueryError::Unreachable { name: self.entry.line.keys.name.to_string(), detail }.into())
     }
 
     /// The server says that it is gone.

@@ -37,7 +37,7 @@ static PLAIN: Table = Table {
 /// client keep the lock busy, they get it by chance.
 ///
 /// It is another lock than [`Locks::lock`](crate::Locks::lock) of that name, on the same key: while one of them is
-/// held, the other is [`LockError::WrongType`](crate::LockError::WrongType).
+/// held, the other is [`QueryError::WrongType`](crate::QueryError::WrongType).
 #[derive(Debug, Clone, Copy)]
 pub enum Plain {}
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::base::clock::millis;
 use crate::base::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
-use crate::base::keys::NameError;
 use crate::engine::Session;
 use crate::error::QueryError;
 use crate::hold::entry::Line;
@@ -102,7 +101,7 @@ pub struct ReadWriteLock {
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
         let read = Lock::new(session.clone(), name, line.clone());
         Self { read, write: Lock::new(session, name, line) }
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::field::{debug, display, Empty};
 use tracing::Instrument;
 
-use crate::base::config::LeaseRange;
+use crate::base::config::InvalidLease;
 use crate::engine::Engine;
 use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
@@ -34,7 +34,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// One attempt, no waiting: [`LockError::Unreachable`] if it is not answered within three command timeouts.
+    /// One attempt, no waiting: [`QueryError::Unreachable`] if it is not answered within three command timeouts.
     pub fn one_attempt() -> Self {
         Self { one_attempt: true, ..Self::default() }
     }
@@ -135,7 +135,7 @@ impl Request {
     }
 
     /// The lease asked for, or the watchdog's.
-    pub(crate) fn leases(&self, engine: &Engine) -> Result<Lease, LeaseRange> {
+    pub(crate) fn leases(&self, engine: &Engine) -> Result<Lease, InvalidLease> {
         engine.lease(self.lease, self.max_hold)
     }
 }

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use crate::base::owner::Owner;
 use crate::compose::held::Held;
-use crate::error::{LockError, QueryError, UnlockError};
+use crate::error::{within, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
 use crate::locks::acquire::Request;
 use crate::locks::guard::{Guard, Guards};
@@ -66,7 +66,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::unlock_within`](crate::Lock::unlock_within).
     async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
+        within(limit, UnlockError::OnItsWay { name: self.name().to_owned(), limit }, self.unlock()).await
     }
 
     /// See [`Lock::is_held`](crate::Lock::is_held).
@@ -89,7 +89,7 @@ pub(crate) mod sealed {
     use async_trait::async_trait;
 
     use super::{Held, Leaf, LockError, Request};
-    use crate::base::keys::NameError;
+    use crate::error::QueryError;
 
     #[async_trait]
     pub trait Sealed {
@@ -109,7 +109,7 @@ pub(crate) mod sealed {
         }
 
         /// Adds the locks that it is made of, for whoever is the owner now.
-        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError>;
+        fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError>;
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) mod sealed {
 /// members, of a red lock most of its servers. [`guard`](Self::guard) ends it with a guard in place of that.
 ///
 /// # Errors
-/// As the lock's `lock()`'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+/// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
 ///
 /// # Cancel safety
 /// As the lock's `lock()`'s.
@@ -156,7 +156,7 @@ impl<'a, G: Guards> Acquire<'a, G> {
     /// Ends the request with a guard; `None` when another owner had the lock, or one of its members, until the limit.
     ///
     /// # Errors
-    /// As the lock's `lock()`'s; [`LockError::Unreachable`] at the wait limit when the server was silent.
+    /// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
     ///
     /// # Cancel safety
     /// As the lock's `lock()`'s.
@@ -203,7 +203,7 @@ macro_rules! verbs {
         /// servers can vote and did not vote for this owner.
         ///
         /// # Errors
-        /// As [`lock`](Self::lock)'s, but of a multi-lock [`LockError::Unreachable`] after three command timeouts, of
+        /// As [`lock`](Self::lock)'s, but of a multi-lock [`QueryError::Unreachable`] after three command timeouts, of
         /// all members together, and of a red lock [`LockError::NoMajority`] when too few servers can vote now.
         ///
         /// # Cancel safety

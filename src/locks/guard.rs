@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::owner::Owner;
 use crate::compose::held::Held;
-use crate::error::{in_runtime, HoldError, Lost, UnlockError};
+use crate::error::{in_runtime, within, HoldError, Lost, UnlockError};
 use crate::lease::validity::{while_held, HoldState};
 
 /// A lock that is held, until this is dropped.
@@ -154,7 +154,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is
-    /// not known, as the answer to an earlier copy of this call was lost; [`UnlockError::Unreachable`] when the server
+    /// not known, as the answer to an earlier copy of this call was lost; [`QueryError::Unreachable`] when the server
     /// was silent for the outage limit; the other variants say whether the server may still have it. Of several members
     /// each error counts: [`UnlockError::Several`]. None of them says that the work was unprotected:
     /// [`run`](Self::run) does. So an error here is to be logged, not a reason to fail what is done.
@@ -178,7 +178,7 @@ impl Guard {
     /// # Cancel safety
     /// As [`unlock`](Self::unlock)'s.
     pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
-        UnlockError::within(limit, self.name().to_owned(), self.unlock()).await
+        within(limit, UnlockError::OnItsWay { name: self.name().to_owned(), limit }, self.unlock()).await
     }
 }
 

@@ -11,9 +11,8 @@ use async_trait::async_trait;
 
 use crate::backend::Script;
 use crate::base::backoff::Backoff;
-use crate::base::config::LeaseRange;
+use crate::base::config::InvalidLease;
 use crate::base::janitor::say;
-use crate::base::keys::NameError;
 use crate::base::owner::{field, InvalidOwner, Owner};
 use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
@@ -78,7 +77,7 @@ impl Holder {
 pub struct Lock<K: Kind> {
     pub(crate) session: Arc<Session>,
     name: Arc<str>,
-    line: Result<Arc<Line>, NameError>,
+    line: Result<Arc<Line>, QueryError>,
     owner: Option<Owner>,
     transaction: Option<Owner>,
     backoff: Option<Backoff>,
@@ -102,7 +101,7 @@ impl<K: Kind> fmt::Debug for Lock<K> {
 }
 
 impl<K: Kind> Lock<K> {
-    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, NameError>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
         Self { session, name: name.into(), line, owner: None, transaction: None, backoff: None, kind: PhantomData }
     }
 
@@ -155,11 +154,11 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// Never that it is busy. Before anything is sent: [`Name`](LockError::Name), [`Closed`](LockError::Closed), and of
+    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and of
     /// this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
     /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
-    /// [`Lost`](LockError::Lost). From the server: [`WrongType`](LockError::WrongType),
-    /// [`Tampered`](LockError::Tampered), [`Refused`](LockError::Refused), and [`Unreachable`](LockError::Unreachable)
+    /// [`Lost`](LockError::Lost). From the server: [`WrongType`](QueryError::WrongType),
+    /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and [`Unreachable`](QueryError::Unreachable)
     /// when it was silent for the outage limit.
     ///
     /// # Cancel safety
@@ -190,7 +189,7 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](LockError::Unreachable) after three command timeouts.
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`lock`](Lock::lock)'s.
@@ -250,7 +249,7 @@ impl<K: Kind> Lock<K> {
     /// # Errors
     /// [`UnlockError::NotHeld`] when this owner has no bare hold, and nothing is changed: guards are given back by
     /// their guards. [`UnlockError::Unconfirmed`] when the hold is gone, by whom is not known, as the answer to an
-    /// earlier copy was lost. [`UnlockError::Unreachable`] when the server was silent for the outage limit.
+    /// earlier copy was lost. [`QueryError::Unreachable`] when the server was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -382,7 +381,7 @@ impl<K: Kind> Lock<K> {
         &self.session.engine
     }
 
-    pub(crate) fn line(&self) -> Result<Arc<Line>, NameError> {
+    pub(crate) fn line(&self) -> Result<Arc<Line>, QueryError> {
         self.line.clone()
     }
 
@@ -421,7 +420,7 @@ impl<K: Kind> Lock<K> {
         field: &Arc<str>,
         request: &Request,
         vote: Option<&'static Script>,
-    ) -> Result<Wish, LeaseRange> {
+    ) -> Result<Wish, InvalidLease> {
         let engine = self.engine();
         Ok(Wish {
             engine: engine.clone(),
@@ -573,7 +572,7 @@ impl<K: Kind> Sealed for Lock<K> {
         Ok(ticket.map(|ticket| Held::One(ticket, self.session.clone())))
     }
 
-    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {
         let lock = self.of_caller();
         into.push(Leaf {
             session: self.session.clone(),

@@ -10,7 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{join_all, OptionFuture};
 
-use crate::base::keys::NameError;
 use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
@@ -102,7 +101,7 @@ impl<G: Guards> MultiLock<G> {
     }
 
     /// What it is made of, for whoever is the owner now, sorted.
-    fn leaves(&self) -> Result<Vec<Leaf>, NameError> {
+    fn leaves(&self) -> Result<Vec<Leaf>, QueryError> {
         let mut leaves = Vec::new();
         Sealed::leaves(self, &mut leaves)?;
         leaves.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -110,7 +109,7 @@ impl<G: Guards> MultiLock<G> {
     }
 
     /// What there is to give back: of locks that may be the same one of the same server, those that are held.
-    fn held_leaves(&self) -> Result<Vec<Leaf>, NameError> {
+    fn held_leaves(&self) -> Result<Vec<Leaf>, QueryError> {
         let mut held: Vec<Leaf> = Vec::new();
         for leaf in self.leaves()? {
             let twin = held.iter_mut().find(|other| other.order() == leaf.order());
@@ -202,10 +201,11 @@ impl<G: Guards> MultiLock<G> {
         let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
         match taken.iter().rev().find_map(Held::lost) {
             // The lease that is wanted is too short for the way to the server: another round would find the same.
-            Some(LostReason::Deadline) => self.lost(&taken).and(Err(LockError::Unreachable {
+            Some(LostReason::Deadline) => self.lost(&taken).and(Err(QueryError::Unreachable {
                 name: self.name.to_string(),
                 detail: "the answers took longer than the lease".to_owned(),
-            })),
+            }
+            .into())),
             Some(_) => self.lost(&taken),
             None => {
                 begun?;
@@ -224,7 +224,7 @@ impl<G: Guards> MultiLock<G> {
         match (lost().find(|held| held.is_inner()), lost().next()) {
             (Some(outer), _) => Err(error(outer)),
             (None, Some(held)) => Ok(Round::Lost(error(held))),
-            (None, None) => Err(LockError::Closed),
+            (None, None) => Err(QueryError::Closed.into()),
         }
     }
 }
@@ -236,10 +236,10 @@ fn no_members() -> LockError {
 /// A lease that could not be set when all were held.
 fn refused_lease(error: HoldError) -> LockError {
     match error {
-        HoldError::Lease { lease, min, max } => LockError::Lease { lease, min, max },
+        HoldError::Lease(error) => error.into(),
         HoldError::Query(error) => error.into(),
         // The caller looks for what is lost, and for whose.
-        HoldError::Lost(_) => LockError::Closed,
+        HoldError::Lost(_) => LockError::Query(QueryError::Closed),
     }
 }
 
@@ -273,7 +273,7 @@ impl<G: Guards> Sealed for MultiLock<G> {
         in_span(["multi", &self.name, &owner], &engine, &rounds, self.take_all(leaves, request, &rounds)).await
     }
 
-    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {
         self.locks.iter().try_for_each(|lock| lock.leaves(into))
     }
 }

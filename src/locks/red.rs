@@ -10,8 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 
-use crate::base::config::{LeaseRange, SHORTEST_LEASE};
-use crate::base::keys::NameError;
+use crate::base::config::{InvalidLease, SHORTEST_LEASE};
 use crate::base::owner::Owner;
 use crate::compose::ballot::Candidate;
 use crate::compose::held::Held;
@@ -221,7 +220,7 @@ impl<K: Votes> Sealed for RedLock<K> {
     }
 
     /// One, in the place of its first server's lock.
-    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), NameError> {
+    fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {
         let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         let mut first = Vec::new();
         if let Some(lock) = locks.first() {
@@ -243,9 +242,12 @@ impl<K: Votes> Member for RedLock<K> {
         let leases = self.locks.iter().map(|lock| Member::lease(lock, request)).collect::<Result<Vec<_>, _>>()?;
         let longest = leases.into_iter().min_by_key(|lease| Reverse(lease.duration())).ok_or_else(no_members)?;
         if longest.duration() > self.rules.trust.max_lease {
-            return Err(
-                LeaseRange { lease: longest.duration(), min: SHORTEST_LEASE, max: self.rules.trust.max_lease }.into()
-            );
+            return Err(InvalidLease {
+                lease: longest.duration(),
+                min: SHORTEST_LEASE,
+                max: self.rules.trust.max_lease,
+            }
+            .into());
         }
         Ok(longest)
     }

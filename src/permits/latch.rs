@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::backend::Script;
 use crate::base::keys::Key::{Channel, Ended, Lock as Count};
-use crate::base::keys::{Keys, NameError};
+use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
 use crate::engine::{Engine, Session};
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
 use crate::permits::take::within;
 use crate::waiting::listener::Listener;
@@ -87,7 +87,7 @@ impl LocalLatch {
 pub struct Latch {
     session: Arc<Session>,
     name: Arc<str>,
-    local: Result<Arc<LocalLatch>, NameError>,
+    local: Result<Arc<LocalLatch>, QueryError>,
 }
 
 impl fmt::Debug for Latch {
@@ -97,7 +97,7 @@ impl fmt::Debug for Latch {
 }
 
 impl Latch {
-    pub(crate) fn new(session: Arc<Session>, name: &str, local: Result<Arc<LocalLatch>, NameError>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, name: &str, local: Result<Arc<LocalLatch>, QueryError>) -> Self {
         Self { session, name: name.into(), local }
     }
 
@@ -150,7 +150,7 @@ impl Latch {
     /// The count; 0 when there is no such latch. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -162,7 +162,7 @@ impl Latch {
     /// Waits until the latch is opened or deleted.
     ///
     /// # Errors
-    /// [`SyncError::Unreachable`] when the server was silent for the outage limit.
+    /// [`QueryError::Unreachable`] when the server was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Safe.
@@ -184,7 +184,7 @@ impl Latch {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Latch::wait)'s; [`SyncError::Unreachable`] at the limit when the server was silent, which is three
+    /// As [`wait`](Latch::wait)'s; [`QueryError::Unreachable`] at the limit when the server was silent, which is three
     /// command timeouts for one look.
     ///
     /// # Cancel safety

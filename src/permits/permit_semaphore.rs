@@ -134,7 +134,7 @@ impl Semaphore<Expirable> {
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -160,7 +160,7 @@ impl Semaphore<Expirable> {
     ///
     /// # Errors
     /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
-    /// [`SyncError::Unreachable`] after three command timeouts.
+    /// [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
@@ -183,7 +183,7 @@ impl Semaphore<Expirable> {
     /// What is left of a permit's lease on the server; `None` when it is not held.
     ///
     /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.

@@ -18,7 +18,7 @@ use crate::base::keys::Key::{self, Channel, Lock as Free, Made};
 use crate::base::keys::Keys;
 use crate::base::registry::{shrink, Listed, Registry};
 use crate::engine::Engine;
-use crate::error::{LostReason, SyncError};
+use crate::error::{LostReason, QueryError, SyncError};
 use crate::lease::validity::{Leasable, Lease, Leased};
 use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
 use crate::waiting::row::Row;
@@ -184,7 +184,7 @@ impl Grant {
     pub(crate) fn if_worth(self) -> Result<Self, SyncError> {
         if self.leased().is_some_and(|leased| leased.lost(self.pool.engine().now()).is_some()) {
             let detail = "the answer took longer than the lease".to_owned();
-            return Err(SyncError::Unreachable { name: self.ledger().name(), detail });
+            return Err(QueryError::Unreachable { name: self.ledger().name(), detail }.into());
         }
         Ok(self)
     }
@@ -212,7 +212,8 @@ impl Drop for Grant {
             // What has ids may be tried again by another call: it does not hold on for so long.
             let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
             match pool.give_back(taken, patience).await {
-                Ok(_) | Err(SyncError::Unreachable { .. }) => {}
+                Ok(_) => {}
+                Err(error) if error.is_unreachable() => {}
                 Err(error) => {
                     say(
                         || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
@@ -269,7 +270,7 @@ impl Pool {
     /// Gives them back, again and again if there is no answer. `false`: not all were there any more.
     async fn give_back(self: Arc<Self>, taken: Taken, patience: Patience) -> Result<bool, SyncError> {
         let (given, in_doubt) = self.try_give_back(&taken, patience).await;
-        if matches!(given, Err(SyncError::Unreachable { .. })) {
+        if matches!(&given, Err(error) if error.is_unreachable()) {
             self.engine().janitor.finish(self.insist(taken, in_doubt));
         }
         given
@@ -301,7 +302,7 @@ impl Pool {
             let again = || async {
                 let patience = if over.is_some() { engine.brief() } else { engine.patience() };
                 let (given, in_doubt) = pool.try_give_back(&taken, patience).await;
-                let answered = !matches!(given, Err(SyncError::Unreachable { .. }));
+                let answered = !matches!(&given, Err(error) if error.is_unreachable());
                 is_answered.store(answered, Ordering::Relaxed);
                 answered || over.is_none() && in_doubt
             };
@@ -336,7 +337,7 @@ impl Pool {
         let turn = tokio::time::timeout(engine.settings.outage_limit, self.asking.clone().lock_owned());
         let turn = turn.await.map_err(|_| {
             let detail = "an earlier call is not over yet".to_owned();
-            SyncError::Unreachable { name: self.ledger.name(), detail }
+            SyncError::Query(QueryError::Unreachable { name: self.ledger.name(), detail })
         })?;
         engine.ready()?;
         if let Some(grant) = waiter.take_prize() {

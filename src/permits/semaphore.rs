@@ -11,9 +11,9 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use crate::base::keys::Key::{Lock as Free, Made};
-use crate::base::keys::NameError;
 use crate::engine::Session;
 use crate::error::SyncError;
+use crate::error::{within, QueryError};
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{number, CANCEL, MOST};
 use crate::permits::take::{take, take_within, Take};
@@ -69,7 +69,7 @@ impl PermitKind for Counted {
 pub struct Semaphore<K: PermitKind = Counted> {
     pub(super) session: Arc<Session>,
     pub(super) name: Arc<str>,
-    pub(super) pool: Result<Arc<Pool>, NameError>,
+    pub(super) pool: Result<Arc<Pool>, QueryError>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -86,7 +86,7 @@ impl<K: PermitKind> fmt::Debug for Semaphore<K> {
 }
 
 impl<K: PermitKind> Semaphore<K> {
-    pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, NameError>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, name: &str, pool: Result<Arc<Pool>, QueryError>) -> Self {
         Self { session, name: name.into(), pool, kind: PhantomData }
     }
 
@@ -133,7 +133,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// [`reduce_permits`](Semaphore::reduce_permits), 0 when nobody has set it. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Safe.
@@ -173,7 +173,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// ```
     ///
     /// # Errors
-    /// [`SyncError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
+    /// [`QueryError::Unreachable`] when the server was silent for the outage limit; never that there are too few.
     /// [`SyncError::Count`] for none, or more than `i32::MAX`, or than 500 with leases.
     ///
     /// # Cancel safety
@@ -196,7 +196,7 @@ impl Semaphore {
     /// Takes all permits that are free, and says how many they were. They are not given back by themselves.
     ///
     /// # Errors
-    /// [`SyncError`]; [`SyncError::Unreachable`] after three command timeouts.
+    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -216,7 +216,7 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// As [`guard`](Semaphore::guard)'s, but [`SyncError::Unreachable`] after three command timeouts.
+    /// As [`guard`](Semaphore::guard)'s, but [`QueryError::Unreachable`] after three command timeouts.
     ///
     /// # Cancel safety
     /// As [`guard`](Semaphore::guard)'s.
@@ -251,7 +251,7 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
-    /// As [`Semaphore::guard`]'s; [`SyncError::Unreachable`] at the wait limit when the server was silent.
+    /// As [`Semaphore::guard`]'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
     ///
     /// # Cancel safety
     /// As [`Semaphore::guard`]'s.
@@ -339,7 +339,7 @@ impl<K: PermitKind> SemaphorePermit<K> {
     /// # Cancel safety
     /// As [`release`](Self::release)'s.
     pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
-        SyncError::within(limit, self.grant.ledger().name(), self.release()).await
+        within(limit, SyncError::OnItsWay { name: self.grant.ledger().name(), limit }, self.release()).await
     }
 }
 

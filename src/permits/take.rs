@@ -15,7 +15,7 @@ use crate::wire::script::Patience;
 /// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
 ///
 /// # Errors
-/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`SyncError::Unreachable`] at the wait limit when the server was
+/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`QueryError::Unreachable`] at the wait limit when the server was
 /// silent.
 ///
 /// # Cancel safety

@@ -70,12 +70,10 @@ impl Listener {
         if self.is_confirmed() {
             return false;
         }
-        let confirmed = self.engine.channels.is_confirmed(&self.channel);
-        let (subscription, joined) = self.engine.channels.join(&self.channel);
         // Kept unconfirmed too: the subscription is tried again, and wakes the waiter when it is there.
-        self.subscription = Some(subscription);
-        let joined = tokio::time::timeout(limit, joined).await;
-        matches!(joined, Ok(Ok(true))) && !confirmed
+        let subscription = self.subscription.insert(self.engine.channels.join(&self.channel));
+        let confirmed = subscription.is_confirmed();
+        tokio::time::timeout(limit, subscription.joined()).await == Ok(true) && !confirmed
     }
 
     /// Subscribes, and does not wait for that: its confirmation wakes the waiter, who looks meanwhile too. `true`:
@@ -84,7 +82,7 @@ impl Listener {
         if self.subscription.is_some() {
             return false;
         }
-        self.subscription = Some(self.engine.channels.join(&self.channel).0);
+        self.subscription = Some(self.engine.channels.join(&self.channel));
         // What counts is whether a release right after the attempt was heard, not whether one is heard now.
         self.is_confirmed() && !self.listened
     }

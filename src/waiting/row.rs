@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::error::SyncError;
+use crate::error::{QueryError, SyncError};
 use crate::waiting::listener::Listener;
 use crate::waiting::wait::sleep_until;
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
@@ -91,7 +91,7 @@ impl<W: Clone, P> Row<W, P> {
                     *waiter = self.join(waiter.wish.clone());
                     continue;
                 }
-                Mail::Closed => return Err(SyncError::Closed),
+                Mail::Closed => return Err(QueryError::Closed.into()),
                 Mail::Try => return Ok(None),
                 Mail::Nothing | Mail::Gone => {}
             }

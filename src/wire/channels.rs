@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
-use tokio::sync::{oneshot, Semaphore};
+use tokio::sync::{watch, Semaphore};
 use tokio::time::{sleep_until, Instant};
 
 use crate::backend::{Backend, Signal};
@@ -28,30 +28,19 @@ const CHUNK: usize = 500;
 /// More wake-ups than anyone can use.
 const MOST_WAKES: usize = 1 << 16;
 
-/// What came by a channel.
-struct Heard {
-    /// One permit for each message, more after a gap.
-    wakes: Semaphore,
-    /// Whether the server has the subscription, as far as is known.
-    confirmed: AtomicBool,
-    /// Messages `0`.
-    zeros: AtomicU64,
-}
-
+/// One channel, and who uses it.
 struct Channel {
-    heard: Arc<Heard>,
+    /// One permit for each message, more after a gap.
+    wakes: Arc<Semaphore>,
+    /// Messages `0`.
+    zeros: Arc<AtomicU64>,
+    /// Whether the server has the subscription, as far as is known. Told after each try, and at the end of all.
+    confirmed: watch::Sender<bool>,
     users: usize,
     /// Without users: when it ends.
     ends: Option<Instant>,
     /// Messages since it has none.
     unheeded: u32,
-    joining: Vec<oneshot::Sender<bool>>,
-}
-
-enum Order {
-    /// A channel is new, or lost its last user.
-    Look,
-    Close(oneshot::Sender<()>),
 }
 
 /// The channels by name, and those that want something, so that nobody looks through all of them.
@@ -62,6 +51,8 @@ struct Map {
     idle: BTreeSet<(Instant, Arc<str>)>,
     /// Those that the server has not confirmed.
     missing: BTreeSet<Arc<str>>,
+    /// Since when messages may be missing, if they may.
+    gap_since: Option<Instant>,
 }
 
 impl Map {
@@ -72,15 +63,6 @@ impl Map {
             self.idle.remove(&(before, name.clone()));
         }
         self.idle.extend(ends.map(|ends| (ends, name.clone())));
-    }
-
-    /// A message came that nobody uses.
-    fn unheeded(&mut self, name: &Arc<str>) {
-        let Some(channel) = self.all.get_mut(name) else { return };
-        channel.unheeded += 1;
-        if channel.unheeded == UNHEEDED {
-            self.end_at(name, Some(Instant::now()));
-        }
     }
 
     /// Takes out what is at its end, as much as goes into one call.
@@ -95,71 +77,73 @@ impl Map {
         shrink(&mut self.all);
         taken
     }
+
+    /// Messages may be missing. `true`: since now.
+    fn begin_gap(&mut self) -> bool {
+        let begins = self.gap_since.is_none();
+        self.gap_since.get_or_insert_with(Instant::now);
+        begins
+    }
 }
 
 /// The subscriptions of a client.
 pub(crate) struct Channels {
     map: Mutex<Map>,
-    orders: UnboundedSender<Order>,
+    /// Tells the pump of a channel that is new, or lost its last user; or of the end.
+    news: UnboundedSender<()>,
+    closing: AtomicBool,
     gaps: AtomicU64,
-    /// Since when messages may be missing, if they may.
-    gap_since: Mutex<Option<Instant>>,
 }
 
 /// The loop that keeps them. Where it ends, nobody waits for a subscription any more.
 pub(crate) struct Pump {
     channels: Arc<Channels>,
-    orders: UnboundedReceiver<Order>,
+    news: UnboundedReceiver<()>,
     signals: UnboundedReceiver<Signal>,
     backend: Arc<dyn Backend>,
 }
 
 impl Channels {
     pub(crate) fn new(backend: Arc<dyn Backend>, signals: UnboundedReceiver<Signal>) -> (Arc<Self>, Pump) {
-        let (orders, received) = unbounded_channel();
-        let channels =
-            Arc::new(Self { map: Mutex::default(), orders, gaps: AtomicU64::new(0), gap_since: Mutex::default() });
-        (channels.clone(), Pump { channels, orders: received, signals, backend })
+        let (news, received) = unbounded_channel();
+        let (map, closing, gaps) = Default::default();
+        let channels = Arc::new(Self { map, news, closing, gaps });
+        (channels.clone(), Pump { channels, news: received, signals, backend })
     }
 
-    /// Subscribes, or shares a subscription that is there; the receiver says whether the server confirmed it. One that
-    /// it did not is tried again, and then wakes its users.
-    pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> (Subscription, oneshot::Receiver<bool>) {
-        let (done, confirmed) = oneshot::channel();
+    /// Subscribes, or shares a subscription that is there. One that the server did not confirm is tried again, and then
+    /// wakes its users.
+    pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> Subscription {
         let mut map = self.map.lock();
         map.end_at(name, None);
         let Map { all, missing, .. } = &mut *map;
         let channel = all.entry(name.clone()).or_insert_with(|| {
             missing.insert(name.clone());
-            let (wakes, confirmed, zeros) = (Semaphore::new(0), AtomicBool::new(false), AtomicU64::new(0));
-            let heard = Arc::new(Heard { wakes, confirmed, zeros });
-            Channel { heard, users: 0, ends: None, unheeded: 0, joining: Vec::new() }
+            let (wakes, zeros) = (Arc::new(Semaphore::new(0)), Arc::default());
+            Channel { wakes, zeros, confirmed: watch::Sender::new(false), users: 0, ends: None, unheeded: 0 }
         });
         channel.users += 1;
         channel.unheeded = 0;
-        if channel.heard.confirmed.load(Ordering::Acquire) {
-            let _ = done.send(true);
-        } else {
-            channel.joining.push(done);
-        }
-        let heard = channel.heard.clone();
+        let (wakes, zeros, confirmed) = (channel.wakes.clone(), channel.zeros.clone(), channel.confirmed.subscribe());
         drop(map);
-        if self.orders.send(Order::Look).is_err() {
-            self.map.lock().all.values_mut().for_each(|channel| channel.joining.clear());
+        if self.news.send(()).is_err() {
+            self.let_go();
         }
-        (Subscription { channels: self.clone(), name: name.clone(), heard }, confirmed)
+        Subscription { channels: self.clone(), name: name.clone(), wakes, zeros, confirmed }
     }
 
-    pub(crate) fn is_confirmed(&self, name: &str) -> bool {
-        self.map.lock().all.get(name).is_some_and(|channel| channel.heard.confirmed.load(Ordering::Acquire))
+    /// Nobody waits for a confirmation any more.
+    fn let_go(&self) {
+        self.map.lock().all.values().for_each(|channel| channel.confirmed.send_modify(|_| ()));
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
         let map = self.map.lock();
         let Some(channel) = map.all.get(name) else { return false };
-        channel.heard.wakes.forget_permits(usize::MAX);
-        channel.heard.confirmed.load(Ordering::Acquire)
+        channel.wakes.forget_permits(usize::MAX);
+        let confirmed = *channel.confirmed.borrow();
+        confirmed
     }
 
     /// How many channels are subscribed to, those that linger included.
@@ -173,10 +157,9 @@ impl Channels {
     }
 
     pub(crate) async fn close(&self) {
-        let (done, closed) = oneshot::channel();
-        if self.orders.send(Order::Close(done)).is_ok() {
-            let _ = closed.await;
-        }
+        self.closing.store(true, Ordering::Release);
+        let _ = self.news.send(());
+        self.news.closed().await;
     }
 }
 
@@ -184,23 +167,33 @@ impl Channels {
 pub(crate) struct Subscription {
     channels: Arc<Channels>,
     name: Arc<str>,
-    heard: Arc<Heard>,
+    wakes: Arc<Semaphore>,
+    zeros: Arc<AtomicU64>,
+    confirmed: watch::Receiver<bool>,
 }
 
 impl Subscription {
     /// Whether the server has it, as far as is known.
     pub(crate) fn is_confirmed(&self) -> bool {
-        self.heard.confirmed.load(Ordering::Acquire)
+        *self.confirmed.borrow()
+    }
+
+    /// Waits until the server was asked for it, if it does not have it yet: whether it has.
+    pub(crate) async fn joined(&mut self) -> bool {
+        if !self.is_confirmed() {
+            let _ = self.confirmed.changed().await;
+        }
+        self.is_confirmed()
     }
 
     /// How many messages `0` came while anybody used the channel.
     pub(crate) fn zeros(&self) -> u64 {
-        self.heard.zeros.load(Ordering::Acquire)
+        self.zeros.load(Ordering::Acquire)
     }
 
     /// Waits for a message.
     pub(crate) async fn heard(&self) {
-        match self.heard.wakes.acquire().await {
+        match self.wakes.acquire().await {
             Ok(permits) => permits.forget(),
             Err(_) => std::future::pending().await,
         }
@@ -208,7 +201,7 @@ impl Subscription {
 
     /// Forgets the messages that nobody took yet.
     pub(crate) fn drain(&self) {
-        self.heard.wakes.forget_permits(usize::MAX);
+        self.wakes.forget_permits(usize::MAX);
     }
 }
 
@@ -219,15 +212,15 @@ impl Drop for Subscription {
         channel.users -= 1;
         if channel.users == 0 {
             map.end_at(&self.name, Some(Instant::now() + LINGER));
-            let _ = self.channels.orders.send(Order::Look);
+            let _ = self.channels.news.send(());
         }
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        self.orders.close();
-        self.channels.map.lock().all.values_mut().for_each(|channel| channel.joining.clear());
+        self.news.close();
+        self.channels.let_go();
     }
 }
 
@@ -246,14 +239,11 @@ impl Pump {
                     Some(Signal::Whole) => self.channels.end_gap(),
                     None => return,
                 },
-                order = self.orders.recv() => match order {
-                    Some(Order::Look) => {}
-                    Some(Order::Close(done)) => {
-                        let _ = done.send(());
+                news = self.news.recv() => {
+                    if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
                         return;
                     }
-                    None => return,
-                },
+                }
                 Some(ok) = OptionFuture::from(work.as_mut()) => {
                     work = None;
                     retry_at = (!ok).then(|| Instant::now() + RETRY);
@@ -277,14 +267,16 @@ impl Pump {
 
     fn wake(&self, name: &str, zero: bool) {
         let mut map = self.channels.map.lock();
-        let Some((name, channel)) = map.all.get_key_value(name) else { return };
-        channel.heard.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
-        if channel.heard.wakes.available_permits() < MOST_WAKES {
-            channel.heard.wakes.add_permits(1);
+        let Some(channel) = map.all.get_mut(name) else { return };
+        channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
+        if channel.wakes.available_permits() < MOST_WAKES {
+            channel.wakes.add_permits(1);
         }
         if channel.users == 0 {
-            let name = name.clone();
-            map.unheeded(&name);
+            channel.unheeded += 1;
+            if channel.unheeded == UNHEEDED {
+                map.end_at(&name.into(), Some(Instant::now()));
+            }
         }
     }
 
@@ -294,12 +286,16 @@ impl Pump {
         let mut map = self.channels.map.lock();
         let Map { all, missing, .. } = &mut *map;
         for (name, channel) in all.iter() {
-            channel.heard.confirmed.store(false, Ordering::Release);
+            // Not told yet: who waits for it hears of the next try.
+            channel.confirmed.send_if_modified(|confirmed| {
+                *confirmed = false;
+                false
+            });
             missing.insert(name.clone());
         }
-        let channels = all.len();
+        let (channels, begins) = (map.all.len(), map.begin_gap());
         drop(map);
-        if self.channels.begin_gap() {
+        if begins {
             say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
         }
     }
@@ -327,8 +323,8 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
         let ok = result.is_ok() && self.gaps() == gaps;
         if let Err(why) = result {
-            let is_new = self.begin_gap();
-            say(|| match is_new {
+            let begins = self.map.lock().begin_gap();
+            say(|| match begins {
                 true => tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again"),
                 false => tracing::debug!(target: "lockson", why, "a subscription failed and is tried again"),
             });
@@ -338,12 +334,9 @@ impl Channels {
             if ok {
                 map.missing.remove(name);
             }
-            let Some(channel) = map.all.get_mut(name) else { continue };
-            channel.heard.confirmed.store(ok, Ordering::Release);
-            for joining in channel.joining.drain(..) {
-                let _ = joining.send(ok);
-            }
-            channel.heard.wakes.add_permits(channel.users.min(MOST_WAKES));
+            let Some(channel) = map.all.get(name) else { continue };
+            channel.confirmed.send_replace(ok);
+            channel.wakes.add_permits(channel.users.min(MOST_WAKES));
         }
         drop(map);
         if ok {
@@ -352,23 +345,13 @@ impl Channels {
         ok
     }
 
-    /// `true`: it is the beginning of one.
-    fn begin_gap(&self) -> bool {
-        let mut since = self.gap_since.lock();
-        let begins = since.is_none();
-        since.get_or_insert_with(Instant::now);
-        begins
-    }
-
     /// The server answers: that is the end of a gap if no channel is without its subscription.
     fn end_gap(&self) {
-        let map = self.map.lock();
-        if !map.missing.is_empty() {
-            return;
-        }
-        let (channels, since) = (map.all.len(), self.gap_since.lock().take());
+        let mut map = self.map.lock();
+        let ended = if map.missing.is_empty() { map.gap_since.take() } else { None };
+        let channels = map.all.len();
         drop(map);
-        if let Some(after) = since.map(|since| since.elapsed()) {
+        if let Some(after) = ended.map(|since| since.elapsed()) {
             say(|| tracing::info!(target: "lockson", channels, ?after, "gap ended: messages come again"));
         }
     }

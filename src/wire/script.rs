@@ -48,7 +48,8 @@ impl Answer {
         let mut answer = result.map_err(|fault| QueryError::of_fault(name, fault, closed))?;
         let name = name.to_owned();
         match std::mem::replace(&mut answer.status, Status::Done) {
-            Status::WrongType(detail) | Status::Tampered(detail) => Err(QueryError::WrongType { name, detail }),
+            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail }),
+            Status::Tampered(found) => Err(QueryError::Tampered { name, found }),
             Status::Refused(why) => Err(QueryError::Refused { name, why }),
             status => Ok(Self { status, ..answer }),
         }

@@ -4,35 +4,23 @@ use std::time::Duration;
 
 use crate::backend::Script;
 
-/// The text of a file of `lua/`.
-macro_rules! lua {
-    ($file:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
-    };
-}
-pub(crate) use lua;
-
 /// A script of `lua/`, with its KEYS. What several share stands before it. `script!("outer" over "inner", ..)` has the
 /// inner one as its function `acquire`, so that what takes a lock has no second text.
 macro_rules! script {
-    ($file:literal $(after $shared:literal)*, $keys:tt) => {
-        $crate::wire::table::script!(@ $file, (
-            $($crate::wire::table::lua!($shared),)*
-            $crate::wire::table::lua!($file)
-        ), $keys)
+    (@ $file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua"))
     };
-    ($outer:literal over $inner:literal $(after $shared:literal)*, $keys:tt) => {
-        $crate::wire::table::script!(@ concat!($outer, " by ", $inner), (
-            $($crate::wire::table::lua!($shared),)*
-            "local function acquire()\n",
-            $crate::wire::table::lua!($inner),
-            "end\n",
-            $crate::wire::table::lua!($outer)
-        ), $keys)
-    };
-    (@ $name:expr, ($($text:tt)*), [$($key:ident),*]) => {{
-        static SCRIPT: $crate::backend::Script =
-            $crate::backend::Script::new($name, concat!($crate::wire::table::lua!("begin"), $($text)*), &[$($key),*]);
+    ($file:literal $(over $inner:literal)? $(after $shared:literal)*, [$($key:ident),*]) => {{
+        static SCRIPT: $crate::backend::Script = $crate::backend::Script::new(
+            concat!($file $(, " by ", $inner)?),
+            concat!(
+                $crate::wire::table::script!(@ "begin"),
+                $($crate::wire::table::script!(@ $shared),)*
+                $("local function acquire()\n", $crate::wire::table::script!(@ $inner), "end\n",)?
+                $crate::wire::table::script!(@ $file)
+            ),
+            &[$($key),*],
+        );
         &SCRIPT
     }};
 }

@@ -99,7 +99,8 @@ async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
         let answers = tokio::time::timeout(secs(5), raw.must(&["PING"])).await;
         assert!(answers.is_ok(), "without {right}: the server does not answer");
         match (needed.contains(&right), &tried) {
-            (true, Err(LockError::Refused { why: Refused::NoPermission(_), .. })) | (false, Ok(Busy)) => {}
+            (true, Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })))
+            | (false, Ok(Busy)) => {}
             other => panic!("without {right}: {other:?}"),
         }
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
@@ -121,7 +122,7 @@ async fn a_fair_right_lost_later_leaves_no_half_place() {
         assert!(lock("a").acquire().lease(secs(60)).await.unwrap().is_acquired());
         raw.must(&["ACL", "SETUSER", "locker", &format!("-{right}")]).await;
         let came = lock("b").acquire().wait(ms(200)).await;
-        assert!(matches!(came, Err(LockError::Refused { .. })), "without {right}: {came:?}");
+        assert!(matches!(came, Err(LockError::Query(QueryError::Refused { .. }))), "without {right}: {came:?}");
         raw.must(&["ACL", "SETUSER", "locker", &format!("+{right}")]).await;
         let only_the_lock = async || raw.must(&["KEYS", "*"]).await.texts() == ["app:acl"];
         eventually(secs(20), &format!("no place, without {right}"), only_the_lock).await;

@@ -29,8 +29,8 @@ pub async fn shutdown_gives_everything_back(case: Case) {
     locks.shutdown(secs(5)).await.unwrap();
     assert!(case.is_free().await && case.ask(&["EXISTS", &other]).await == "0");
     assert!(!guard.is_valid());
-    assert!(matches!(lock.lock().await, Err(LockError::Closed)));
-    assert!(matches!(lock.try_lock().await, Err(LockError::Closed)));
+    assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::Closed))));
+    assert!(matches!(lock.try_lock().await, Err(LockError::Query(QueryError::Closed))));
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
     assert!(lock.owned_by(&Owner::unique()).is_held().await.is_err());
     drop(guard);
@@ -50,7 +50,7 @@ pub async fn shutdown_ends_waits(case: Case) {
     // No place in a queue is left.
     assert_eq!(case.ask(&["KEYS", &format!("*{}*", case.name)]).await, case.name);
     let ended = patient_all("the wait ends", waiters).await;
-    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Closed)), "{ended:?}");
+    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Query(QueryError::Closed))), "{ended:?}");
 }
 
 /// Rule 7: a guard keeps the client alive, nothing else does.
@@ -99,7 +99,7 @@ pub async fn the_limit_of_names_is_the_builders(case: Case) {
     case.lock(&locks).unlock().await.unwrap();
     let longer = format!("{}x", case.name);
     let refused = (case.kind.lock)(&locks, &longer).try_lock().await;
-    assert_eq!(refused, Err(LockError::Name(NameError::TooLong { len: limit + 1, limit })));
+    assert_eq!(refused, Err(LockError::Query(QueryError::Name(NameError::TooLong { len: limit + 1, limit }))));
     assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
 }
 
@@ -114,8 +114,8 @@ pub async fn the_outage_limit_ends_calls(case: Case) {
     let began = Instant::now();
     let (lock, probe) = (case.lock(&locks), case.lock(&locks).owned_by(&Owner::unique()));
     let (waited, tried) = patient("both end", async { tokio::join!(lock.lock(), probe.try_lock()) }).await;
-    assert!(matches!(waited, Err(LockError::Unreachable { .. })), "{waited:?}");
-    assert!(matches!(tried, Err(LockError::Unreachable { .. })), "{tried:?}");
+    assert!(matches!(waited, Err(LockError::Query(QueryError::Unreachable { .. }))), "{waited:?}");
+    assert!(matches!(tried, Err(LockError::Query(QueryError::Unreachable { .. }))), "{tried:?}");
     let took = began.elapsed();
     assert!(took >= ms(900) && took <= case.bound(ms(1400)), "{took:?}");
     assert!(!locks.health().reachable);

@@ -174,10 +174,10 @@ pub async fn a_bad_name_is_the_first_verbs_error(case: Case) {
     let long = "x".repeat(513);
     for name in ["", &long, "a{b", "a}b", "{}", "{}x", "new\nline", "nul\0", "redisson_lock_queue:{x}", "{x}:timeout"] {
         let lock = (case.kind.lock)(&locks, name);
-        assert!(matches!(lock.lock().await, Err(LockError::Name(_))), "{name:?}");
-        assert!(matches!(lock.try_lock().await, Err(LockError::Name(_))), "{name:?}");
-        assert!(matches!(lock.guard().await, Err(LockError::Name(_))), "{name:?}");
-        assert!(matches!(lock.unlock().await, Err(UnlockError::Name(_))), "{name:?}");
+        assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::Name(_)))), "{name:?}");
+        assert!(matches!(lock.try_lock().await, Err(LockError::Query(QueryError::Name(_)))), "{name:?}");
+        assert!(matches!(lock.guard().await, Err(LockError::Query(QueryError::Name(_)))), "{name:?}");
+        assert!(matches!(lock.unlock().await, Err(UnlockError::Query(QueryError::Name(_)))), "{name:?}");
         assert!(lock.is_held().await.is_err(), "{name:?}");
     }
 }
@@ -187,7 +187,7 @@ pub async fn a_bad_lease_or_wait_is_refused(case: Case) {
     for lease in [Duration::ZERO, Duration::from_nanos(1), ms(99), ms(60_001), Duration::MAX] {
         let request = Request::default().lease(lease);
         let refused = case.lock(&locks).acquire_with(request).await;
-        assert_eq!(refused, Err(LockError::Lease { lease, min: ms(100), max: secs(60) }));
+        assert_eq!(refused, Err(LockError::Lease(InvalidLease { lease, min: ms(100), max: secs(60) })));
     }
     let beyond_the_clock = case.lock(&locks).acquire_with(Request::default().wait(Duration::MAX)).await;
     assert_eq!(beyond_the_clock, Err(LockError::Wait(Duration::MAX)));
@@ -199,8 +199,8 @@ pub async fn a_key_of_another_type_is_refused(case: Case) {
     let locks = case.client().await;
     case.ask(&["RPUSH", &case.name, "mine"]).await;
     let lock = case.lock(&locks);
-    assert!(matches!(lock.lock().await, Err(LockError::WrongType { .. })));
-    assert!(matches!(lock.try_lock().await, Err(LockError::WrongType { .. })));
+    assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::WrongType { .. }))));
+    assert!(matches!(lock.try_lock().await, Err(LockError::Query(QueryError::WrongType { .. }))));
     assert!(lock.is_held().await.unwrap_err().to_string().contains("is something else"));
     assert_eq!(case.ask(&["LRANGE", &case.name, "0", "-1"]).await, "mine");
     assert_eq!(case.ask(&["PTTL", &case.name]).await, "-1");
@@ -221,9 +221,9 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
     for count in ["7", "nonsense", "9223372036854775807"] {
         lock.lock().await.unwrap();
         case.ask(&["HSET", &case.name, &field, count]).await;
-        assert_matches!(lock.unlock().await, Err(UnlockError::Tampered { found, .. }) if found == count, count);
+        assert_matches!(lock.unlock().await, Err(UnlockError::Query(QueryError::Tampered { found, .. })) if found == count, count);
         assert_eq!(case.ask(&["HGET", &case.name, &field]).await, count);
-        assert!(matches!(lock.lock().await, Err(LockError::Tampered { .. })), "{count}");
+        assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::Tampered { .. }))), "{count}");
         case.ask(&["DEL", &case.name]).await;
     }
 }

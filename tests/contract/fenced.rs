@@ -145,8 +145,8 @@ pub async fn what_is_no_token_is_refused(case: Case) {
     for command in [["LPUSH", "x"], ["SET", "x"], ["SET", ""], ["SET", "-5"], ["SET", "007"], ["SET", &top]] {
         case.ask(&[command[0], &token_key(&case), command[1]]).await;
         match lock.lock_and_get_token().await {
-            Err(LockError::WrongType { .. }) => assert_eq!(command[0], "LPUSH"),
-            Err(LockError::Refused { .. }) => assert_eq!(stored(&case).await, command[1]),
+            Err(LockError::Query(QueryError::WrongType { .. })) => assert_eq!(command[0], "LPUSH"),
+            Err(LockError::Query(QueryError::Refused { .. })) => assert_eq!(stored(&case).await, command[1]),
             other => panic!("{command:?}: {other:?}"),
         }
         assert_eq!(case.ask(&["KEYS", &format!("*{}*", case.name)]).await, token_key(&case));

@@ -143,8 +143,8 @@ pub async fn shutdown_ends_latch_waits(case: Case) {
     sleep(ms(20)).await;
     b.shutdown(secs(5)).await.unwrap();
     let ended = patient_all("the wait ends", waiters).await;
-    assert!(ended.iter().all(|outcome| *outcome == Err(SyncError::Closed)), "{ended:?}");
-    assert_eq!(b.latch(&case.name).count_down().await, Err(SyncError::Closed));
+    assert!(ended.iter().all(|outcome| *outcome == Err(SyncError::Query(QueryError::Closed))), "{ended:?}");
+    assert_eq!(b.latch(&case.name).count_down().await, Err(SyncError::Query(QueryError::Closed)));
     assert_eq!(a.latch(&case.name).count().await, Ok(1));
 }
 
@@ -157,7 +157,7 @@ pub async fn bad_input_for_a_latch_is_refused(case: Case) {
     }
     let forever = std::time::Duration::MAX;
     assert_eq!(latch.wait_for(forever).await, Err(SyncError::Wait(forever)));
-    assert_eq!(locks.latch("").wait().await, Err(SyncError::Name(NameError::Empty)));
+    assert_eq!(locks.latch("").wait().await, Err(SyncError::Query(QueryError::Name(NameError::Empty))));
     assert!(case.is_free().await);
     // Another type, and another program's text.
     for value in [None, Some("text")] {
@@ -178,7 +178,7 @@ async fn is_no_latch(latch: &Latch) {
         latch.count().await.map(drop),
         latch.wait().await.map(drop),
     ] {
-        assert!(matches!(error, Err(SyncError::WrongType { .. })), "{error:?}");
+        assert!(matches!(error, Err(SyncError::Query(QueryError::WrongType { .. }))), "{error:?}");
     }
 }
 

@@ -28,7 +28,9 @@ pub async fn what_looks_once_has_a_limit_of_its_own(case: Case) {
     let free = || (case.kind.lock)(&locks, &other).owned_by(&Owner::unique());
     way.open(&case, false);
     let zero = Request::default().wait(Duration::ZERO);
-    let is_late = |error: &LockError| matches!(error, LockError::Unreachable { .. } | LockError::NoMajority { .. });
+    let is_late = |error: &LockError| {
+        matches!(error, LockError::Query(QueryError::Unreachable { .. }) | LockError::NoMajority { .. })
+    };
     let tried = within(&case, LOOK, "try_lock", free().try_lock()).await;
     assert!(tried.as_ref().is_err_and(is_late), "{tried:?}");
     let tried = within(&case, LOOK, "a wait of zero", free().acquire_with(zero.clone())).await;
@@ -74,7 +76,9 @@ pub async fn questions_have_a_limit(case: Case) {
     assert!(latch.try_set_count(1).await.unwrap());
     let guard = leased.guard(1).await.unwrap();
     way.open(&case, false);
-    let late = |error: Option<SyncError>| assert!(matches!(error, Some(SyncError::Unreachable { .. })), "{error:?}");
+    let late = |error: Option<SyncError>| {
+        assert!(matches!(error, Some(SyncError::Query(QueryError::Unreachable { .. }))), "{error:?}")
+    };
     let zero = Duration::ZERO;
     late(within(&case, LOOK, "try_acquire", pool.try_acquire(1)).await.err());
     late(within(&case, LOOK, "a wait of zero", pool.acquire(1).wait(zero).guard()).await.err());
@@ -172,7 +176,7 @@ pub async fn who_is_told_that_it_holds_does(case: Case) {
     sleep(ms(1100)).await;
     match patient("an answer", wait).await {
         Ok(Some(guard)) => assert!(guard.is_valid()),
-        Err(LockError::Unreachable { .. }) => {}
+        Err(LockError::Query(QueryError::Unreachable { .. })) => {}
         other => panic!("{other:?}"),
     }
 }

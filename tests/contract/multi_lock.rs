@@ -41,7 +41,9 @@ pub async fn all_members_or_none(case: Case) {
     until_held(&case, "001").await;
     // What fails gives back too.
     case.ask(&["SET", &keys(&case)[1], "mine"]).await;
-    assert!(matches!(multi.lock().await, Err(LockError::WrongType { name, .. }) if name == keys(&case)[1]));
+    assert!(
+        matches!(multi.lock().await, Err(LockError::Query(QueryError::WrongType { name, .. })) if name == keys(&case)[1])
+    );
     until_held(&case, "011").await;
     case.ask(&["DEL", &keys(&case)[1]]).await;
     rival.unlock().await.unwrap();

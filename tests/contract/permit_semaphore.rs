@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use futures::future::FutureExt;
-use lockson::{PermitGuard, PermitId, PermitSemaphore};
+use lockson::{InvalidLease, PermitGuard, PermitId, PermitSemaphore};
 
 use crate::contract::world::*;
 
@@ -264,7 +264,7 @@ pub async fn shutdown_gives_permits_back(case: Case) {
         spawn_with(b.permit_semaphore(&case.name), |semaphore| async move { semaphore.guard(2).await.map(drop) });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
+    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     assert_eq!(counts(&semaphore).await, (3, 0));
     assert!(!guard.is_valid());
     drop(guard);
@@ -281,11 +281,11 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
         assert_eq!(semaphore.acquire(asked).ids(secs(1)).await, Err(error));
     }
     assert_eq!(semaphore.release(&[]).await, Err(SyncError::Count { asked: 0, max: 500 }));
-    let lease = |lease| SyncError::Lease { lease, min: ms(100), max: secs(24 * 60 * 60) };
+    let lease = |lease| SyncError::Lease(InvalidLease { lease, min: ms(100), max: secs(24 * 60 * 60) });
     assert_eq!(semaphore.acquire(1).ids(ms(99)).await, Err(lease(ms(99))));
     assert_eq!(semaphore.set_lease(from_ref(&id), secs(90_000)).await, Err(lease(secs(90_000))));
     let unnamed = locks.permit_semaphore("");
-    assert_eq!(unnamed.guard(1).await.map(drop), Err(SyncError::Name(NameError::Empty)));
+    assert_eq!(unnamed.guard(1).await.map(drop), Err(SyncError::Query(QueryError::Name(NameError::Empty))));
     assert!(case.is_free().await);
     let expiries = format!("{{{}}}:timeout", case.name);
     for key in [case.name.as_str(), &expiries] {
@@ -297,7 +297,7 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
             semaphore.release(from_ref(&id)).await,
             semaphore.available_permits().await.map(drop),
         ] {
-            assert!(matches!(error, Err(SyncError::WrongType { .. })), "{key}: {error:?}");
+            assert!(matches!(error, Err(SyncError::Query(QueryError::WrongType { .. }))), "{key}: {error:?}");
         }
         case.ask(&["DEL", key]).await;
     }

@@ -41,13 +41,18 @@ pub async fn leases_above_the_limit_are_refused(case: Case) {
     let locks = case.client().await;
     let lock = red(&locks, &case.name).fresh();
     let too_long = lock.acquire().lease(secs(61)).await;
-    assert_eq!(too_long, Err(LockError::Lease { lease: secs(61), min: ms(100), max: secs(60) }));
+    assert_eq!(too_long, Err(LockError::Lease(InvalidLease { lease: secs(61), min: ms(100), max: secs(60) })));
     // The watchdog's lease counts too.
     let short = lock.clone().max_lease(secs(29));
-    assert_eq!(short.try_lock().await, Err(LockError::Lease { lease: secs(30), min: ms(100), max: secs(29) }));
+    assert_eq!(
+        short.try_lock().await,
+        Err(LockError::Lease(InvalidLease { lease: secs(30), min: ms(100), max: secs(29) }))
+    );
     assert!(case.is_free().await);
     let guard = lock.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
-    assert!(matches!(guard.set_lease(secs(61)).await, Err(HoldError::Lease { max, .. }) if max == secs(60)));
+    assert!(
+        matches!(guard.set_lease(secs(61)).await, Err(HoldError::Lease(InvalidLease { max, .. })) if max == secs(60))
+    );
     guard.set_lease(secs(20)).await.unwrap();
     assert!(guard.remaining() <= ms(19_798), "1 % and the drift: {:?}", guard.remaining());
     guard.unlock().await.unwrap();

@@ -214,15 +214,15 @@ pub async fn shutdown_gives_back_and_ends_waits(case: Case) {
     let waiter = spawn_with(b.semaphore(&case.name), |semaphore| async move { semaphore.acquire(3).await });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Closed));
+    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     // What was taken without a guard stays taken.
     assert_eq!(semaphore.available_permits().await.unwrap(), 2);
     drop(guard);
     let closed = b.semaphore(&case.name);
-    assert_eq!(closed.try_acquire(1).await, Err(SyncError::Closed));
-    assert_eq!(closed.release(1).await, Err(SyncError::Closed));
-    assert_eq!(closed.drain_permits().await, Err(SyncError::Closed));
-    assert_eq!(closed.available_permits().await, Err(SyncError::Closed));
+    assert_eq!(closed.try_acquire(1).await, Err(SyncError::Query(QueryError::Closed)));
+    assert_eq!(closed.release(1).await, Err(SyncError::Query(QueryError::Closed)));
+    assert_eq!(closed.drain_permits().await, Err(SyncError::Query(QueryError::Closed)));
+    assert_eq!(closed.available_permits().await, Err(SyncError::Query(QueryError::Closed)));
     assert_eq!(semaphore.available_permits().await.unwrap(), 2);
 }
 
@@ -244,15 +244,15 @@ pub async fn bad_input_is_refused(case: Case) {
     assert!(case.is_free().await);
     // Java counts no further.
     assert!(semaphore.try_set_permits(max).await.unwrap());
-    assert!(matches!(semaphore.release(1).await, Err(SyncError::Refused { .. })));
+    assert!(matches!(semaphore.release(1).await, Err(SyncError::Query(QueryError::Refused { .. }))));
     assert_eq!(semaphore.available_permits().await.unwrap(), max.into());
     let guard = semaphore.guard(1).await.unwrap();
     semaphore.release(1).await.unwrap();
     guard.release().await.unwrap();
     case.ask(&["DEL", &case.name]).await;
     let unnamed = locks.semaphore("");
-    assert_eq!(unnamed.try_acquire(1).await, Err(SyncError::Name(NameError::Empty)));
-    assert_eq!(unnamed.available_permits().await, Err(SyncError::Name(NameError::Empty)));
+    assert_eq!(unnamed.try_acquire(1).await, Err(SyncError::Query(QueryError::Name(NameError::Empty))));
+    assert_eq!(unnamed.available_permits().await, Err(SyncError::Query(QueryError::Name(NameError::Empty))));
     for (command, value) in [(["HSET", "f", "v"], None), (["SET", "ten", ""], Some("ten"))] {
         let key = [command[0], &case.name, command[1], command[2]];
         case.ask(if value.is_some() { &key[..3] } else { &key }).await;
@@ -263,7 +263,7 @@ pub async fn bad_input_is_refused(case: Case) {
             semaphore.drain_permits().await.map(drop),
             semaphore.available_permits().await.map(drop),
         ] {
-            assert!(matches!(error, Err(SyncError::WrongType { .. })), "{error:?}");
+            assert!(matches!(error, Err(SyncError::Query(QueryError::WrongType { .. }))), "{error:?}");
         }
         case.ask(&["DEL", &case.name]).await;
     }

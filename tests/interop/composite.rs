@@ -44,26 +44,22 @@ pub async fn verbs(
 ) {
     assert!(mine.take(LONG, Some(LONG)).await && mine.is_held().await && !theirs.is_held().await);
     assert_eq!(counts().await, once);
-    shown(row, "state", direction);
     assert!(!theirs.take(ms(0), None).await);
-    shown(row, "excludes", direction);
     let began = Instant::now();
     assert!(!theirs.take(secs(1), None).await);
     assert!(began.elapsed() >= at_least, "{:?}", began.elapsed());
     eventually(SOON, "what was taken in vain is given back", async || counts().await == once).await;
-    shown(row, "times out", direction);
     assert!(mine.take(LONG, Some(LONG)).await);
     assert_eq!(counts().await, once.map(|count| count.replace('1', "2")));
     mine.unlock().await.result.unwrap();
     assert_eq!(counts().await, once);
-    shown(row, "re-enters", direction);
     let waiter = theirs.begin(Some(LONG));
     until_waiting.await;
     assert!(!waiter.is_finished());
     mine.unlock().await.result.unwrap();
     assert!(patient("woken by the message", waiter).await.unwrap());
-    shown(row, "wakes", direction);
     theirs.unlock().await.result.unwrap();
+    shown(row, &["state", "excludes", "times out", "re-enters", "wakes"], direction);
 }
 
 /// A lease that ends gives it to the other side. `is_told`: whether a late unlock hears of that.
@@ -73,7 +69,7 @@ pub async fn expires((row, direction): (&str, &str), [mine, theirs]: [&Side; 2],
     assert_eq!(mine.unlock().await.result.is_err(), is_told, "a late unlock");
     assert!(theirs.is_held().await, "the late unlock took the next one's");
     theirs.unlock().await.result.unwrap();
-    shown(row, "expires", direction);
+    shown(row, &["expires"], direction);
 }
 
 /// Both have short leases: who holds it keeps it for longer.
@@ -85,7 +81,7 @@ pub async fn renews(world: &World, (row, direction): (&str, &str), [mine, theirs
         sleep(ms(200)).await;
     }
     mine.unlock().await.result.unwrap();
-    shown(row, "renews", direction);
+    shown(row, &["renews"], direction);
 }
 
 /// A process holds what somebody waits for: the waiter gets it when the process is killed, and not before.
@@ -100,7 +96,7 @@ pub async fn outlives<T>(world: &World, waiter: JoinHandle<T>, kill: impl FnOnce
 pub async fn is_inherited(world: &World, (row, direction): (&str, &str), heir: &Side, kill: impl FnOnce()) {
     assert!(outlives(world, heir.begin(None), kill).await);
     heir.unlock().await.result.unwrap();
-    shown(row, "crash", direction);
+    shown(row, &["crash"], direction);
 }
 
 pub async fn multi_locks_keep_each_other_out(world: Arc<World>) {

@@ -23,7 +23,7 @@ async fn survive(world: &World, heir: Peer, held: &[(&'static Pair, String)], ki
     for (pair, waiter, lock) in waiting {
         patient(pair.row, waiter).await.unwrap().result.unwrap();
         lock.unlock().await.result.unwrap();
-        shown(pair.row, "crash", direction);
+        shown(pair.row, &["crash"], direction);
     }
     for (_, name) in held {
         leaves_nothing(world, name).await;

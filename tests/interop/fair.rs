@@ -10,19 +10,19 @@ const HOLD: Duration = secs(12);
 /// As many of each side.
 const WAITERS: usize = 20;
 
-fn queue_of(name: &str) -> String {
+pub fn queue_of(name: &str) -> String {
     format!("redisson_lock_queue:{{{name}}}")
 }
 
-fn timeouts_of(name: &str) -> String {
+pub fn timeouts_of(name: &str) -> String {
     format!("redisson_lock_timeout:{{{name}}}")
 }
 
-async fn queued(server: &Server, name: &str) -> Vec<String> {
+pub async fn queued(server: &Server, name: &str) -> Vec<String> {
     server.raw().await.must(&["LRANGE", &queue_of(name), "0", "-1"]).await.texts()
 }
 
-async fn until_queued(server: &Server, name: &str, count: usize) {
+pub async fn until_queued(server: &Server, name: &str, count: usize) {
     eventually(secs(20), "the next one is queued", async || queued(server, name).await.len() >= count).await;
 }
 

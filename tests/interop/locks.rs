@@ -47,8 +47,8 @@ impl Case<'_> {
         self.world.server.raw().await
     }
 
-    fn passed(&self, verb: &str) {
-        shown(self.pair.row, verb, self.holder.towards(&self.other));
+    fn passed(&self, verbs: &[&str]) {
+        shown(self.pair.row, verbs, self.holder.towards(&self.other));
     }
 
     fn renamed(&self, verb: &str) -> Self {
@@ -145,7 +145,7 @@ async fn holds(case: &Case<'_>) {
     assert_eq!(mine.try_lock(ms(0), None).await, Ok(false), "{}", case.name);
     theirs.unlock().await.result.unwrap();
     case.leaves_nothing().await;
-    ["excludes", "times out", "re-enters", "state"].iter().for_each(|verb| case.passed(verb));
+    case.passed(&["excludes", "times out", "re-enters", "state"]);
 }
 
 async fn wakes(case: &Case<'_>) {
@@ -160,7 +160,7 @@ async fn wakes(case: &Case<'_>) {
     assert!(began.elapsed() < SOON, "{}: woken by the TTL", case.name);
     theirs.unlock().await.result.unwrap();
     case.leaves_nothing().await;
-    case.passed("wakes");
+    case.passed(&["wakes"]);
 }
 
 async fn expires(case: &Case<'_>) {
@@ -174,7 +174,7 @@ async fn expires(case: &Case<'_>) {
     mine.unlock().await.result.expect_err("an unlock of what has ended");
     assert!(theirs.state().await.held, "{}: the late unlock took the next one's", case.name);
     theirs.unlock().await.result.unwrap();
-    case.passed("expires");
+    case.passed(&["expires"]);
 }
 
 async fn forces(case: &Case<'_>) {
@@ -192,7 +192,7 @@ async fn forces(case: &Case<'_>) {
     assert!(theirs.state().await.held, "{}", case.name);
     theirs.unlock().await.result.unwrap();
     assert!(!breaker.force_unlock().await, "{}: nothing to force", case.name);
-    case.passed("forces");
+    case.passed(&["forces"]);
 }
 
 /// Holds of every kind, renewed for four watchdog leases: nobody gets in, the TTL never ends.
@@ -217,7 +217,7 @@ pub async fn renews(world: &World, holder: Peer, other: Peer) {
         case.mine().unlock().await.result.unwrap();
         assert_eq!(case.theirs().try_lock(ms(0), None).await, Ok(true), "{}", case.name);
         case.theirs().unlock().await.result.unwrap();
-        case.passed("renews");
+        case.passed(&["renews"]);
     }
 }
 

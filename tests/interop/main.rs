@@ -18,7 +18,6 @@ mod table;
 mod transactions;
 
 use std::pin::Pin;
-use std::time::Instant;
 
 use java::{Java, Jvm};
 use locks::{leaves_nothing, Pair, LONG, PAIRS, SOON};
@@ -26,7 +25,7 @@ use peer::{epoch, Kind, Peer, Side};
 use support::prelude::*;
 use support::process::{self, Process};
 use table::{shown, Absent};
-use tokio::task::{spawn_local, JoinHandle, JoinSet, LocalSet};
+use tokio::task::{spawn_local, JoinSet, LocalSet};
 
 /// What the cases share. Names are from `support::unique`.
 pub struct World {

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use lockson::{Backoff, Lock, Request};
+use lockson::{Backoff, Lock};
 use support::prelude::*;
 
 use crate::java::{Answer, Java};
@@ -27,16 +27,7 @@ impl Kind {
 
     /// Its name here, and in Locks.java.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Lock => "lock",
-            Kind::Mutex => "mutex",
-            Kind::Fair => "fair_lock",
-            Kind::FairMutex => "fair_mutex",
-            Kind::Spin => "spin_lock",
-            Kind::Fenced => "fenced_lock",
-            Kind::Read => "read",
-            Kind::Write => "write",
-        }
+        ["lock", "mutex", "fair_lock", "fair_mutex", "spin_lock", "fenced_lock", "read", "write"][self as usize]
     }
 
     pub fn named(name: &str) -> Kind {
@@ -114,9 +105,7 @@ pub fn epoch() -> u64 {
 
 /// The verbs of every lock, and those that one made of others has not.
 #[async_trait]
-pub trait Handle: Send + Sync {
-    fn verbs(&self) -> &dyn RLock;
-
+pub trait Handle: RLock {
     async fn force(&self) -> bool {
         panic!("its members are forced");
     }
@@ -128,10 +117,6 @@ pub trait Handle: Send + Sync {
 
 #[async_trait]
 impl<K: lockson::kind::Owned> Handle for Lock<K> {
-    fn verbs(&self) -> &dyn RLock {
-        self
-    }
-
     async fn force(&self) -> bool {
         self.force_unlock().await.unwrap()
     }
@@ -143,17 +128,9 @@ impl<K: lockson::kind::Owned> Handle for Lock<K> {
     }
 }
 
-impl Handle for MultiLock {
-    fn verbs(&self) -> &dyn RLock {
-        self
-    }
-}
+impl Handle for MultiLock {}
 
-impl Handle for RedLock<lockson::kind::Reentrant> {
-    fn verbs(&self) -> &dyn RLock {
-        self
-    }
-}
+impl Handle for RedLock<Reentrant> {}
 
 impl Side {
     fn call(&self, verb: String) -> impl std::future::Future<Output = Answer> + Send + 'static {
@@ -172,7 +149,7 @@ impl Side {
                 let (handle, request) = (handle.clone(), with_lease(Request::default(), lease));
                 tokio::spawn(async move {
                     let begin = epoch();
-                    let taken = handle.verbs().acquire_with(request).await;
+                    let taken = handle.acquire_with(request).await;
                     let result = taken.map(|taken| taken.is_acquired().to_string()).map_err(|error| error.to_string());
                     Answer { begin, end: epoch(), result }
                 })
@@ -196,9 +173,9 @@ impl Side {
                 self.call(verb).await.result.map(|text| text == "true")
             }
             Side::Rust(handle) => loop {
-                match handle.verbs().acquire_with(with_lease(Request::default().wait(wait), lease)).await {
+                match handle.acquire_with(with_lease(Request::default().wait(wait), lease)).await {
                     // A busy machine: nothing is known, so it is asked again.
-                    Err(LockError::Unreachable { .. }) => {}
+                    Err(LockError::Query(QueryError::Unreachable { .. })) => {}
                     known => return known.map(AcquireOutcome::is_acquired).map_err(|error| error.to_string()),
                 }
             },
@@ -221,7 +198,7 @@ impl Side {
             Side::Java { .. } => self.call("unlock".into()).await,
             Side::Rust(handle) => {
                 let begin = epoch();
-                let result = handle.verbs().unlock().await.map(|()| String::new()).map_err(|error| error.to_string());
+                let result = handle.unlock().await.map(|()| String::new()).map_err(|error| error.to_string());
                 Answer { begin, end: epoch(), result }
             }
         }
@@ -237,7 +214,7 @@ impl Side {
     pub async fn is_held(&self) -> bool {
         match self {
             Side::Java { .. } => self.call("held".into()).await.result.unwrap() == "true",
-            Side::Rust(handle) => handle.verbs().is_held().await.unwrap(),
+            Side::Rust(handle) => handle.is_held().await.unwrap(),
         }
     }
 

@@ -1,7 +1,5 @@
 //! Readers of both sides on one lock.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use crate::*;
 
 /// One side's readers come and go, with short leases and long ones, nested and forgotten; the hold of a reader of the

@@ -1,7 +1,5 @@
 //! Two JVMs and two Rust processes on five names of each kind: a counter that each moves with a GET and a SET is exact.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use support::permits;
 
 use crate::*;

@@ -45,30 +45,22 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     java.must("t", "semaphore", &name, "acquire 2").await;
     assert!(!rust.try_acquire(2).await.unwrap().is_acquired());
     free(1).await;
-    shown("semaphore", "state", "J>R");
-    shown("semaphore", "excludes", "J>R");
     assert!(!rust.acquire(2).wait(secs(1)).await.unwrap().is_acquired());
     free(1).await;
-    shown("semaphore", "times out", "J>R");
     let waiter = spawn_with(rust.clone(), |rust| async move { rust.acquire(3).await });
     until_waiting(&world, &name).await;
     java.must("t", "semaphore", &name, "release 2").await;
     assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap().is_acquired());
-    shown("semaphore", "wakes", "J>R");
     // Rust has all three.
     free(0).await;
-    shown("semaphore", "state", "R>J");
     assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 0").await);
-    shown("semaphore", "excludes", "R>J");
     let began = Instant::now();
     assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 1000").await);
     assert!(began.elapsed() >= ms(999));
-    shown("semaphore", "times out", "R>J");
     let waiter = spawn_local(java.must("t", "semaphore", &name, "acquire 2"));
     until_waiting(&world, &name).await;
     rust.release(3).await.unwrap();
     patient("our release wakes", waiter).await.unwrap();
-    shown("semaphore", "wakes", "R>J");
     free(1).await;
     // What is taken away and added counts for both.
     rust.reduce_permits(2).await.unwrap();
@@ -77,6 +69,8 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     free(3).await;
     assert_eq!(rust.drain_permits().await.unwrap(), 3);
     free(0).await;
+    shown("semaphore", &["state", "excludes", "times out", "wakes"], "J>R");
+    shown("semaphore", &["state", "excludes", "times out", "wakes"], "R>J");
 }
 
 struct Permits {
@@ -118,32 +112,24 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     both.counts(1, 2).await;
     let left = rust.remaining_lease(&ids[0]).await.unwrap().unwrap();
     assert!(left <= secs(60) && left > secs(60) - SOON, "{left:?}");
-    shown("permits", "state", "J>R");
     assert!(rust.acquire(2).wait(ms(0)).ids(secs(60)).await.unwrap().is_none());
-    shown("permits", "excludes", "J>R");
     assert!(rust.acquire(2).wait(secs(1)).ids(secs(60)).await.unwrap().is_none());
-    shown("permits", "times out", "J>R");
     let waiter = spawn_with(rust.clone(), |rust| async move { rust.acquire(3).ids(secs(60)).await });
     until_waiting(&world, name).await;
     let released: Vec<String> = ids.iter().map(ToString::to_string).collect();
     both.java::<String>(&format!("release {}", released.join(","))).await;
     let ids = patient("Java's release wakes", waiter).await.unwrap().unwrap().unwrap();
-    shown("permits", "wakes", "J>R");
     both.counts(0, 3).await;
     let left: u64 = both.java(&format!("lease_time {}", ids[0])).await;
     assert!(left <= 60_000 && left > 40_000, "{left}");
     assert!(both.java::<bool>(&format!("update_lease_time {} 90000", ids[0])).await);
     assert!(rust.remaining_lease(&ids[0]).await.unwrap().unwrap() > secs(65));
-    shown("permits", "state", "R>J");
     assert!(both.take("try_acquire 1 0 60000").await.is_empty());
-    shown("permits", "excludes", "R>J");
     assert!(both.take("try_acquire 1 1000 60000").await.is_empty());
-    shown("permits", "times out", "R>J");
     let waiter = spawn_local(both.java.must("w", "permits", name, "try_acquire 2 60000 60000"));
     until_waiting(&world, name).await;
     rust.release(&ids[1..]).await.unwrap();
     assert!(patient("our release wakes", waiter).await.unwrap().contains(','));
-    shown("permits", "wakes", "R>J");
     // Java gives back what Rust took.
     assert!(both.java::<bool>(&format!("try_release {}", ids[0])).await);
     assert!(matches!(rust.release(&ids[..1]).await, Err(SyncError::NotHeld { .. })));
@@ -153,6 +139,8 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     both.counts(3, 2).await;
     rust.set_permits(1).await.unwrap();
     both.counts(-1, 2).await;
+    shown("permits", &["state", "excludes", "times out", "wakes"], "J>R");
+    shown("permits", &["state", "excludes", "times out", "wakes"], "R>J");
 }
 
 /// A lease that ends gives its permits to the other side.
@@ -162,11 +150,11 @@ pub async fn permits_expire_for_both(world: Arc<World>) {
     let waiter = both.rust.acquire(1).ids(ms(1500));
     let mine = patient("Java's lease ends", waiter).await.unwrap().unwrap();
     assert!(matches!(both.rust.release(&ids).await, Err(SyncError::NotHeld { .. })));
-    shown("permits", "expires", "J>R");
     let waiter = both.java.must("w", "permits", &both.name, "try_acquire 1 60000 1000");
     assert!(!patient("our lease ends", waiter).await.is_empty());
     assert!(matches!(both.rust.release(&mine).await, Err(SyncError::NotHeld { .. })));
-    shown("permits", "expires", "R>J");
+    shown("permits", &["expires"], "J>R");
+    shown("permits", &["expires"], "R>J");
 }
 
 /// For three leases and more: Java's by hand, with `updateLeaseTime`; lockson's by its watchdog.
@@ -183,10 +171,10 @@ pub async fn permits_are_renewed_for_both(world: Arc<World>) {
         sleep(ms(200)).await;
     }
     assert!(by_java.java::<bool>(&format!("try_release {id}")).await);
-    shown("permits", "renews", "J>R");
     guard.release().await.unwrap();
     by_rust.counts(1, 0).await;
-    shown("permits", "renews", "R>J");
+    shown("permits", &["renews"], "J>R");
+    shown("permits", &["renews"], "R>J");
 }
 
 /// The permits of a process that is killed are the other side's when their leases end.
@@ -198,12 +186,12 @@ pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
     jvm.kill();
     let ids = patient("Java's permit", both.rust.acquire(1).ids(secs(60))).await.unwrap().unwrap();
     both.rust.release(&ids).await.unwrap();
-    shown("permits", "crash", "J>R");
     let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
     let mut process = holder("permit", &[&port, &short, &both.name]).await;
     let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
     assert!(!composite::outlives(&world, waiter, || process.kill()).await.is_empty());
-    shown("permits", "crash", "R>J");
+    shown("permits", &["crash"], "J>R");
+    shown("permits", &["crash"], "R>J");
 }
 
 /// The process that is killed.
@@ -226,8 +214,6 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     let (java, rust, name) = latch(&world, 2).await;
     assert_eq!(rust.wait_for(secs(1)).await.unwrap(), WaitOutcome::TimedOut);
     assert!(!java.get::<bool>("w", "latch", &name, "await 300").await);
-    shown("latch", "excludes", "R>J");
-    shown("latch", "times out", "R>J");
     let waits = || spawn_with(rust.clone(), |rust| async move { rust.wait().await.unwrap() });
     let java_waits = || spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
     let set_by_java = async || assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
@@ -235,22 +221,17 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     until_waiting(&world, &name).await;
     java.must("t", "latch", &name, "count_down").await;
     assert_eq!(rust.count().await.unwrap(), 1);
-    shown("latch", "state", "J>R");
     sleep(ms(300)).await;
     assert!(!ours.is_finished() && !theirs.is_finished(), "one is left");
     assert_eq!(rust.count_down().await.unwrap(), Some(0));
     assert!(patient("our count wakes Java", theirs).await.unwrap());
-    shown("latch", "wakes", "R>J");
     assert_eq!(patient("and us", ours).await.unwrap(), WaitOutcome::Opened);
     assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, 0);
-    shown("latch", "state", "R>J");
     // Java's last count wakes a Rust waiter; so does Java's delete, which leaves no trace by which it could be told.
     for (at, verb) in ["count_down", "delete"].into_iter().enumerate() {
         set_by_java().await;
         if at == 0 {
             assert_eq!(rust.wait_for(ms(300)).await.unwrap(), WaitOutcome::TimedOut);
-            shown("latch", "excludes", "J>R");
-            shown("latch", "times out", "J>R");
         }
         let waiter = waits();
         sleep(ms(500)).await;
@@ -258,7 +239,6 @@ pub async fn latches_open_for_both(world: Arc<World>) {
         let told = java.must("t", "latch", &name, verb).await;
         assert!(verb != "delete" || told == "true", "{told}");
         assert_eq!(patient("Java wakes us", waiter).await.unwrap(), WaitOutcome::Opened, "{verb}");
-        shown("latch", ["wakes", "forces"][at], "J>R");
     }
     // And our delete wakes Java's, whose own would not.
     set_by_java().await;
@@ -266,5 +246,6 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     until_waiting(&world, &name).await;
     assert!(rust.delete().await.unwrap());
     assert!(patient("our delete wakes Java", waiter).await.unwrap());
-    shown("latch", "forces", "R>J");
+    shown("latch", &["excludes", "times out", "wakes", "state", "forces"], "R>J");
+    shown("latch", &["state", "excludes", "times out", "wakes", "forces"], "J>R");
 }

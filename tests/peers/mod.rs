@@ -4,9 +4,6 @@
 
 mod peer;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
-
 use peer::{ByHand, Peer, RedisPy, Rslock};
 use support::prelude::*;
 

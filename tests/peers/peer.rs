@@ -71,43 +71,26 @@ pub struct Wire {
 }
 
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
+const EXTEND: &str =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+const TAKE: &str = "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+const SET_ANEW: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
 
 /// redsync 4 on one pool: its value is base64, its extension a PEXPIRE.
 const REDSYNC: Wire = Wire {
     take: &["SET", "NAME", "VALUE==", "PX", "MS", "NX"],
     taken: "OK",
-    extend: &[
-        "EVAL",
-        "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('PEXPIRE', KEYS[1], ARGV[2])",
-        "1",
-        "NAME",
-        "VALUE==",
-        "MS",
-    ],
+    extend: &["EVAL", EXTEND, "1", "NAME", "VALUE==", "MS"],
     release: &["EVAL", RELEASE, "1", "NAME", "VALUE=="],
 };
 
 /// node-redlock 5 on one client: it takes by a script, and its extension is a SET.
 const NODE_REDLOCK: Wire = Wire {
-    take: &[
-        "EVAL",
-        "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1",
-        "1",
-        "NAME",
-        "VALUE",
-        "MS",
-    ],
+    take: &["EVAL", TAKE, "1", "NAME", "VALUE", "MS"],
     taken: "1",
-    extend: &[
-        "EVAL",
-        "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1",
-        "1",
-        "NAME",
-        "VALUE",
-        "MS",
-    ],
+    extend: &["EVAL", SET_ANEW, "1", "NAME", "VALUE", "MS"],
     release: &["EVAL", RELEASE, "1", "NAME", "VALUE"],
 };
 
@@ -121,15 +104,15 @@ pub struct ByHand {
 
 impl ByHand {
     pub async fn redsync(server: &Server) -> Option<Box<dyn Peer>> {
-        Some(Box::new(Self::new(server, REDSYNC).await))
+        Self::start(server, REDSYNC).await
     }
 
     pub async fn node_redlock(server: &Server) -> Option<Box<dyn Peer>> {
-        Some(Box::new(Self::new(server, NODE_REDLOCK).await))
+        Self::start(server, NODE_REDLOCK).await
     }
 
-    async fn new(server: &Server, wire: Wire) -> Self {
-        Self { raw: server.raw().await, wire, name: String::new(), value: String::new() }
+    async fn start(server: &Server, wire: Wire) -> Option<Box<dyn Peer>> {
+        Some(Box::new(Self { raw: server.raw().await, wire, name: String::new(), value: String::new() }))
     }
 
     async fn send(&mut self, words: &[&str], lease: Duration) -> String {

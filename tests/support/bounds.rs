@@ -13,9 +13,9 @@ pub struct Bound {
     pub what: &'static str,
     /// Builds `n` of something, by Lua that knows `n`, `now` and what [`PRELUDE`] has.
     build: &'static str,
-    pub keys: fn() -> Vec<String>,
-    /// Those behind the first two, of the call with this number.
-    args: fn(usize) -> Vec<String>,
+    keys: &'static str,
+    /// Those behind the first two.
+    args: &'static str,
     /// Why more than [`MOST`] may be touched.
     pub exception: Option<&'static str>,
 }
@@ -62,211 +62,114 @@ const DEAD_QUEUE: &str = "queue(now - 60000) redis.call('HSET', 'f', 'head', 'c1
     redis.call('ZSCORE', 't', 'c1:1'), 'since', now - 50000, 'look', now, \
     'free', now - 50000, 'deaf', 0)";
 
-fn texts(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+const LOCK: &str = "x channel";
+const READ: &str = "x w turn";
+const WRITE: &str = "x channel w turn";
+const PERMITS: &str = "x {x}:timeout channel receipt";
+const FAIR: &str = "x q t s f channel";
+
+const fn bound(
+    script: &'static str,
+    what: &'static str,
+    build: &'static str,
+    keys: &'static str,
+    args: &'static str,
+) -> Bound {
+    Bound { script, what, build, keys, args, exception: None }
 }
 
-/// Permits with these ids, as calls name them: 16 digits, as bytes.
-fn ids(numbers: std::ops::Range<usize>) -> String {
-    numbers
-        .map(|number| format!("{number:016}").bytes().map(|byte| format!("{byte:02x}")).collect::<String>())
-        .collect()
-}
+/// Those of every kind but the fair lock. Keys and arguments as [`words`] reads them.
+pub const BOUNDS: [Bound; 43] = [
+    bound("reentrant/force", "a hash of n fields", HASH, LOCK, "_"),
+    bound("reentrant/inspect", "a hash of n fields", HASH, "x", "_"),
+    bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
+    bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
+    bound("fenced/fence", "a token", "redis.call('SET', 'token', n)", "x token", "o 60000 0 o 7 0"),
+    bound("preflight", "nothing", "", LOCK, ""),
+    bound("semaphore/acquire", "100 wishes", "redis.call('SET', 'x', n)", "x life receipt", "@ 60000 [1]"),
+    bound("read/acquire", "n others", LIVING, READ, "o 60000 0 o:write"),
+    bound("read/acquire", "it holds n times", OWN_OFTEN, READ, "o 60000 0 o:write"),
+    bound("read/admit", "100 among n", LIVING, READ, "[h:# 60000]"),
+    bound("read/admit", "100 that held n times", ALL_OFTEN, READ, "[h:# 60000]"),
+    bound("read/release", "n dead", DEAD_AND_OWN, LOCK, "o 60000 1"),
+    bound("read/release", "it holds n times, n dead", OWN_OFTEN, LOCK, "o 60000 1"),
+    bound("read/settle", "n dead", DEAD_AND_OWN, LOCK, "o 0"),
+    bound("read/settle", "it holds n times, n dead", OWN_OFTEN, LOCK, "o 0"),
+    bound("read/force", "n readers", LIVING, LOCK, "_"),
+    bound("read/force", "n dead", DEAD, LOCK, "_"),
+    bound("read/force", "it holds n times, n dead", OWN_OFTEN, LOCK, "o"),
+    bound("read/inspect", "n readers", LIVING, "x", "_ 0"),
+    bound("read/inspect", "n dead", DEAD, "x", "_ 0"),
+    bound("read/extend", "it holds n times", OWN_OFTEN, "x", "o 60000"),
+    bound("read/renew", "100 that hold n times in a write hold", NESTED, "[x#]", "[o 60000]"),
+    bound("read/renew", "100 that hold n times", ALL_OFTEN, "[x]", "[h:# 60000]"),
+    bound("write/acquire", "n dead readers, n gone writers", DEAD, "x w", "o:write 60000 0 2000"),
+    bound("write/renew", "100 with a longer read hold", PARTED, "[x#]", "[o:write 60000]"),
+    bound("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, "x w", "o:write 60000 0 2000"),
+    bound("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, READ, "[h:# 60000]"),
+    bound("write/acquire", "n readers", LIVING, "x w", "o:write 60000 0 2000"),
+    bound("write/release", "n dead beside it", WRITTEN, WRITE, "o:write 60000 1"),
+    bound("write/settle", "n dead beside it", WRITTEN, WRITE, "o:write 0"),
+    bound("write/force", "n dead beside it", WRITTEN, WRITE, "_"),
+    bound("write/inspect", "n dead beside it", WRITTEN, "x", ""),
+    bound("write/extend", "n dead beside it", WRITTEN, "x", "o:write 60000"),
+    bound("permit_semaphore/acquire", "500 ids, n expired", EXPIRED, PERMITS, "@ 60000 60000~ids:500*9@0"),
+    bound("permit_semaphore/acquire", "100 wishes, n expired", EXPIRED, PERMITS, "@ 60000 [60000~ids:1*9@0000#]"),
+    bound("permit_semaphore/acquire", "500 ids, n free", TAKEN, PERMITS, "@ 60000 60000~ids:500*9@0"),
+    bound("permit_semaphore/release", "500 ids of n", TAKEN, PERMITS, "@ 60000 ids:500*1 0"),
+    bound("permit_semaphore/cancel", "500 ids of n", TAKEN, PERMITS, "@ 60000 ids:500*1"),
+    bound("permit_semaphore/set", "n taken", TAKEN, PERMITS, "@ 60000 5"),
+    bound("permit_semaphore/extend", "500 ids of n", TAKEN, "{x}:timeout", "ids:500*1 60000"),
+    bound("permit_semaphore/renew", "a guard of 500", TAKEN, "{x}:timeout", "ids:500*1 900000"),
+    bound("permit_semaphore/renew", "100 guards of 5", TAKEN, "[{x}:timeout]", "[ids:5*# 900000]"),
+    bound("permit_semaphore/inspect", "n taken", TAKEN, "x {x}:timeout", ""),
+];
 
-/// A call with a receipt, which lives this long.
-fn once(call: usize, rest: &[String]) -> Vec<String> {
-    [&[call.to_string(), "60000".to_owned()], rest].concat()
-}
-
-fn pairs(of: impl Fn(usize) -> String) -> Vec<String> {
-    (1..=100).flat_map(|i| [of(i), "60000".to_owned()]).collect()
-}
-
-fn lock_and_channel() -> Vec<String> {
-    texts(&["x", "channel"])
-}
-
-fn hundred() -> Vec<String> {
-    vec!["x".to_owned(); 100]
-}
-
-fn hundred_locks() -> Vec<String> {
-    (1..=100).map(|i| format!("x{i}")).collect()
-}
-
-fn read() -> Vec<String> {
-    texts(&["x", "w", "turn"])
-}
-
-fn write() -> Vec<String> {
-    texts(&["x", "channel", "w", "turn"])
-}
-
-fn permits() -> Vec<String> {
-    texts(&["x", "{x}:timeout", "channel", "receipt"])
-}
-
-fn expiries() -> Vec<String> {
-    texts(&["{x}:timeout"])
-}
-
-fn fair() -> Vec<String> {
-    texts(&["x", "q", "t", "s", "f", "channel"])
-}
-
-macro_rules! bound {
-    ($script:literal, $what:literal, $build:expr, $keys:expr, $args:expr) => {
-        Bound { script: $script, what: $what, build: $build, keys: $keys, args: $args, exception: None }
-    };
-}
-
-/// Those of every kind but the fair lock.
-pub fn bounds() -> Vec<Bound> {
-    [locks(), readers(), writers(), of_permits()].into_iter().flatten().collect()
-}
-
-fn locks() -> Vec<Bound> {
-    vec![
-        bound!("reentrant/force", "a hash of n fields", HASH, lock_and_channel, |_| texts(&[""])),
-        bound!("reentrant/inspect", "a hash of n fields", HASH, || texts(&["x"]), |_| texts(&[""])),
-        bound!("reentrant/renew", "100 holds in a hash of n", HASH, hundred, |_| pairs(|i| format!("c:{i}"))),
-        bound!(
-            "plain/renew",
-            "100 holds",
-            "for i = 1, 100 do redis.call('SET', 'x' .. i, 't', 'PX', 9000) end",
-            hundred_locks,
-            |_| pairs(|_| "t".to_owned())
-        ),
-        bound!("fenced/fence", "a token", "redis.call('SET', 'token', n)", || texts(&["x", "token"]), |_| {
-            texts(&["o", "60000", "0", "o", "7", "0"])
-        }),
-        bound!("preflight", "nothing", "", lock_and_channel, |_| Vec::new()),
-        bound!(
-            "semaphore/acquire",
-            "100 wishes",
-            "redis.call('SET', 'x', n)",
-            || texts(&["x", "life", "receipt"]),
-            |call| { once(call, &vec!["1".to_owned(); 100]) }
-        ),
-    ]
-}
-
-fn readers() -> Vec<Bound> {
-    let own = |_| texts(&["o", "60000", "0", "o:write"]);
-    vec![
-        bound!("read/acquire", "n others", LIVING, read, own),
-        bound!("read/acquire", "it holds n times", OWN_OFTEN, read, own),
-        bound!("read/admit", "100 among n", LIVING, read, |_| pairs(|i| format!("h:{i}"))),
-        bound!("read/admit", "100 that held n times", ALL_OFTEN, read, |_| pairs(|i| format!("h:{i}"))),
-        bound!("read/release", "n dead", DEAD_AND_OWN, lock_and_channel, |_| texts(&["o", "60000", "1"])),
-        bound!("read/release", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&[
-            "o", "60000", "1"
-        ])),
-        bound!("read/settle", "n dead", DEAD_AND_OWN, lock_and_channel, |_| texts(&["o", "0"])),
-        bound!("read/settle", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&["o", "0"])),
-        bound!("read/force", "n readers", LIVING, lock_and_channel, |_| texts(&[""])),
-        bound!("read/force", "n dead", DEAD, lock_and_channel, |_| texts(&[""])),
-        bound!("read/force", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&["o"])),
-        bound!("read/inspect", "n readers", LIVING, || texts(&["x"]), |_| texts(&["", "0"])),
-        bound!("read/inspect", "n dead", DEAD, || texts(&["x"]), |_| texts(&["", "0"])),
-        bound!("read/extend", "it holds n times", OWN_OFTEN, || texts(&["x"]), |_| texts(&["o", "60000"])),
-        bound!("read/renew", "100 that hold n times in a write hold", NESTED, hundred_locks, |_| pairs(
-            |_| "o".to_owned()
-        )),
-        bound!("read/renew", "100 that hold n times", ALL_OFTEN, hundred, |_| pairs(|i| format!("h:{i}"))),
-    ]
-}
-
-fn writers() -> Vec<Bound> {
-    let own = |_| texts(&["o:write", "60000", "0", "2000"]);
-    vec![
-        bound!("write/acquire", "n dead readers, n gone writers", DEAD, || texts(&["x", "w"]), own),
-        bound!(
-            "write/renew",
-            "100 with a longer read hold",
-            PARTED,
-            hundred_locks,
-            |_| pairs(|_| "o:write".to_owned())
-        ),
-        bound!("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, || texts(&["x", "w"]), own),
-        bound!("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, read, |_| pairs(|i| format!(
-            "h:{i}"
-        ))),
-        bound!("write/acquire", "n readers", LIVING, || texts(&["x", "w"]), own),
-        bound!("write/release", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "60000", "1"])),
-        bound!("write/settle", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "0"])),
-        bound!("write/force", "n dead beside it", WRITTEN, write, |_| texts(&[""])),
-        bound!("write/inspect", "n dead beside it", WRITTEN, || texts(&["x"]), |_| Vec::new()),
-        bound!("write/extend", "n dead beside it", WRITTEN, || texts(&["x"]), |_| texts(&["o:write", "60000"])),
-    ]
-}
-
-fn of_permits() -> Vec<Bound> {
-    let five_hundred = |call| once(call, &[ids(1..501), "0".to_owned()]);
-    vec![
-        bound!("permit_semaphore/acquire", "500 ids, n expired", EXPIRED, permits, |call| {
-            once(call, &[format!("60000 {}", ids(call * 1_000_000..call * 1_000_000 + 500))])
-        }),
-        bound!("permit_semaphore/acquire", "100 wishes, n expired", EXPIRED, permits, |call| {
-            let wish = |at: usize| format!("60000 {}", ids(call * 1_000_000 + at..call * 1_000_000 + at + 1));
-            once(call, &(0..100).map(wish).collect::<Vec<_>>())
-        }),
-        bound!("permit_semaphore/acquire", "500 ids, n free", TAKEN, permits, |call| {
-            once(call, &[format!("60000 {}", ids(call * 1_000_000..call * 1_000_000 + 500))])
-        }),
-        bound!("permit_semaphore/release", "500 ids of n", TAKEN, permits, five_hundred),
-        bound!("permit_semaphore/cancel", "500 ids of n", TAKEN, permits, |call| once(call, &[ids(1..501)])),
-        bound!("permit_semaphore/set", "n taken", TAKEN, permits, |call| once(call, &texts(&["5"]))),
-        bound!("permit_semaphore/extend", "500 ids of n", TAKEN, expiries, |_| vec![ids(1..501), "60000".to_owned()]),
-        bound!("permit_semaphore/renew", "a guard of 500", TAKEN, expiries, |_| vec![ids(1..501), "900000".to_owned()]),
-        bound!("permit_semaphore/renew", "100 guards of 5", TAKEN, || vec!["{x}:timeout".to_owned(); 100], |_| {
-            (0..100).flat_map(|i| [ids(5 * i + 1..5 * i + 6), "900000".to_owned()]).collect()
-        }),
-        bound!("permit_semaphore/inspect", "n taken", TAKEN, || texts(&["x", "{x}:timeout"]), |_| Vec::new()),
-    ]
-}
+const LEAVER: &str = "one leaver is looked for in the list (LREM): 0.6 ms at 10,000";
+const PLACE: &str = "the place is counted (LPOS), where somebody asks for it";
+const HUNDRED: &str = "for i = 1, 100 do redis.call('SET', 'x' .. i, 't', 'PX', 9000) end";
+const DEBT: &str = "queue(now) redis.call('HSET', 'f', 'debt', n * 300000 + 300000)";
 
 /// Those of the fair lock.
-pub fn fair_bounds() -> Vec<Bound> {
-    let leaver = Some("one leaver is looked for in the list (LREM): 0.6 ms at 10,000");
-    let place = Some("the place is counted (LPOS), where somebody asks for it");
-    vec![
-        bound!("fair/acquire", "behind n dead", DEAD_QUEUE, fair, |_| texts(&["o", "60000", "0", "1"])),
-        bound!("fair/acquire", "a try behind n dead", DEAD_QUEUE, fair, |_| texts(&["o", "60000", "0", "0"])),
-        bound!(
-            "fair/acquire",
-            "its turn, n behind it, the debt is due",
-            "queue(now) redis.call('HSET', 'f', 'debt', n * 300000 + 300000)",
-            fair,
-            |call| texts(&[&format!("c{}:{}", call + 1, call + 1), "60000", "0", "1"])
-        ),
-        bound!("fair/acquire", "held, n wait", HELD_QUEUE, fair, |_| texts(&["p", "60000", "0", "1"])),
-        bound!("fair/release", "n wait", HELD_QUEUE, fair, |_| texts(&["o", "60000", "1"])),
-        bound!("fair/settle", "the head of n goes", QUEUE, fair, |_| texts(&["c1:1", "0", "0"])),
-        Bound {
-            exception: leaver,
-            ..bound!("fair/settle", "one of n goes", QUEUE, fair, |_| texts(&["c900:900", "0", "0"]))
-        },
-        bound!("fair/leave", "the head of n goes", QUEUE, fair, |_| texts(&["c1:1"])),
-        Bound { exception: leaver, ..bound!("fair/leave", "one of n goes", QUEUE, fair, |_| texts(&["c900:900"])) },
-        bound!("fair/refresh", "100 of n, n seen a day ago", "queue(1) queue(now)", fair, |_| {
-            (1..=100).map(|i| format!("c{i}:{i}")).collect()
-        }),
-        bound!("fair/refresh", "100 of n, all unseen for a day", "queue(1)", fair, |_| {
-            (1..=100).map(|i| format!("c{i}:{i}")).collect()
-        }),
-        bound!(
-            "fair/renew",
-            "100 holds with n behind",
-            HELD_QUEUE,
-            || { (0..100).flat_map(|_| texts(&["x", "q", "t"])).collect() },
-            |_| pairs(|_| "o".to_owned())
-        ),
-        bound!("fair/extend", "n wait", HELD_QUEUE, fair, |_| texts(&["o", "60000"])),
-        bound!("fair/force", "n wait", HELD_QUEUE, fair, |_| texts(&[""])),
-        bound!("fair/force", "a hash of n fields", HASH, fair, |_| texts(&[""])),
-        Bound { exception: place, ..bound!("fair/place", "one of n", QUEUE, fair, |_| texts(&["c900:900"])) },
-    ]
+pub const FAIR_BOUNDS: [Bound; 16] = [
+    bound("fair/acquire", "behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 1"),
+    bound("fair/acquire", "a try behind n dead", DEAD_QUEUE, FAIR, "o 60000 0 0"),
+    bound("fair/acquire", "its turn, n behind it, the debt is due", DEBT, FAIR, "c+:+ 60000 0 1"),
+    bound("fair/acquire", "held, n wait", HELD_QUEUE, FAIR, "p 60000 0 1"),
+    bound("fair/release", "n wait", HELD_QUEUE, FAIR, "o 60000 1"),
+    bound("fair/settle", "the head of n goes", QUEUE, FAIR, "c1:1 0 0"),
+    Bound { exception: Some(LEAVER), ..bound("fair/settle", "one of n goes", QUEUE, FAIR, "c900:900 0 0") },
+    bound("fair/leave", "the head of n goes", QUEUE, FAIR, "c1:1"),
+    Bound { exception: Some(LEAVER), ..bound("fair/leave", "one of n goes", QUEUE, FAIR, "c900:900") },
+    bound("fair/refresh", "100 of n, n seen a day ago", "queue(1) queue(now)", FAIR, "[c#:#]"),
+    bound("fair/refresh", "100 of n, all unseen for a day", "queue(1)", FAIR, "[c#:#]"),
+    bound("fair/renew", "100 holds with n behind", HELD_QUEUE, "[x q t]", "[o 60000]"),
+    bound("fair/extend", "n wait", HELD_QUEUE, FAIR, "o 60000"),
+    bound("fair/force", "n wait", HELD_QUEUE, FAIR, "_"),
+    bound("fair/force", "a hash of n fields", HASH, FAIR, "_"),
+    Bound { exception: Some(PLACE), ..bound("fair/place", "one of n", QUEUE, FAIR, "c900:900") },
+];
+
+/// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one. What stands in
+/// brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+` that of the next one;
+/// `ids:5*3` are the ids of the third five permits.
+fn words(template: &str, call: usize) -> Vec<String> {
+    let (before, repeated) = template.trim_end_matches(']').split_once('[').unwrap_or((template, ""));
+    let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));
+    let text = hundred.fold(before.to_owned(), |text, next| text + " " + &next);
+    let text = text.replace('@', &call.to_string()).replace('+', &(call + 1).to_string());
+    let word = |word: &str| word.trim_start_matches('_').split('~').map(piece).collect::<Vec<_>>().join(" ");
+    text.split_whitespace().map(word).collect()
+}
+
+/// Permits as calls name them: 16 digits, as bytes.
+fn piece(word: &str) -> String {
+    let Some((size, number)) = word.strip_prefix("ids:").and_then(|group| group.split_once('*')) else {
+        return word.to_owned();
+    };
+    let [size, number] = [size, number].map(|text| text.parse::<usize>().unwrap());
+    let ids = size * (number - 1) + 1..=size * number;
+    ids.flat_map(|id| format!("{id:016}").into_bytes()).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Bound {
@@ -275,9 +178,13 @@ impl Bound {
         format!("{PRELUDE}{}", self.build)
     }
 
+    pub fn keys(&self) -> Vec<String> {
+        words(self.keys, 0)
+    }
+
     /// The ARGV of one of its calls.
     pub fn args(&self, call: usize) -> Vec<String> {
-        [texts(&["7", "9999999999999"]), (self.args)(call)].concat()
+        [words("7 9999999999999", call), words(self.args, call)].concat()
     }
 
     /// The text of the script as the client sends it.

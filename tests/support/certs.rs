@@ -1,10 +1,7 @@
 //! Throw-away certificates for servers that speak TLS.
 
 use super::Server;
-use rcgen::{
-    date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
+use rcgen::{date_time_ymd, BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -33,7 +30,6 @@ pub struct Certs {
 }
 
 impl Certs {
-    /// Makes all of them.
     pub fn make() -> Certs {
         let dir = TempDir::with_prefix("lockson-certs-").unwrap();
         let here = ["localhost", "127.0.0.1"];
@@ -50,7 +46,6 @@ impl Certs {
         }
     }
 
-    /// Where the files are.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -69,14 +64,10 @@ impl Server {
     }
 }
 
-/// A new authority and the file of its certificate.
 fn authority(dir: &Path, name: &str) -> (PathBuf, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "lockson test authority");
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(2100, 1, 1);
     let key = KeyPair::generate().unwrap();
     let path = dir.join(format!("{name}.pem"));
     std::fs::write(&path, params.self_signed(&key).unwrap().pem()).unwrap();
@@ -88,15 +79,10 @@ fn params(hosts: &[&str], end: i32) -> CertificateParams {
     let names: Vec<String> = hosts.iter().map(|host| host.to_string()).collect();
     let mut params = CertificateParams::new(names).unwrap();
     params.distinguished_name.push(DnType::CommonName, "lockson test server");
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(end, 1, 1);
     params
 }
 
-/// Signs a certificate and writes it down.
 fn sign(dir: &Path, name: &str, params: &CertificateParams, issuer: &Issuer<'static, KeyPair>, ca: &Path) -> Pair {
     let key = KeyPair::generate().unwrap();
     let cert = params.signed_by(&key, issuer).unwrap();

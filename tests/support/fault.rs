@@ -25,9 +25,7 @@ pub(super) enum Harm {
 pub(super) struct Rule {
     /// How many requests it still is for.
     pub left: usize,
-    /// Which requests.
     pub filter: Filter,
-    /// What happens to them.
     pub harm: Harm,
     /// Where it says that it is done to one.
     pub hits: watch::Sender<usize>,
@@ -63,7 +61,6 @@ impl Fault {
 pub(super) struct Kept {
     /// The commands that set up its connection.
     pub prelude: Vec<Vec<u8>>,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -106,7 +103,6 @@ impl Held {
     }
 }
 
-/// Sends one kept request and awaits its answer.
 async fn deliver(port: u16, kept: &Kept) -> Result<Reply, String> {
     let mut raw = Raw::try_connect(port).await?;
     for command in &kept.prelude {

@@ -31,7 +31,6 @@ pub(super) struct Mode {
 /// How the proxy treats everything.
 #[derive(Clone, Default)]
 pub(super) struct Modes {
-    /// The port of the server.
     pub target: u16,
     pub requests: Mode,
     pub replies: Mode,
@@ -50,27 +49,8 @@ impl Modes {
             Way::Replies => &self.replies,
         }
     }
-
-    pub fn way_mut(&mut self, way: Way) -> &mut Mode {
-        match way {
-            Way::Requests => &mut self.requests,
-            Way::Replies => &mut self.replies,
-        }
-    }
 }
 
-/// What a proxy has done since it started.
-#[derive(Clone, Debug, Default)]
-pub struct Counts {
-    /// Connections that were passed on to the server.
-    pub accepted: usize,
-    /// Requests clients sent, whatever became of them.
-    pub requests: usize,
-    /// Messages that were swallowed.
-    pub swallowed: usize,
-}
-
-/// The parts that change together.
 #[derive(Default)]
 pub(super) struct State {
     pub rules: Vec<Rule>,
@@ -81,26 +61,21 @@ pub(super) struct State {
 /// What all connections of a proxy share.
 pub(super) struct Hub {
     pub modes: watch::Sender<Modes>,
-    pub counts: watch::Sender<Counts>,
+    /// How many requests clients sent, whatever became of them.
+    pub requests: watch::Sender<usize>,
     pub state: Mutex<State>,
 }
 
 impl Hub {
     pub fn new(target: u16) -> Hub {
         let modes = Modes { target, ..Modes::default() };
-        Hub { modes: watch::channel(modes).0, counts: watch::channel(Counts::default()).0, state: Mutex::default() }
+        Hub { modes: watch::channel(modes).0, requests: watch::channel(0).0, state: Mutex::default() }
     }
 
     pub fn target(&self) -> u16 {
         self.modes.borrow().target
     }
 
-    /// Adds to the counts.
-    pub fn count(&self, add: impl FnOnce(&mut Counts)) {
-        self.counts.send_modify(add);
-    }
-
-    /// Awaits that the modes are so.
     pub async fn until(&self, so: impl FnMut(&Modes) -> bool) {
         let mut modes = self.modes.subscribe();
         let _ = modes.wait_for(so).await;
@@ -111,13 +86,11 @@ impl Hub {
         self.until(|modes| !modes.way(way).black).await;
     }
 
-    /// Writes a request down.
     pub fn note(&self, request: &Request) {
         self.state.lock().unwrap().log.push(request.clone());
-        self.count(|counts| counts.requests += 1);
+        self.requests.send_modify(|requests| *requests += 1);
     }
 
-    /// The connections that are open now.
     pub fn links(&self) -> Vec<Arc<Link>> {
         self.state.lock().unwrap().links.values().cloned().collect()
     }

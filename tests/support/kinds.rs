@@ -8,12 +8,11 @@ use std::sync::Arc;
 /// Scripts that a fault may be meant for.
 const VERBS: [&str; 6] = ["acquire", "admit", "release", "hand_over", "renew", "settle"];
 
-/// A kind of lock.
 pub struct Kind {
     pub name: &'static str,
     pub make: fn(&Locks, &str) -> Arc<dyn RLock>,
-    /// The kind that this one keeps out, by its name.
-    rival: &'static str,
+    /// The kind that this one keeps out, by its name, if it is another.
+    rival: Option<&'static str>,
     /// The folder of its scripts; what is not there is in `reentrant/`. Behind `fenced `: with a token.
     lua: &'static str,
     /// What its field has behind the owner.
@@ -35,7 +34,7 @@ pub struct Kind {
 const LOCK: Kind = Kind {
     name: "lock",
     make: |locks, name| Arc::new(locks.lock(name)),
-    rival: "lock",
+    rival: None,
     lua: "reentrant",
     suffix: "",
     anonymous: false,
@@ -49,7 +48,6 @@ const LOCK: Kind = Kind {
 const FAIR: Kind = Kind {
     name: "fair_lock",
     make: |locks, name| Arc::new(locks.fair_lock(name)),
-    rival: "fair_lock",
     lua: "fair",
     hands_over: false,
     channel: Some("redisson_lock__channel:{N}:<field>"),
@@ -66,7 +64,6 @@ const FAIR: Kind = Kind {
 const WRITE: Kind = Kind {
     name: "write",
     make: |locks, name| Arc::new(locks.read_write_lock(name).write()),
-    rival: "write",
     lua: "write",
     suffix: ":write",
     hands_over: false,
@@ -79,6 +76,7 @@ const WRITE: Kind = Kind {
 const READ: Kind = Kind {
     name: "read",
     make: |locks, name| Arc::new(locks.read_write_lock(name).read()),
+    rival: Some("write"),
     lua: "read",
     suffix: "",
     traces: &["{N}:<field>:rwlock_timeout:1", "{N}:<field>:rwlock_timeout:2", "{N}:<field>:rwlock_timeout:3"],
@@ -89,7 +87,6 @@ const READ: Kind = Kind {
 const PLAIN: Kind = Kind {
     name: "plain_lock",
     make: |locks, name| Arc::new(locks.plain_lock(name)),
-    rival: "plain_lock",
     lua: "plain",
     anonymous: true,
     deepest: 1,
@@ -100,37 +97,25 @@ const PLAIN: Kind = Kind {
 /// Every kind: what is done for one is done for all.
 pub static KINDS: [Kind; 14] = [
     LOCK,
-    Kind { name: "mutex", make: |locks, name| Arc::new(locks.mutex(name)), rival: "mutex", deepest: 1, ..LOCK },
-    Kind {
-        name: "spin_lock",
-        make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())),
-        rival: "spin_lock",
-        channel: None,
-        ..LOCK
-    },
-    Kind {
-        name: "fenced_lock",
-        make: |l, n| Arc::new(l.fenced_lock(n)),
-        rival: "fenced_lock",
-        lua: "fenced reentrant",
-        ..LOCK
-    },
-    Kind {
-        name: "fenced_fair",
-        make: |l, n| Arc::new(l.fair_lock(n).fenced()),
-        rival: "fenced_fair",
-        lua: "fenced fair",
-        ..FAIR
-    },
-    Kind { name: "fenced_write", make: fenced_write, rival: "fenced_write", lua: "fenced write", ..WRITE },
+    Kind { name: "mutex", make: |l, n| Arc::new(l.mutex(n)), deepest: 1, ..LOCK },
+    Kind { name: "spin_lock", make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())), channel: None, ..LOCK },
+    Kind { name: "fenced_lock", make: |l, n| Arc::new(l.fenced_lock(n)), lua: "fenced reentrant", ..LOCK },
+    Kind { name: "fenced_fair", make: |l, n| Arc::new(l.fair_lock(n).fenced()), lua: "fenced fair", ..FAIR },
+    Kind { name: "fenced_write", make: fenced_write, lua: "fenced write", ..WRITE },
     FAIR,
-    Kind { name: "fair_mutex", make: |l, n| Arc::new(l.fair_mutex(n)), rival: "fair_mutex", deepest: 1, ..FAIR },
+    Kind { name: "fair_mutex", make: |l, n| Arc::new(l.fair_mutex(n)), deepest: 1, ..FAIR },
     READ,
     WRITE,
     PLAIN,
-    Kind { name: "lock in a transaction", make: in_transaction, suffix: ":t1", ..LOCK },
+    Kind { name: "lock in a transaction", make: in_transaction, rival: Some("lock"), suffix: ":t1", ..LOCK },
     Kind { name: "read in a transaction", make: read_in_transaction, suffix: ":t1", ..READ },
-    Kind { name: "write in a transaction", make: write_in_transaction, suffix: ":write:t1", ..WRITE },
+    Kind {
+        name: "write in a transaction",
+        make: write_in_transaction,
+        rival: Some("write"),
+        suffix: ":write:t1",
+        ..WRITE
+    },
 ];
 
 fn fenced_write(locks: &Locks, name: &str) -> Arc<dyn RLock> {
@@ -152,7 +137,7 @@ fn write_in_transaction(locks: &Locks, name: &str) -> Arc<dyn RLock> {
 impl Kind {
     /// The kind that a hold of this one keeps out, and that keeps this one out.
     pub fn rival(&self) -> &'static Kind {
-        KINDS.iter().find(|kind| kind.name == self.rival).expect("a kind")
+        KINDS.iter().find(|kind| kind.name == self.rival.unwrap_or(self.name)).expect("a kind")
     }
 
     /// The field of an owner, as the server has it.

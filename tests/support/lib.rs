@@ -34,19 +34,23 @@ pub use server::Server;
 
 /// What nearly every suite uses.
 pub mod prelude {
-    pub use super::{eventually, ms, patient, patient_all, report, secs, seed, soak, spawn_with, unique};
+    pub use super::{eventually, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_with, unique};
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use crate::assert_matches;
-    pub use futures::future::join_all;
+    pub use futures::future::{join, join_all};
+    pub use lockson::kind::Reentrant;
     pub use lockson::AcquireOutcome::{Acquired, Busy};
     pub use lockson::{
         AcquireOutcome, Builder, ConnectError, EmbeddedServer, Guard, HoldError, HoldState, LockError, Locks, Lost,
-        LostReason, MultiLock, NameError, Owner, QueryError, RLock, RedLock, Refused, RunError, SyncError, UnlockError,
-        WaitOutcome,
+        LostReason, MultiLock, NameError, Owner, QueryError, RLock, RedLock, Refused, Request, RunError, SyncError,
+        UnlockError, WaitOutcome,
     };
-    pub use std::future::Future;
+    pub use std::cell::Cell;
+    pub use std::future::{Future, IntoFuture};
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub use std::sync::Arc;
-    pub use std::time::Duration;
+    pub use std::time::{Duration, Instant};
+    pub use tokio::task::JoinHandle;
     pub use tokio::time::sleep;
 }
 

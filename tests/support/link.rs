@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// Bytes and when they came.
 type Chunk = (Instant, Vec<u8>);
 
 /// What is to happen when the server's next answer comes.
@@ -26,14 +25,6 @@ enum Pending {
     Lose(watch::Sender<usize>),
     /// No answer is due: the connection is cut as soon as all before is done.
     Cut(watch::Sender<usize>),
-}
-
-/// What becomes of a request.
-struct Verdict {
-    /// It goes on to the server.
-    forward: bool,
-    /// Nothing after it does.
-    deaf: bool,
 }
 
 /// What a frame from the server is.
@@ -83,7 +74,6 @@ impl Link {
             Arc::new(Link { id, hub: hub.clone(), client: client_twin, server: server_twin, talk: Mutex::default() });
         let _closing = Closing(link.clone());
         hub.state.lock().unwrap().links.insert(id, link.clone());
-        hub.count(|counts| counts.accepted += 1);
         if hub.modes.borrow().refuse {
             link.cut();
         }
@@ -95,7 +85,6 @@ impl Link {
         }
     }
 
-    /// Ends the connection now.
     pub fn cut(&self) {
         if std::mem::replace(&mut self.talk.lock().unwrap().closed, true) {
             return;
@@ -133,9 +122,9 @@ impl Link {
                 if deaf {
                     continue;
                 }
-                let verdict = self.judge(&request, &bytes);
-                deaf = verdict.deaf;
-                if verdict.forward && server.write_all(&bytes).await.is_err() {
+                let (forward, now_deaf) = self.judge(&request, &bytes);
+                deaf = now_deaf;
+                if forward && server.write_all(&bytes).await.is_err() {
                     return self.hub.until_clear(Way::Replies).await;
                 }
             }
@@ -172,16 +161,16 @@ impl Link {
         !talk.closed && pending.any(|pending| matches!(pending, Pending::Lose(_)))
     }
 
-    /// Decides about a request and notes what its answer means.
-    fn judge(&self, request: &Request, bytes: &[u8]) -> Verdict {
+    /// Whether a request goes on to the server, and whether nothing behind it does; notes what its answer means.
+    fn judge(&self, request: &Request, bytes: &[u8]) -> (bool, bool) {
         self.hub.note(request);
         let mut talk = self.talk.lock().unwrap();
         if talk.closed {
-            return Verdict { forward: false, deaf: true };
+            return (false, true);
         }
         if self.hub.modes.borrow().requests.black {
             talk.lossy = true;
-            return Verdict { forward: false, deaf: false };
+            return (false, false);
         }
         if let Some((harm, hits)) = self.harm(request) {
             let forward = matches!(harm, Harm::After);
@@ -189,7 +178,7 @@ impl Link {
                 Harm::Deafen => {
                     talk.lossy = true;
                     hit(&hits);
-                    return Verdict { forward, deaf: true };
+                    return (forward, true);
                 }
                 Harm::After => talk.pending.push_back(Pending::Lose(hits)),
                 Harm::Before => talk.pending.push_back(Pending::Cut(hits)),
@@ -200,7 +189,7 @@ impl Link {
             }
             drop(talk);
             self.settle();
-            return Verdict { forward, deaf: true };
+            return (forward, true);
         }
         if request.is_prelude() {
             talk.resp3 |= request.name() == "HELLO" && request.arg(1) == "3";
@@ -212,7 +201,7 @@ impl Link {
             false => Pending::Answer,
         };
         talk.pending.push_back(pending);
-        Verdict { forward: true, deaf: false }
+        (true, false)
     }
 
     /// The first rule for a request; it is used up by one.
@@ -258,11 +247,7 @@ impl Link {
             talk.lossy = true;
             return false;
         }
-        if modes.swallow && kind == Kind::Message {
-            self.hub.count(|counts| counts.swallowed += 1);
-            return false;
-        }
-        true
+        !(modes.swallow && kind == Kind::Message)
     }
 
     /// Replaces what is to be replaced in a frame.
@@ -287,7 +272,6 @@ impl Drop for Closing {
 }
 
 impl Talk {
-    /// What a frame of the server is.
     fn kind(&self, frame: &[u8], reply: &Reply) -> Kind {
         let push = frame.starts_with(b">");
         let like_push = frame.starts_with(b"*") && self.subscribed && !self.resp3;

@@ -50,7 +50,6 @@ impl Logs {
         lines.with_span_events(FmtSpan::CLOSE).with_max_level(most).finish()
     }
 
-    /// All lines so far.
     pub fn lines(&self) -> Vec<String> {
         self.lines.borrow().clone()
     }
@@ -61,7 +60,6 @@ impl Logs {
         self.lines().into_iter().filter(fits).collect()
     }
 
-    /// How many lines of a level have a fragment in them.
     pub fn count(&self, level: Level, fragment: &str) -> usize {
         self.find(level, fragment).len()
     }
@@ -77,7 +75,6 @@ impl Logs {
         patient(&format!("a line with {fragment:?}"), said).await
     }
 
-    /// Forgets all lines so far.
     pub fn clear(&self) {
         self.lines.send_modify(Vec::clear);
     }

@@ -80,7 +80,6 @@ impl Process {
         Self { child, stdin, lines }
     }
 
-    /// The next line that it prints.
     pub fn line(&self) -> String {
         self.lines.recv_timeout(Duration::from_secs(60)).expect("a line of another process")
     }
@@ -101,7 +100,6 @@ impl Process {
         line.unwrap()
     }
 
-    /// Writes a line to its stdin.
     pub fn say(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").unwrap();
     }

@@ -1,7 +1,7 @@
 //! A network that fails when the test wants it to.
 
 use super::fault::{Fault, Harm, Held, Rule};
-use super::hub::{Counts, Hub, Way};
+use super::hub::{Hub, Modes};
 use super::link::Link;
 use super::patient;
 use super::request::{Filter, Request};
@@ -27,7 +27,6 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy in front of a port of this machine.
     pub fn start(target: u16) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -39,12 +38,10 @@ impl Proxy {
         Proxy { port, hub, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The port clients connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address for clients.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -102,16 +99,16 @@ impl Proxy {
     /// Loses all requests; connections stay open and new ones are accepted. At the end of it those connections that
     /// lost something are cut, since their answers would no longer fit their requests.
     pub fn black_hole_requests(&self, on: bool) {
-        self.black_hole(Way::Requests, on);
+        self.black_hole(|modes| modes.requests.black = on);
     }
 
     /// The same for answers and messages.
     pub fn black_hole_replies(&self, on: bool) {
-        self.black_hole(Way::Replies, on);
+        self.black_hole(|modes| modes.replies.black = on);
     }
 
-    fn black_hole(&self, way: Way, on: bool) {
-        self.hub.modes.send_modify(|modes| modes.way_mut(way).black = on);
+    fn black_hole(&self, change: impl FnOnce(&mut Modes)) {
+        self.hub.modes.send_modify(change);
         let modes = self.hub.modes.borrow().clone();
         if !modes.requests.black && !modes.replies.black {
             self.hub.links().iter().for_each(|link| link.cut_if_lossy());
@@ -155,10 +152,7 @@ impl Proxy {
     /// Ends all modes and forgets faults that are not done yet.
     pub fn heal(&self) {
         self.hub.state.lock().unwrap().rules.clear();
-        self.hub.modes.send_modify(|modes| {
-            *modes = super::hub::Modes { target: modes.target, ..Default::default() };
-        });
-        self.black_hole(Way::Requests, false);
+        self.black_hole(|modes| *modes = Modes { target: modes.target, ..Modes::default() });
     }
 
     /// How many requests a filter is for came from clients so far.
@@ -172,7 +166,6 @@ impl Proxy {
         state.log.iter().filter(|request| filter.picks(request)).cloned().collect()
     }
 
-    /// Forgets the requests that came so far.
     pub fn forget_requests(&self) {
         self.hub.state.lock().unwrap().log.clear();
     }
@@ -180,14 +173,9 @@ impl Proxy {
     /// Awaits that so many requests came that a filter is for.
     pub async fn wait_requests(&self, count: usize, filter: Filter) {
         let what = format!("{count} requests of {filter:?}");
-        let mut counts = self.hub.counts.subscribe();
-        let enough = counts.wait_for(|_| self.requests(filter.clone()) >= count);
+        let mut requests = self.hub.requests.subscribe();
+        let enough = requests.wait_for(|_| self.requests(filter.clone()) >= count);
         patient(&what, enough).await.expect("the proxy is there");
-    }
-
-    /// What it has done so far.
-    pub fn counts(&self) -> Counts {
-        self.hub.counts.borrow().clone()
     }
 }
 
@@ -201,7 +189,6 @@ impl Drop for Proxy {
     }
 }
 
-/// The thread of a proxy.
 fn run(listener: TcpListener, hub: Arc<Hub>, stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -214,7 +201,6 @@ fn run(listener: TcpListener, hub: Arc<Hub>, stopped: oneshot::Receiver<()>) {
     });
 }
 
-/// Takes clients up for ever.
 async fn accept(listener: tokio::net::TcpListener, hub: Arc<Hub>) {
     for id in 1.. {
         let (client, _) = listener.accept().await.unwrap();

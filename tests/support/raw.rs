@@ -14,7 +14,6 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Connects to a port of this machine.
     pub async fn connect(port: u16) -> Raw {
         Raw::try_connect(port).await.unwrap()
     }
@@ -39,7 +38,6 @@ impl Raw {
         self.send_bytes(&encode(args)).await
     }
 
-    /// Sends bytes as they are.
     pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.stream.write_all(bytes).await.map_err(|error| format!("write: {error}"))
     }
@@ -59,7 +57,6 @@ impl Raw {
         }
     }
 
-    /// A command that must succeed.
     #[track_caller]
     pub fn must<'a>(&'a mut self, args: &'a [&'a str]) -> impl std::future::Future<Output = Reply> + 'a {
         let caller = std::panic::Location::caller();
@@ -78,12 +75,10 @@ impl Raw {
         keys
     }
 
-    /// The value of a string key.
     pub async fn get(&mut self, key: &str) -> Option<String> {
         self.must(&["GET", key]).await.optional()
     }
 
-    /// The value of a field of a hash.
     pub async fn hget(&mut self, key: &str, field: &str) -> Option<String> {
         self.must(&["HGET", key, field]).await.optional()
     }
@@ -101,12 +96,10 @@ impl Raw {
         self.must(&["PTTL", key]).await.int()
     }
 
-    /// Whether the key is there.
     pub async fn exists(&mut self, key: &str) -> bool {
         self.must(&["EXISTS", key]).await.int() == 1
     }
 
-    /// How many clients are subscribed to a channel.
     pub async fn subscribers(&mut self, channel: &str) -> i64 {
         self.must(&["PUBSUB", "NUMSUB", channel]).await.list()[1].int()
     }
@@ -122,12 +115,9 @@ impl Raw {
     }
 }
 
-/// A message of a channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// The channel it came by.
     pub channel: String,
-    /// What was published.
     pub text: String,
 }
 
@@ -151,7 +141,6 @@ impl Listener {
         Listener { heard, task }
     }
 
-    /// How many messages came so far.
     pub fn count(&self) -> usize {
         self.heard.borrow().len()
     }

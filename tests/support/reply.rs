@@ -3,7 +3,6 @@
 /// One answer of a server, of RESP2 or RESP3; text is made UTF-8 with losses.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// No value.
     Nil,
     /// A whole number; booleans of RESP3 are 0 and 1.
     Int(i64),
@@ -45,7 +44,6 @@ impl Reply {
         }
     }
 
-    /// The members of a list.
     #[track_caller]
     pub fn list(&self) -> Vec<Reply> {
         match self {
@@ -97,7 +95,6 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// One value of RESP2 or RESP3 at `at`.
 fn value(bytes: &[u8], at: &mut usize) -> Option<Reply> {
     let head = line(bytes, at)?;
     let (kind, rest) = head.split_first().expect("a reply line is never empty");

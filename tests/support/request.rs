@@ -20,7 +20,6 @@ impl Request {
         Some((Request(words), end + 2))
     }
 
-    /// The name of the command, in upper case.
     pub fn name(&self) -> String {
         self.arg(0).to_uppercase()
     }
@@ -34,12 +33,10 @@ impl Request {
         names.contains(&self.name().as_str())
     }
 
-    /// Whether it subscribes to a channel.
     pub fn is_subscribe(&self) -> bool {
         self.is_one_of(&["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"])
     }
 
-    /// Whether it ends subscriptions.
     pub fn is_unsubscribe(&self) -> bool {
         self.is_one_of(&["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"])
     }
@@ -55,11 +52,9 @@ impl Request {
 pub enum Filter {
     /// Every request, also those that set up a connection.
     Any,
-    /// Every call of a script.
     Script,
     /// Calls of the script with this SHA-1.
     ScriptOf(String),
-    /// Subscriptions of any kind.
     Subscribe,
     /// One command by its name, such as `HELLO`.
     Command(&'static str),
@@ -68,7 +63,6 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Calls of the script whose whole text this is.
     pub fn script_of(text: &str) -> Filter {
         Filter::ScriptOf(sha1(text))
     }
@@ -78,7 +72,6 @@ impl Filter {
         Filter::With(Box::new(self), text.into())
     }
 
-    /// Whether it is for this request.
     pub fn picks(&self, request: &Request) -> bool {
         match self {
             Filter::Any => true,

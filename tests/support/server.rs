@@ -138,7 +138,6 @@ impl Server {
         info.lines().any(|found| found == line)
     }
 
-    /// The port at 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -174,7 +173,6 @@ impl Server {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A client with nothing but defaults.
     pub async fn locks(&self) -> Locks {
         Locks::connect(&self.url()).await.unwrap()
     }
@@ -258,7 +256,6 @@ impl Server {
         info.lines().filter_map(stat).collect()
     }
 
-    /// How often one command ran.
     pub fn calls(&self, name: &str) -> u64 {
         self.stats().get(name).map_or(0, |(calls, _)| *calls)
     }
@@ -275,7 +272,6 @@ impl Drop for Server {
     }
 }
 
-/// One line of `INFO commandstats`.
 fn stat(line: &str) -> Option<(String, (u64, u64))> {
     let (name, values) = line.strip_prefix("cmdstat_")?.split_once(':')?;
     let field = |wanted: &str| -> Option<u64> {
@@ -285,7 +281,6 @@ fn stat(line: &str) -> Option<(String, (u64, u64))> {
     Some((name.to_string(), (field("calls")?, field("usec")?)))
 }
 
-/// Blocks for one answer.
 fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
     let mut buffer = Vec::new();
     let mut chunk = [0; 16 * 1024];

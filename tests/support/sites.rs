@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use futures::future::{join_all, FutureExt};
 use futures::stream::{self, StreamExt};
-use lockson::{Builder, Locks, Owner, RLock};
+use lockson::{AcquireOutcome, Builder, Locks, Owner, RLock};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::kinds::texts;
-use crate::{patient, report, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
+use crate::{patient, report, seed, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
 /// The machine, for tests that count on time: two cores are little.
 static HALVES: Semaphore = Semaphore::const_new(2);
@@ -43,11 +43,16 @@ const AT_ONCE: usize = 4;
 
 /// Runs a test for every kind, and says for which it failed.
 pub async fn every_kind(test: impl AsyncFn(&'static Kind)) {
+    kinds_at_once(AT_ONCE, test).await;
+}
+
+/// The same of a test that waits far more than it works.
+pub async fn kinds_at_once(at_once: usize, test: impl AsyncFn(&'static Kind)) {
     let runs = stream::iter(&KINDS).map(async |kind| {
         let passed = AssertUnwindSafe(test(kind)).catch_unwind().await.is_ok();
         (!passed).then_some(kind.name)
     });
-    let failed: Vec<_> = runs.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await;
+    let failed: Vec<_> = runs.buffer_unordered(at_once).filter_map(std::future::ready).collect().await;
     assert!(failed.is_empty(), "failed for {failed:?}");
 }
 
@@ -57,6 +62,20 @@ pub async fn every_kind_at_a_server(test: impl AsyncFn(&Server, &'static Kind)) 
     load_scripts(&server).await;
     every_kind(async |kind| test(&server, kind).await).await;
     server
+}
+
+/// Drives cases for every kind, `asked` for each, at so many sites of its own on one real server.
+pub async fn drive_every_kind(
+    label: &str,
+    asked: usize,
+    (sites, builder): (usize, Builder),
+    case: impl AsyncFn(&Site, usize, &mut Rng) -> Result<usize, String>,
+) {
+    every_kind_at_a_server(async |server, kind| {
+        let sites = Site::many(server, kind, sites, builder.clone()).await;
+        drive(&format!("{}: {label}", kind.name), asked, seed(), &sites, &case).await;
+    })
+    .await;
 }
 
 /// A busy machine may need longer than a short command timeout allows.
@@ -146,6 +165,43 @@ impl Place {
     }
 }
 
+/// What a network does to a client.
+#[derive(Debug, Clone, Copy)]
+pub enum Outage {
+    BlackHole,
+    LostRequests,
+    /// The server does what it is asked, and nobody hears of it.
+    LostReplies,
+    StalledRequests,
+    StalledReplies,
+    Refused,
+}
+
+impl Outage {
+    pub const ALL: [Outage; 6] = [
+        Outage::BlackHole,
+        Outage::LostRequests,
+        Outage::LostReplies,
+        Outage::StalledRequests,
+        Outage::StalledReplies,
+        Outage::Refused,
+    ];
+
+    pub fn set(self, proxy: &Proxy, on: bool) {
+        match self {
+            Outage::BlackHole => {
+                proxy.black_hole_requests(on);
+                proxy.black_hole_replies(on);
+            }
+            Outage::LostRequests => proxy.black_hole_requests(on),
+            Outage::LostReplies => proxy.black_hole_replies(on),
+            Outage::StalledRequests => proxy.stall_requests(on),
+            Outage::StalledReplies => proxy.stall_replies(on),
+            Outage::Refused => proxy.refuse(on),
+        }
+    }
+}
+
 /// Whether anything is left of any of these.
 pub async fn exist(raw: &mut Raw, owns: &[&Own]) -> bool {
     let keys = keys(owns);
@@ -181,6 +237,14 @@ impl Own {
     /// Another owner, by any client, that this one keeps out.
     pub fn rival(&self, locks: &Locks) -> Own {
         Own::new(self.kind.rival(), locks, &self.name)
+    }
+
+    /// By `try_lock`, or by `lock`.
+    pub async fn take(&self, once: bool) -> Result<(), String> {
+        match once {
+            true => expect("try_lock", self.lock.try_lock().await, Ok(AcquireOutcome::Acquired)),
+            false => expect("lock", self.lock.lock().await, Ok(())),
+        }
     }
 
     pub async fn lock_times(&self, times: u64) {

@@ -131,9 +131,7 @@ pub async fn id_6_c_2g(jar: Jar) {
 pub async fn id_6_c_2h(jar: Jar) {
     let (servers, proxies, red) = fleet(&jar, "").await;
     for server in &servers {
-        let mut raw = server.raw().await;
-        raw.must(&["HSET", &jar.name, "somebody:1", "1"]).await;
-        raw.must(&["PEXPIRE", &jar.name, "60000"]).await;
+        taken(&mut server.raw().await, &jar.name, "60000").await;
     }
     let tried = red.begin("a", "red", "try_lock 6000 60000");
     proxies[0].wait_requests(1, about(&jar.name)).await;

@@ -1,6 +1,7 @@
 //! 6.D, 3.4.c and 6.C.7: the fair lock.
 
 use super::*;
+use crate::fair::{queue_of, queued, timeouts_of, until_queued};
 
 async fn now(raw: &mut Raw) -> i64 {
     let time = raw.must(&["TIME"]).await.texts();
@@ -9,17 +10,8 @@ async fn now(raw: &mut Raw) -> i64 {
 
 async fn enqueue(raw: &mut Raw, name: &str, owner: &str, ahead: i64) {
     let score = (now(raw).await + ahead).to_string();
-    raw.must(&["ZADD", &timeouts(name), &score, owner]).await;
-    raw.must(&["RPUSH", &queue(name), owner]).await;
-}
-
-async fn queued(raw: &mut Raw, name: &str) -> Vec<String> {
-    raw.must(&["LRANGE", &queue(name), "0", "-1"]).await.texts()
-}
-
-async fn until_queued(server: &Server, name: &str, count: usize) {
-    eventually(secs(20), "the waiter is queued", async || queued(&mut server.raw().await, name).await.len() >= count)
-        .await;
+    raw.must(&["ZADD", &timeouts_of(name), &score, owner]).await;
+    raw.must(&["RPUSH", &queue_of(name), owner]).await;
 }
 
 /// Behind a dead head a waiter asks without a pause, and does not get the free lock.
@@ -61,9 +53,9 @@ pub async fn id_6_d_3(jar: Jar) {
     jar.must("a", "fair_lock", "lock").await;
     let waiters: Vec<_> = ["b", "c", "d"].map(|who| jar.begin(who, "fair_lock", "lock")).into();
     until_queued(&jar.world.server, &jar.name, 3).await;
-    let order = queued(&mut jar.raw().await, &jar.name).await;
+    let order = queued(&jar.world.server, &jar.name).await;
     eventually(secs(30), "a live waiter loses its place", async || {
-        let now = queued(&mut jar.raw().await, &jar.name).await;
+        let now = queued(&jar.world.server, &jar.name).await;
         !now.starts_with(&order)
     })
     .await;
@@ -78,11 +70,11 @@ pub async fn id_6_d_5(jar: Jar) {
     until_queued(&jar.world.server, &jar.name, 1).await;
     let _second = jar.begin("c", "fair_lock", "lock 60000");
     until_queued(&jar.world.server, &jar.name, 2).await;
-    let second = queued(&mut jar.raw().await, &jar.name).await[1].clone();
+    let second = queued(&jar.world.server, &jar.name).await[1].clone();
     jar.must("a", "fair_lock", "unlock").await;
     first.await.unwrap().unwrap();
     let mut raw = jar.raw().await;
-    let score: f64 = raw.must(&["ZSCORE", &timeouts(&jar.name), &second]).await.text().parse().unwrap();
+    let score: f64 = raw.must(&["ZSCORE", &timeouts_of(&jar.name), &second]).await.text().parse().unwrap();
     let ahead = score as i64 - now(&mut raw).await;
     assert!(ahead > 3_000_000, "{ahead} ms ahead of a lease of 60 s");
     jar.must("b", "fair_lock", "unlock").await;
@@ -97,7 +89,7 @@ pub async fn id_6_d_8(jar: Jar) {
     enqueue(&mut raw, &jar.name, "foreign:1", 60_000).await;
     jar.must("a", "fair_lock", "unlock").await;
     waiter.await.unwrap().unwrap();
-    let score: f64 = raw.must(&["ZSCORE", &timeouts(&jar.name), "foreign:1"]).await.text().parse().unwrap();
+    let score: f64 = raw.must(&["ZSCORE", &timeouts_of(&jar.name), "foreign:1"]).await.text().parse().unwrap();
     assert!((score as i64) < now(&mut raw).await, "still ahead");
 }
 
@@ -110,7 +102,7 @@ pub async fn id_3_4_c(jar: Jar) {
     jar.must("b", "fair_lock", "interrupt").await;
     waiter.await.unwrap().expect_err("interrupted");
     sleep(secs(1)).await;
-    assert_eq!(queued(&mut jar.raw().await, &jar.name).await.len(), 1);
+    assert_eq!(queued(&jar.world.server, &jar.name).await.len(), 1);
 }
 
 /// The unlock of an expired hold says nothing.

@@ -138,6 +138,12 @@ impl Jar {
     }
 }
 
+/// Somebody has it for so long.
+async fn taken(raw: &mut Raw, name: &str, millis: &str) {
+    raw.must(&["HSET", name, "somebody:1", "1"]).await;
+    raw.must(&["PEXPIRE", name, millis]).await;
+}
+
 /// What names the lock: all scripts about it.
 fn about(name: &str) -> Filter {
     Filter::Script.with(name)
@@ -159,14 +165,6 @@ async fn replicated() -> (Server, Server, Proxy) {
 async fn asleep<T>(waiter: &JoinHandle<T>, long: Duration) {
     sleep(long).await;
     assert!(!waiter.is_finished(), "it was woken");
-}
-
-fn queue(name: &str) -> String {
-    format!("redisson_lock_queue:{{{name}}}")
-}
-
-fn timeouts(name: &str) -> String {
-    format!("redisson_lock_timeout:{{{name}}}")
 }
 
 type Case = (&'static str, fn(Jar) -> Pin<Box<dyn Future<Output = ()>>>);

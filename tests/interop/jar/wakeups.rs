@@ -76,8 +76,7 @@ pub async fn id_6_c_8(jar: Jar) {
     let server = Server::start();
     let mut raw = server.raw().await;
     for name in &names {
-        raw.must(&["HSET", name, "somebody:1", "1"]).await;
-        raw.must(&["PEXPIRE", name, "60000"]).await;
+        taken(&mut raw, name, "60000").await;
     }
     let other = jar.at(server.port(), "").await;
     let waiters = names.iter().map(|name| other.java.call(name, "lock", name, "try_lock 25000 -1"));
@@ -97,8 +96,7 @@ pub async fn id_3_1_a(jar: Jar) {
     let ((proxy, slow), mut raw) = (jar.cut_off("").await, jar.raw().await);
     let names: Vec<String> = (0..3).map(|at| format!("{}-{at}", jar.name)).collect();
     for name in &names {
-        raw.must(&["HSET", name, "somebody:1", "1"]).await;
-        raw.must(&["PEXPIRE", name, "20000"]).await;
+        taken(&mut raw, name, "20000").await;
     }
     proxy.delay_replies(ms(2000));
     let waiters = names.iter().map(|name| spawn_local(slow.java.call(name, "lock", name, "try_lock 20000 -1")));
