@@ -144,7 +144,8 @@ async fn is_refused_without(
         grant(&server, &kept.chain(taken_away.as_deref()).collect::<Vec<_>>()).await;
         let connect = async || settings().connect(&server.url()).await.unwrap();
         match (take(&connect().await, &connect().await).await, left_out) {
-            (Ok(()), None) | (Err(LockError::Refused { why: Refused::NoPermission(_), .. }), Some(_)) => {}
+            (Ok(()), None)
+            | (Err(LockError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })), Some(_)) => {}
             (other, _) => panic!("without {left_out:?}: {other:?}"),
         }
         let left = server.raw().await.keys("*acl*").await;

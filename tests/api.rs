@@ -30,7 +30,7 @@ fn types_are_what_users_count_on() {
         Take<'static, PermitSemaphore> => Send + Sync + Unpin + Debug + 'static);
     all!(Owner, Request, Holder, Health, HoldState, LostReason, PermitId, WaitOutcome => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
-    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, ConnectError, NameError, Refused,
+    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError, NameError, Refused,
         Leftover, InvalidOwner, InvalidPermitId
         => std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static);
 }
@@ -52,7 +52,7 @@ fn an_error_tells_its_cause() {
         causes::<QueryError>(&[&SyncError::Query(any.clone()), &HoldError::Query(any.clone())]);
         causes::<QueryError>(&[&RunError::Query(any)]);
     }
-    let lease = InvalidLease { lease: Duration::ZERO, min: Duration::ZERO, max: Duration::ZERO };
+    let lease = InvalidLease { lease: ms(0), min: ms(0), max: ms(0) };
     causes::<InvalidLease>(&[&LockError::Lease(lease), &SyncError::Lease(lease), &HoldError::Lease(lease)]);
 }
 

@@ -61,7 +61,7 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
         let guard = match lock.guard_with(if verb == 2 { request } else { Request::default() }).await {
             Ok(Some(guard)) => guard,
             // A limit shorter than a round trip.
-            Ok(None) | Err(LockError::Unreachable { .. }) if verb == 2 => continue,
+            Ok(None) | Err(LockError::Query(QueryError::Unreachable { .. })) if verb == 2 => continue,
             other => panic!("{other:?}"),
         };
         six.turn(&picked).await;

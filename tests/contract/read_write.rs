@@ -202,8 +202,8 @@ pub async fn a_dropped_guard_is_no_upgrade(case: Case) {
 pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
-    let dead = reader(&lock, "dead").guard_with_lease(ms(300)).await;
-    let alive = reader(&lock, "alive").guard_with_lease(secs(60)).await;
+    let dead = reader(&lock, "dead").acquire().lease(ms(300)).guard().await.unwrap().unwrap();
+    let alive = reader(&lock, "alive").acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     sleep(ms(400)).await;
     assert_eq!(dead.state(), HoldState::Lost);
     assert_eq!(other.read().holders().await.unwrap().len(), 1);
@@ -263,16 +263,16 @@ pub async fn mixed_leases_of_a_reader(case: Case) {
     let lock = locks.read_write_lock(&case.name);
     let pttl = async |number| case.pttl_of(&hold_key(&case, &locks, "o", number)).await;
     let read = reader(&lock, "o");
-    let short = read.guard_with_lease(secs(5)).await;
-    let long = read.guard_with_lease(secs(600)).await;
+    let short = read.acquire().lease(secs(5)).guard().await.unwrap().unwrap();
+    let long = read.acquire().lease(secs(600)).guard().await.unwrap().unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await > 590_000);
     long.unlock().await.unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await == -2 && short.remaining() > secs(500));
-    let shorter = read.guard_with_lease(secs(2)).await;
+    let shorter = read.acquire().lease(secs(2)).guard().await.unwrap().unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await <= 2_000);
     shorter.set_lease(secs(3)).await.unwrap();
     assert!(pttl(1).await <= 3_000 && case.pttl().await <= 3_000);
-    let other = reader(&lock, "other").guard_with_lease(secs(100)).await;
+    let other = reader(&lock, "other").acquire().lease(secs(100)).guard().await.unwrap().unwrap();
     short.set_lease(secs(4)).await.unwrap();
     assert!(pttl(1).await <= 4_000 && case.pttl().await > 90_000);
     unlock_all([shorter, short, other]).await;
@@ -369,14 +369,4 @@ pub async fn another_kinds_lock_keeps_both_out(case: Case) {
     assert!(lock.read().try_lock().await.unwrap().is_acquired());
     assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     lock.read().unlock().await.unwrap();
-}
-
-trait GuardWithLease {
-    async fn guard_with_lease(&self, lease: std::time::Duration) -> lockson::Guard;
-}
-
-impl GuardWithLease for ReadSide {
-    async fn guard_with_lease(&self, lease: std::time::Duration) -> lockson::Guard {
-        self.acquire().lease(lease).guard().await.unwrap().unwrap()
-    }
 }

@@ -4,8 +4,8 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
-pub use lockson::Request;
 use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
+pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
 use support::{self};
 use tokio::task::JoinHandle;
@@ -117,7 +117,6 @@ pub trait FencedLock: Send + Sync {
     fn verbs(&self) -> &dyn RLock;
     async fn lock_and_get_token(&self) -> Result<u64, LockError>;
     async fn guard(&self) -> Result<FencedGuard, LockError>;
-    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard>;
 }
 
 #[async_trait]
@@ -136,10 +135,6 @@ impl<K: Fenceable> FencedLock for Lock<Fenced<K>> {
 
     async fn guard(&self) -> Result<FencedGuard, LockError> {
         Lock::guard(self).await
-    }
-
-    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard> {
-        self.acquire().wait(limit).guard().await.unwrap()
     }
 }
 

@@ -39,15 +39,6 @@ pub struct Index<'a> {
     pub functions: Vec<Function>,
 }
 
-/// What one function names.
-#[derive(Default)]
-pub struct Named {
-    /// In order, each once.
-    pub types: Vec<Type>,
-    /// Functions that it calls, by their place in the index.
-    pub calls: BTreeSet<usize>,
-}
-
 impl<'a> Index<'a> {
     pub fn of(tree: &'a Tree) -> Self {
         let mut index = Self { tree, types: BTreeMap::new(), shared_fields: 0, functions: Vec::new() };
@@ -143,11 +134,12 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// What a function names in its signature, its fields and its body, after what was met before it.
-    pub fn named(&self, at: usize, met: &[Type]) -> Named {
+    /// The types that a function names in its signature, its fields and its body, in order and each once, after what was
+    /// met before it.
+    pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
         let function = &self.functions[at];
         let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());
-        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Named::default() };
+        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
         reader.read(function.signature.to_token_stream());
         for input in &function.signature.inputs {
@@ -205,14 +197,14 @@ impl<'a> Index<'a> {
         owner.chain(self.collect(&module_of(&function.file), output)).collect()
     }
 
-    /// The functions that a call may mean. `of`: the types that the receiver may have; none, if that is not known.
-    fn called(&self, of: Option<&[Type]>, name: &str) -> Option<usize> {
-        let mut named = self.functions.iter().enumerate().filter(|(_, function)| {
-            let is_of = |of: &[Type]| function.owner.as_ref().is_some_and(|owner| of.contains(owner));
-            function.route.last().is_some_and(|last| last == name) && of.is_none_or(is_of) && function.owner.is_some()
-        });
-        let first = named.next()?.0;
-        named.next().is_none().then_some(first)
+    /// The one function that a call of a method of one of these types may mean.
+    fn called(&self, of: &[Type], name: &str) -> Option<usize> {
+        let is_it = |at: &usize| {
+            let function = &self.functions[*at];
+            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
+        };
+        let mut found = (0..self.functions.len()).filter(is_it);
+        found.next().filter(|_| found.next().is_none())
     }
 }
 
@@ -224,14 +216,14 @@ struct Reader<'a> {
     /// Arguments, and the types in their declarations.
     locals: BTreeMap<String, Vec<Type>>,
     met: Vec<Type>,
-    named: Named,
+    named: Vec<Type>,
 }
 
 impl Reader<'_> {
     fn meet(&mut self, found: impl IntoIterator<Item = Type>) {
         for found in found {
-            if !self.named.types.contains(&found) {
-                self.named.types.push(found);
+            if !self.named.contains(&found) {
+                self.named.push(found);
             }
         }
     }
@@ -276,9 +268,7 @@ impl Reader<'_> {
             return (of, after);
         }
         if is_call {
-            let exact = of.as_deref().and_then(|of| self.index.called(Some(of), &name));
-            let called = exact.or_else(|| self.index.called(None, &name).filter(|_| !OF_STD.contains(&&*name)));
-            self.named.calls.extend(called);
+            let exact = of.as_deref().and_then(|of| self.index.called(of, &name));
             let [arguments, after @ ..] = after else { return (None, after) };
             self.read(arguments.to_token_stream());
             let returned = exact.map(|at| self.index.returned(at));
@@ -287,7 +277,7 @@ impl Reader<'_> {
         let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
         let found = exact.or_else(|| {
             // Of what was met, the only type with such a field.
-            let met = self.named.types.iter().chain(&self.met).filter(|_| of.is_none());
+            let met = self.named.iter().chain(&self.met).filter(|_| of.is_none());
             let mut parts = met.collect::<BTreeSet<_>>().into_iter().filter_map(|of| self.index.part(of, &name));
             let first = parts.next()?;
             parts.next().is_none().then_some(first)
@@ -305,8 +295,6 @@ impl Reader<'_> {
         };
         let (is_call, is_braced) = (begins(after, Delimiter::Parenthesis), begins(after, Delimiter::Brace));
         let Some((found, behind)) = resolved else {
-            let called = is_call.then(|| self.free_function(&path)).flatten();
-            self.named.calls.extend(called);
             let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
             return (local, after);
         };
@@ -316,8 +304,7 @@ impl Reader<'_> {
         let mut returned = None;
         if let [name, ..] = behind {
             self.meet(self.index.part(&found, name).into_iter().flatten());
-            let called = self.index.called(Some(std::slice::from_ref(&found)), name);
-            self.named.calls.extend(called);
+            let called = self.index.called(std::slice::from_ref(&found), name);
             returned = called.map(|at| self.index.returned(at));
         }
         let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
@@ -329,15 +316,6 @@ impl Reader<'_> {
         }
         self.read(group.stream());
         (returned.filter(|_| is_call), after)
-    }
-
-    /// A function that is no type's.
-    fn free_function(&self, path: &[String]) -> Option<usize> {
-        let tree = self.index.tree;
-        let (module, name) = tree.find(&tree.route(&self.module, path)?)?;
-        self.index.functions.iter().position(|function| {
-            function.owner.is_none() && function.file == module.file && function.route.last() == Some(&name)
-        })
     }
 }
 
@@ -351,9 +329,6 @@ type Known = Option<Vec<Type>>;
 
 /// Methods after which it is about the same.
 const HANDS_ON: [&str; 8] = ["as_mut", "as_ref", "clone", "filter", "iter", "lock", "take", "unwrap_or_else"];
-/// Names of ours that are more often those of the standard library.
-const OF_STD: [&str; 12] =
-    ["close", "first", "is_empty", "iter", "join", "len", "lock", "now", "parse", "remove", "run", "send"];
 
 /// The name in `let mut name = ..`.
 fn bound_by(tokens: &[TokenTree]) -> Option<String> {
