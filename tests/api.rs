@@ -41,11 +41,11 @@ fn values_are_send_sync_unpin_debug_and_static() {
     value::<HoldState>();
     value::<lockson::Semaphore>();
     value::<lockson::SemaphorePermit>();
-    value::<lockson::Take<'static, lockson::Semaphore>>();
+    value::<lockson::AcquirePermits<'static>>();
     value::<lockson::PermitSemaphore>();
     value::<lockson::PermitGuard>();
     value::<lockson::PermitId>();
-    value::<lockson::Take<'static, lockson::PermitSemaphore>>();
+    value::<lockson::AcquirePermits<'static, lockson::kind::Expirable>>();
     value::<lockson::Latch>();
     value::<lockson::WaitOutcome>();
     value::<lockson::EmbeddedServer>();
