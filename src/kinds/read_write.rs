@@ -9,7 +9,7 @@ use crate::engine::Session;
 use crate::error::QueryError;
 use crate::hold::entry::Line;
 use crate::kinds::reentrant::REENTRANT;
-use crate::locks::lock::{Holder, Lock};
+use crate::locks::lock::Lock;
 use crate::locks::traits::kind;
 use crate::wire::table::{script, Role, Table};
 
@@ -113,16 +113,5 @@ impl ReadWriteLock {
     /// The name, without the client's prefix.
     pub fn name(&self) -> &str {
         self.0.name()
-    }
-}
-
-impl Lock<Read> {
-    /// All who hold it for reading. [`holder`](Lock::holder) is any of them. It writes nothing,
-    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
-    ///
-    /// # Errors
-    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
-    pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
-        self.ask_all_holders().await
     }
 }

@@ -460,13 +460,12 @@ impl<K: Owned> Lock<K> {
         Ok(self.ask_holders("").await?.into_iter().next())
     }
 
-    /// Those who hold it, or only one field: of very many some.
-    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
-        self.holders_of(&self.inspect(&*self.line()?, field, "0").await?)
-    }
-
-    /// All who hold it.
-    pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
+    /// All who hold it: of a read lock more than one may, of which [`holder`](Lock::holder) is any. It writes nothing,
+    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
+    ///
+    /// # Errors
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
+    pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
         let line = self.line()?;
         let (mut holders, mut place) = (Vec::new(), Some("0".to_owned()));
         while let Some(from) = place {
@@ -478,6 +477,11 @@ impl<K: Owned> Lock<K> {
         let mut seen = HashSet::new();
         holders.retain(|holder| seen.insert(holder.field.clone()));
         Ok(holders)
+    }
+
+    /// Those who hold it, or only one field: of very many some.
+    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+        self.holders_of(&self.inspect(&*self.line()?, field, "0").await?)
     }
 
     fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {

@@ -19,8 +19,7 @@ use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
-use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
-use crate::permits::take::Take;
+use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
@@ -72,11 +71,7 @@ impl FromStr for PermitId {
 
     fn from_str(text: &str) -> Result<Self, InvalidPermitId> {
         let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_id {
-            Ok(Self(text.to_ascii_lowercase()))
-        } else {
-            Err(InvalidPermitId)
-        }
+        is_id.then(|| Self(text.to_ascii_lowercase())).ok_or(InvalidPermitId)
     }
 }
 
@@ -95,9 +90,8 @@ impl fmt::Debug for PermitId {
 /// An expirable semaphore, of [`Locks::permit_semaphore`](crate::Locks::permit_semaphore): every permit has an id and a
 /// lease, and is free again when that ends. So the permits of a process that is killed come back.
 ///
-/// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
-/// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
-/// so a large request is not starved by small ones; one for more permits than there are keeps all behind it waiting.
+/// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. As in a counting [`Semaphore`], one that
+/// nobody has set has no permits, and takers of a process are served in their order.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -182,10 +176,7 @@ impl Semaphore<Expirable> {
     }
 
     fn held(&self, answer: &Answer) -> Result<(), SyncError> {
-        if is_done(answer) {
-            return Ok(());
-        }
-        Err(SyncError::NotHeld { name: self.name.to_string() })
+        is_done(answer).then_some(()).ok_or_else(|| SyncError::NotHeld { name: self.name.to_string() })
     }
 }
 
@@ -196,7 +187,7 @@ fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
     Ok(permits.into_iter().map(|permit| permit.0.as_str()).collect())
 }
 
-impl Take<'_, Semaphore<Expirable>> {
+impl AcquirePermits<'_, Expirable> {
     /// See [`Request::lease`](crate::Request::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.request = self.request.lease(lease);
@@ -223,16 +214,6 @@ impl Take<'_, Semaphore<Expirable>> {
     }
 }
 
-/// The ids in a mark.
-fn parted(mark: &str) -> Vec<PermitId> {
-    let (mut ids, mut rest) = (Vec::new(), mark);
-    while let Some((id, others)) = rest.split_at_checked(DIGITS) {
-        ids.push(PermitId(id.to_owned()));
-        rest = others;
-    }
-    ids
-}
-
 impl SemaphorePermit<Expirable> {
     fn engine(&self) -> &Arc<Engine> {
         &self.session.engine
@@ -240,7 +221,8 @@ impl SemaphorePermit<Expirable> {
 
     /// Their ids.
     pub fn ids(&self) -> Vec<PermitId> {
-        parted(&self.lease.leased.mark)
+        let ids = self.lease.leased.mark.as_bytes().chunks(DIGITS);
+        ids.map(|id| PermitId(String::from_utf8_lossy(id).into_owned())).collect()
     }
 
     /// What is known of them at this instant.
@@ -255,11 +237,8 @@ impl SemaphorePermit<Expirable> {
 
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
     pub fn remaining(&self) -> Duration {
-        let now = self.engine().now();
-        match self.lease.leased.lost(now) {
-            None => self.lease.leased.valid_until().since(now),
-            Some(_) => Duration::ZERO,
-        }
+        let (now, leased) = (self.engine().now(), &self.lease.leased);
+        leased.lost(now).map_or_else(|| leased.valid_until().since(now), |_| Duration::ZERO)
     }
 
     /// Resolves when they are lost, and before the server would give them to others.

@@ -191,14 +191,9 @@ impl Drop for Grant {
         self.pool.engine().janitor.finish(async move {
             // What has ids may be tried again by another call: it does not hold on for so long.
             let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
-            match pool.give_back(taken, patience).await {
-                Ok(_) => {}
-                Err(error) if error.is_unreachable() => {}
-                Err(error) => {
-                    say(
-                        || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
-                    );
-                }
+            let given = pool.give_back(taken, patience).await;
+            if let Some(error) = given.err().filter(|error| !error.is_unreachable()) {
+                say(|| tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"));
             }
         });
     }

@@ -15,7 +15,8 @@ use crate::engine::Session;
 use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
-use crate::permits::take::{within, Take, Taker};
+use crate::permits::take::{within, Taker};
+use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
@@ -145,8 +146,8 @@ impl<K: PermitKind> Semaphore<K> {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
-        Take::new(self, permits)
+    pub fn acquire(&self, permits: u32) -> AcquirePermits<'_, K> {
+        AcquirePermits { semaphore: self, permits, request: Request::default() }
     }
 
     /// Waits for this many permits, all at once: a guard that gives them back when it is dropped, and until then renews
@@ -233,7 +234,28 @@ impl Semaphore {
     }
 }
 
-impl<K: PermitKind> Take<'_, Semaphore<K>> {
+/// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a
+/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
+/// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
+///
+/// # Errors
+/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`QueryError::Unreachable`] at the wait limit when the server
+/// was silent. Its cancel safety is the same.
+#[must_use = "a request does nothing until it, or its `guard` or `ids`, is awaited"]
+#[derive(Debug)]
+pub struct AcquirePermits<'a, K: PermitKind = Counted> {
+    semaphore: &'a Semaphore<K>,
+    permits: u32,
+    pub(super) request: Request,
+}
+
+impl<K: PermitKind> AcquirePermits<'_, K> {
+    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
@@ -259,7 +281,7 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
     }
 }
 
-impl<'a> IntoFuture for Take<'a, Semaphore> {
+impl<'a> IntoFuture for AcquirePermits<'a> {
     type Output = Result<AcquireOutcome, SyncError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 

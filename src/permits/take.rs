@@ -1,4 +1,4 @@
-//! Taking permits: the request for some, and the wait until there are enough.
+//! Waiting for permits, or for a latch: until there are enough, or a limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,6 @@ use crate::waiting::listener::Listener;
 use crate::waiting::request::Request;
 use crate::waiting::wait::{contend, Contest, Tried};
 use crate::wire::script::Patience;
-
-/// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a
-/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
-/// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
-///
-/// # Errors
-/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`QueryError::Unreachable`] at the wait limit when the server
-/// was silent. Its cancel safety is the same.
-#[must_use = "a request does nothing until it, or its `guard` or `ids`, is awaited"]
-#[derive(Debug)]
-pub struct Take<'a, S> {
-    pub(crate) semaphore: &'a S,
-    pub(crate) permits: u32,
-    pub(crate) request: Request,
-}
-
-impl<'a, S> Take<'a, S> {
-    pub(crate) fn new(semaphore: &'a S, permits: u32) -> Self {
-        Self { semaphore, permits, request: Request::default() }
-    }
-
-    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
-    pub fn wait(mut self, limit: Duration) -> Self {
-        self.request = self.request.wait(limit);
-        self
-    }
-}
 
 /// Contends as long as the request says: `None` when it was not won until then.
 pub(crate) async fn within<C: Contest<Error = SyncError>>(
