@@ -3,84 +3,36 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use lockson::{Acquire, Health, Holder, InvalidLease, InvalidOwner, Leftover, Mutex, ReentrantLock, Reply, Request};
-use support::prelude::*;
+use lockson::kind::Reentrant;
+use lockson::*;
+use support::prelude::{ms, Arc};
 
-fn value<T: Send + Sync + Unpin + Debug + 'static>() {}
-fn plain<T: Clone + PartialEq>() {}
-fn error<T: std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static>() {}
+/// A function of no arguments for each of these types: it compiles if they are what it asks for.
+macro_rules! all {
+    ($($of:ty),+ $(,)? => $($is:tt)+) => {{
+        fn each<T: $($is)+>() {}
+        $(each::<$of>();)+
+    }};
+}
+
 fn future<T: std::future::Future + Send>(_: impl FnOnce(Locks) -> T) {}
 
 #[test]
-fn values_are_send_sync_unpin_debug_and_static() {
-    value::<Locks>();
-    value::<Builder>();
-    value::<Guard>();
-    value::<lockson::FencedGuard>();
-    value::<lockson::FencedGuards>();
-    value::<lockson::FencedHold<'static>>();
-    value::<lockson::FencedLock>();
-    value::<lockson::MultiLock<lockson::FencedGuards>>();
-    value::<Reply>();
-    value::<ReentrantLock>();
-    value::<Mutex>();
-    value::<lockson::PlainLock>();
-    value::<lockson::ReadWriteLock>();
-    value::<lockson::ReadLock>();
-    value::<lockson::WriteLock>();
-    value::<Arc<dyn RLock>>();
-    value::<lockson::MultiLock>();
-    value::<lockson::RedLock<lockson::kind::Reentrant>>();
-    value::<Acquire<'static>>();
-    value::<Acquire<'static, lockson::FencedGuard>>();
-    value::<Acquire<'static, lockson::FencedGuards>>();
-    value::<Request>();
-    value::<Owner>();
-    value::<Holder>();
-    value::<Health>();
-    value::<HoldState>();
-    value::<lockson::Semaphore>();
-    value::<lockson::SemaphorePermit>();
-    value::<lockson::Take<'static, lockson::Semaphore>>();
-    value::<lockson::PermitSemaphore>();
-    value::<lockson::PermitGuard>();
-    value::<lockson::PermitId>();
-    value::<lockson::Take<'static, lockson::PermitSemaphore>>();
-    value::<lockson::Latch>();
-    value::<lockson::WaitOutcome>();
-    value::<lockson::EmbeddedServer>();
-}
-
-#[test]
-fn plain_values_compare() {
-    plain::<Owner>();
-    plain::<Request>();
-    plain::<Holder>();
-    plain::<Health>();
-    plain::<HoldState>();
-    plain::<LostReason>();
-    plain::<lockson::PermitId>();
-    plain::<lockson::WaitOutcome>();
-    fn parses<T: FromStr<Err = InvalidOwner>>() {}
-    parses::<Owner>();
-}
-
-#[test]
-fn errors_are_errors() {
-    error::<LockError>();
-    error::<UnlockError>();
-    error::<QueryError>();
-    error::<HoldError>();
-    error::<RunError>();
-    error::<Lost>();
-    error::<InvalidLease>();
-    error::<ConnectError>();
-    error::<NameError>();
-    error::<Refused>();
-    error::<Leftover>();
-    error::<InvalidOwner>();
-    error::<lockson::SyncError>();
-    error::<lockson::InvalidPermitId>();
+fn types_are_what_users_count_on() {
+    all!(Locks, Builder, EmbeddedServer, Owner, Holder, Health, HoldState, Request, Reply, WaitOutcome, PermitId
+        => Send + Sync + Unpin + Debug + 'static);
+    all!(ReentrantLock, Mutex, PlainLock, ReadWriteLock, ReadLock, WriteLock, FencedLock, Arc<dyn RLock>, MultiLock,
+        MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
+        => Send + Sync + Unpin + Debug + 'static);
+    all!(Guard, FencedGuard, FencedGuards, FencedHold<'static>, SemaphorePermit, PermitGuard
+        => Send + Sync + Unpin + Debug + 'static);
+    all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, Take<'static, Semaphore>,
+        Take<'static, PermitSemaphore> => Send + Sync + Unpin + Debug + 'static);
+    all!(Owner, Request, Holder, Health, HoldState, LostReason, PermitId, WaitOutcome => Clone + PartialEq);
+    all!(Owner => FromStr<Err = InvalidOwner>);
+    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError, NameError, Refused,
+        Leftover, InvalidOwner, InvalidPermitId
+        => std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static);
 }
 
 #[test]
@@ -100,7 +52,7 @@ fn an_error_tells_its_cause() {
         causes::<QueryError>(&[&SyncError::Query(any.clone()), &HoldError::Query(any.clone())]);
         causes::<QueryError>(&[&RunError::Query(any)]);
     }
-    let lease = InvalidLease { lease: Duration::ZERO, min: Duration::ZERO, max: Duration::ZERO };
+    let lease = InvalidLease { lease: ms(0), min: ms(0), max: ms(0) };
     causes::<InvalidLease>(&[&LockError::Lease(lease), &SyncError::Lease(lease), &HoldError::Lease(lease)]);
 }
 
@@ -110,7 +62,7 @@ fn every_future_can_be_spawned() {
         let lock = locks.lock("x");
         lock.lock().await.unwrap();
         assert!(lock.try_lock().await.unwrap().is_acquired());
-        assert!(lock.acquire().wait(Duration::ZERO).await.unwrap().is_acquired());
+        assert!(lock.acquire().wait(ms(0)).await.unwrap().is_acquired());
         lock.unlock().await.unwrap();
         lock.holder().await.unwrap();
         lock.force_unlock().await.unwrap();
@@ -118,7 +70,7 @@ fn every_future_can_be_spawned() {
         guard.run(async {}).await.unwrap();
         guard.lost().await;
         guard.verify().await.unwrap();
-        guard.set_lease(Duration::ZERO).await.unwrap();
+        guard.set_lease(ms(0)).await.unwrap();
         guard.unlock().await.unwrap();
         let shared = locks.read_write_lock("y");
         shared.read().guard().await.unwrap().unlock().await.unwrap();
@@ -131,26 +83,26 @@ fn every_future_can_be_spawned() {
         plain.remaining_ttl().await.unwrap();
         plain.force_unlock().await.unwrap();
         let semaphore = locks.semaphore("s");
-        assert!(semaphore.acquire(1).wait(Duration::ZERO).await.unwrap().is_acquired());
+        assert!(semaphore.acquire(1).wait(ms(0)).await.unwrap().is_acquired());
         semaphore.guard(1).await.unwrap().release().await.unwrap();
         semaphore.drain_permits().await.unwrap();
         let permits = locks.permit_semaphore("p");
         let guard = permits.acquire(1).guard().await.unwrap().unwrap();
         guard.run(async {}).await.unwrap();
-        guard.set_lease(Duration::ZERO).await.unwrap();
+        guard.set_lease(ms(0)).await.unwrap();
         permits.release(&guard.ids()).await.unwrap();
         guard.release().await.unwrap();
         let latch = locks.latch("l");
         latch.count_down().await.unwrap();
-        assert_eq!(latch.wait().await.unwrap(), lockson::WaitOutcome::Opened);
-        locks.shutdown(Duration::ZERO).await.unwrap();
+        assert_eq!(latch.wait().await.unwrap(), WaitOutcome::Opened);
+        locks.shutdown(ms(0)).await.unwrap();
         let any: Vec<Arc<dyn RLock>> = vec![Arc::new(locks.lock("a")), Arc::new(locks.mutex("b"))];
-        let multi = lockson::MultiLock::new(any.clone());
-        multi.acquire().wait(Duration::ZERO).guard().await.unwrap();
+        let multi = MultiLock::new(any.clone());
+        multi.acquire().wait(ms(0)).guard().await.unwrap();
         multi.owned_by(&Owner::unique()).lock().await.unwrap();
         multi.unlock().await.unwrap();
-        let red = lockson::RedLock::new(vec![locks.lock("c")]).fresh();
-        assert!(red.acquire().lease(Duration::ZERO).await.unwrap().is_acquired());
+        let red = RedLock::new(vec![locks.lock("c")]).fresh();
+        assert!(red.acquire().lease(ms(0)).await.unwrap().is_acquired());
         assert!(red.try_lock().await.unwrap().is_acquired());
         red.unlock().await.unwrap();
         for lock in &any {

@@ -90,6 +90,10 @@ async fn a_cycle_costs_what_the_docs_say() {
     let server = Server::start();
     let client = server.locks().await;
     let table = rows(include_str!("../docs/CHOOSING.md"));
+    // `Locks` has no factory that the table lacks.
+    for factory in support::files::factories() {
+        assert!(table.keys().any(|row| row.split(", ").next() == Some(&factory)), "{factory} is not in CHOOSING.md");
+    }
     let mut wrong = vec![];
     for (name, cycle) in cycles(&client).await {
         // Once before: its scripts are loaded.
@@ -115,36 +119,4 @@ async fn a_cycle_costs_what_the_docs_say() {
         }
     }
     assert!(wrong.is_empty(), "docs/CHOOSING.md:\n  {}", wrong.join("\n  "));
-}
-
-/// "A tick that must run once": how often a job runs whose loop comes back before the lease of its tick has ended.
-#[tokio::test]
-async fn a_tick_runs_once_but_by_a_reentrant_lock_of_one_task() {
-    let server = Server::start();
-    let client = server.locks().await;
-    let (tick, long) = (std::time::Duration::ZERO, secs(600));
-    let reentrant = client.lock("tick by lock");
-    for _ in 0..2 {
-        assert!(
-            reentrant.acquire().wait(tick).lease(long).await.unwrap().is_acquired(),
-            "the trap: the same task is let in again"
-        );
-    }
-    let mutex = client.mutex("tick by mutex");
-    assert!(mutex.acquire().wait(tick).lease(long).await.unwrap().is_acquired());
-    let again = mutex.acquire().wait(tick).lease(long).await;
-    assert!(matches!(again, Err(lockson::LockError::AlreadyHeld { .. })), "{again:?}");
-    let fresh = client.lock("tick by owner");
-    let runs = [(); 2].map(|()| fresh.owned_by(&lockson::Owner::unique()));
-    assert!(runs[0].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
-    assert!(!runs[1].acquire().wait(tick).lease(long).await.unwrap().is_acquired());
-}
-
-/// `Locks` has a factory for each name in the table, and the other way round.
-#[test]
-fn each_factory_can_be_chosen() {
-    let table = rows(include_str!("../docs/CHOOSING.md"));
-    for factory in support::files::factories() {
-        assert!(table.keys().any(|row| row.split(", ").next() == Some(&factory)), "{factory} is not in CHOOSING.md");
-    }
 }

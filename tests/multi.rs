@@ -297,22 +297,3 @@ async fn cut_connections_leave_nothing() {
     }
     report("cut connections", done, asked, 0, seed);
 }
-
-/// A future that is polled once has the owner of that moment, for all members.
-#[tokio::test(start_paused = true)]
-async fn the_owner_is_settled_at_the_first_poll() {
-    let server = EmbeddedServer::new();
-    let locks = server.connect();
-    let rival = server.connect().lock("a").guard().await.unwrap();
-    let all = over(&[&locks; 2], &["a", "b"]);
-    let mut wait: std::pin::Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(async move { all.guard().await });
-    assert!(futures::poll!(wait.as_mut()).is_pending());
-    let here = Owner::current();
-    let elsewhere = tokio::spawn(wait);
-    rival.unlock().await.unwrap();
-    let guard = elsewhere.await.unwrap().unwrap();
-    assert_eq!(guard.owner(), here);
-    for name in ["a", "b"] {
-        assert_eq!(locks.lock(name).holder().await.unwrap().unwrap().owner, here, "{name}");
-    }
-}

@@ -113,45 +113,27 @@ fn statuses(text: &str) -> BTreeSet<u8> {
 }
 
 #[test]
-fn a_header_begins_with_the_name_and_says_what_the_script_is_for() {
-    for script in scripts() {
+fn a_header_says_what_the_script_takes_does_and_returns() {
+    let all = scripts();
+    for script in &all {
+        let path = &script.path;
         let first = script.header.lines().next().unwrap_or_default();
-        let what = first.strip_prefix(&format!("{}: ", script.path));
-        assert!(what.is_some_and(|what| what.len() > 10), "{}: {first}", script.path);
-    }
-}
-
-#[test]
-fn a_header_lists_the_keys_and_arguments_that_the_script_uses() {
-    for script in scripts() {
+        assert!(first.strip_prefix(&format!("{path}: ")).is_some_and(|what| what.len() > 10), "{path}: {first}");
         for table in ["KEYS", "ARGV"] {
             let (listed, used) = (script.listed(table), script.used(table));
-            assert_eq!(listed, used, "{}: {table} in the header, and in the body", script.path);
+            assert_eq!(listed, used, "{path}: {table} in the header, and in the body");
             let numbers: BTreeSet<usize> = used.iter().filter_map(|index| index.parse().ok()).collect();
             let first = if table == "ARGV" { 3 } else { 1 };
             let expected: BTreeSet<usize> = (first..first + numbers.len()).collect();
-            assert_eq!(numbers, expected, "{}: {table} has a gap, or takes what is begin.lua's", script.path);
+            assert_eq!(numbers, expected, "{path}: {table} has a gap, or takes what is begin.lua's");
         }
-    }
-}
-
-#[test]
-fn the_first_two_arguments_are_those_of_begin() {
-    let begin = files::read("lua/begin.lua");
-    assert_eq!(indices(&begin, "ARGV"), BTreeSet::from(["1".to_owned(), "2".to_owned()]));
-    assert_eq!(indices(&begin, "KEYS"), BTreeSet::new());
-    assert_eq!(begin.matches("return").count(), 1, "it answers only what is late");
-    assert!(begin.contains("then return {2, nonce, now} end"));
-}
-
-#[test]
-fn a_header_says_what_is_returned_and_what_redisson_has() {
-    let all = scripts();
-    for script in &all {
         let says = |word: &str| script.header.lines().any(|line| line.starts_with(word));
-        assert!(says("Returns "), "{}: no `Returns`", script.path);
-        assert!(says("Redisson: ") || script.path == "preflight.lua", "{}: no `Redisson:`", script.path);
-        assert_eq!(script.documented(&all), statuses(&script.body), "{}: the statuses", script.path);
+        assert!(says("Returns "), "{path}: no `Returns`");
+        assert!(says("Redisson: ") || path == "preflight.lua", "{path}: no `Redisson:`");
+        assert_eq!(script.documented(&all), statuses(&script.body), "{path}: the statuses");
+        let derived =
+            |line: &str| line.starts_with("Derives {lock}:") && line.ends_with(":rwlock_timeout:i, as Redisson does.");
+        assert_eq!(script.header.lines().any(derived), derives(script), "{path}");
     }
 }
 
@@ -160,26 +142,19 @@ fn derives(script: &Script) -> bool {
     script.path.starts_with("read/") || script.path.starts_with("write/")
 }
 
+/// What stands before scripts takes no keys, and answers only what is late.
 #[test]
-fn what_derives_keys_says_so() {
-    let rule = ":rwlock_timeout:i, as Redisson does.";
-    for script in scripts() {
-        let says = script.header.lines().any(|line| line.starts_with("Derives {lock}:") && line.ends_with(rule));
-        assert_eq!(says, derives(&script), "{}", script.path);
-    }
-}
-
-#[test]
-fn functions_before_scripts_take_no_keys_and_answer_nothing() {
+fn what_stands_before_scripts_takes_no_keys_and_answers_nothing() {
+    let begin = files::read("lua/begin.lua");
+    assert_eq!(indices(&begin, "ARGV"), BTreeSet::from(["1".to_owned(), "2".to_owned()]));
+    assert_eq!((indices(&begin, "KEYS").len(), begin.matches("return").count()), (0, 1));
+    assert!(begin.contains("then return {2, nonce, now} end"));
     for file in FUNCTIONS {
-        let functions = Script::read(file);
-        for table in ["KEYS", "ARGV"] {
-            assert_eq!(indices(&functions.body, table), BTreeSet::new(), "{file}");
-        }
-        assert_eq!(statuses(&functions.body), BTreeSet::new(), "{file}");
+        let body = Script::read(file).body;
+        assert!(indices(&body, "KEYS").is_empty() && indices(&body, "ARGV").is_empty(), "{file}");
+        assert!(statuses(&body).is_empty(), "{file}");
         let derives = usize::from(file == "read_write.lua");
-        let places = functions.body.matches("rwlock_timeout").count();
-        assert_eq!(places, derives, "{file}: the name of a derived key stands in one place");
+        assert_eq!(body.matches("rwlock_timeout").count(), derives, "{file}: the name of a derived key stands once");
     }
 }
 
@@ -212,8 +187,8 @@ fn every_key_is_declared() {
 #[test]
 fn every_script_is_in_the_protocol() {
     let protocol = files::read("docs/PROTOCOL.md");
-    let missing: Vec<_> = scripts().into_iter().filter(|script| !is_listed(&protocol, &script.path)).collect();
-    let missing: Vec<&str> = missing.iter().map(|script| script.path.as_str()).collect();
+    let missing: Vec<String> = scripts().into_iter().map(|script| script.path).collect();
+    let missing: Vec<_> = missing.iter().filter(|path| !is_listed(&protocol, path)).collect();
     assert!(missing.is_empty(), "docs/PROTOCOL.md lacks {missing:?}");
 }
 

@@ -37,26 +37,16 @@ fn none(rule: &str, found: Vec<String>) {
 }
 
 #[test]
-fn files_are_short() {
-    let found = all().filter_map(|source| {
-        let lines = source.shipped().len();
-        (lines > CODE_LINES_OF_A_FILE).then(|| format!("{}: {lines} code lines", source.path))
-    });
-    none("a file has one noun and at most 400 code lines", found.collect());
-}
-
-#[test]
-fn lines_are_short() {
+fn files_and_lines_are_short() {
     let mut found = vec![];
     for source in all() {
-        for (number, line) in source.text.lines().enumerate() {
-            let columns = line.chars().count();
-            if columns > COLUMNS {
-                found.push(format!("{}:{}: {columns} columns", source.path, number + 1));
-            }
-        }
+        let lines = source.shipped().len();
+        found.extend((lines > CODE_LINES_OF_A_FILE).then(|| format!("{}: {lines} code lines", source.path)));
+        let lines = source.text.lines().enumerate().map(|(number, line)| (number + 1, line.chars().count()));
+        let long = lines.filter(|(_, columns)| *columns > COLUMNS);
+        found.extend(long.map(|(number, columns)| format!("{}:{number}: {columns} columns", source.path)));
     }
-    none("a line has at most 120 columns", found);
+    none("a file has one noun and at most 400 code lines, a line at most 120 columns", found);
 }
 
 /// Whether a line of code names this crate, and not a module of ours that is called the same (`backend::fred`).
@@ -115,13 +105,15 @@ fn missing<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {
     cases.filter(is_missing).map(str::to_owned).collect()
 }
 
-/// tests/redisson/README.md says which case covers which of Redisson's: each of them exists.
+/// Which case covers which of Redisson's and of its faults, and which one shows a pitfall.
 #[test]
-fn the_map_of_redissons_tests_names_real_cases() {
-    let map = files::read("tests/redisson/README.md");
-    let named: Vec<&str> = map.split('`').skip(1).step_by(2).filter(|case| case.contains("::")).collect();
-    assert!(named.len() > 50, "the map was not read: {}", named.len());
-    none("a case that is named in tests/redisson/README.md exists", missing(named.into_iter()));
+fn cases_that_documents_name_exist() {
+    for (path, least) in [("tests/redisson/README.md", 50), ("docs/PITFALLS.md", 12), ("docs/WEAKNESSES.md", 30)] {
+        let text = files::read(path);
+        let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|case| case.contains("::")).collect();
+        assert!(named.len() >= least, "{path} was not read: {}", named.len());
+        none(&format!("a case that is named in {path} exists"), missing(named.into_iter()));
+    }
 }
 
 /// docs/WEAKNESSES.md has a row for each test of a weakness; a row is marked if its scenario is run on the jar, or says
@@ -159,6 +151,5 @@ fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
         jar.iter().filter(|name| !scenarios.contains(name)).map(|name| format!("{name} of the jar has no row")),
     );
     assert!(cases.len() > 50, "the table was not read: {}", cases.len());
-    found.extend(missing(cases.into_iter()));
     none("docs/WEAKNESSES.md, tests/weaknesses and tests/interop/jar say the same", found);
 }

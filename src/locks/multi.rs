@@ -14,10 +14,11 @@ use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{in_span, Request};
+use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::request::Request;
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
 
@@ -219,7 +220,7 @@ impl<G: Guards> MultiLock<G> {
         let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
         let error = |held: &Held| {
             let ticket = held.ticket();
-            LockError::Lost { name: ticket.entry.line.keys.name.to_string(), owner: ticket.owner() }
+            LockError::Lost { name: ticket.hold.entry.line.keys.name.to_string(), owner: ticket.owner() }
         };
         match (lost().find(|held| held.is_inner()), lost().next()) {
             (Some(outer), _) => Err(error(outer)),

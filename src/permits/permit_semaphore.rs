@@ -18,7 +18,7 @@ use crate::error::{Lost, LostReason, SyncError};
 use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
-use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
+use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
 use crate::permits::take::Take;
 use crate::wire::script::Answer;
@@ -29,7 +29,7 @@ static RELEASE: &Script = script!("permit_semaphore/release" after "once" after 
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 
 /// Permits with ids and leases.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Expirable {}
 
 impl PermitKind for Expirable {
@@ -121,23 +121,16 @@ impl Semaphore<Expirable> {
     /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
     ///
     /// # Errors
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![number(permits, MOST)?.to_string()];
-        let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        self.pool.clone()?.ledger.change(call).await.map(drop)
+        self.pool.clone()?.ledger.change(SET, args, Some(CANCEL)).await.map(drop)
     }
 
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
         Ok(self.inspect().await?.count(1))
     }
@@ -152,15 +145,14 @@ impl Semaphore<Expirable> {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
-        let call = OnceCall { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
-        self.held(&pool.ledger.change(call).await?)
+        self.held(&pool.ledger.change(RELEASE, vec![ids, "1".to_owned()], None).await?)
     }
 
     /// Sets the leases of permits anew, exactly: of all of them, or none.
     ///
     /// # Errors
     /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
-    /// [`QueryError::Unreachable`] after three command timeouts.
+    /// [`Unreachable`](crate::QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
@@ -183,10 +175,7 @@ impl Semaphore<Expirable> {
     /// What is left of a permit's lease on the server; `None` when it is not held.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
         let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
         Ok(answer.millis(0).filter(|_| is_done(&answer)))
@@ -208,15 +197,15 @@ fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
 }
 
 impl Take<'_, Semaphore<Expirable>> {
-    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+    /// See [`Request::lease`](crate::Request::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.request = self.request.lease(lease);
         self
     }
 
-    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    /// See [`Request::max_hold`](crate::Request::max_hold).
     pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.max_hold = Some(limit);
+        self.request = self.request.max_hold(limit);
         self
     }
 
@@ -224,10 +213,7 @@ impl Take<'_, Semaphore<Expirable>> {
     /// renews or gives back by itself.
     ///
     /// # Errors
-    /// As [`PermitSemaphore::guard`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`PermitSemaphore::guard`]'s.
+    /// As [`PermitSemaphore::guard`]'s; so is its cancel safety.
     pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
         Ok(self.lease(lease).guard().await?.map(|guard| {
             let ids = guard.ids();

@@ -62,21 +62,11 @@ async fn a_fair_lock_needs_its_own_rights() {
     grant(&server, &[&rule[..], &fair].concat()).await;
     raw.must(&["ACL", "LOG", "RESET"]).await;
     fair_work(&server.url()).await.unwrap();
-    // Some calls stand under pcall, and would be missed in silence.
-    // What the transport asks for by itself, and does without, is not a script's.
-    let log = raw.must(&["ACL", "LOG"]).await.list();
-    let refused: Vec<_> = log.iter().filter(|entry| entry.texts().contains(&"lua".to_owned())).collect();
-    assert!(refused.is_empty(), "{refused:?}");
+    nothing_was_refused(&server).await;
     assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0);
-
-    for left_out in fair.iter().filter(|word| word.starts_with('~')) {
-        let rest = fair.iter().filter(|word| *word != left_out);
-        grant(&server, &rule.iter().chain(rest).copied().collect::<Vec<_>>()).await;
-        let locks = settings().connect(&server.url()).await.unwrap();
-        let error = locks.fair_lock("acl").guard().await.map(drop).unwrap_err();
-        assert!(matches!(error, LockError::Query(QueryError::Refused { .. })), "without {left_out}: {error}");
-        assert_eq!(raw.must(&["DBSIZE"]).await.int(), 0, "without {left_out}");
-    }
+    let (keys, commands): (Vec<_>, Vec<_>) = fair.iter().partition(|word| word.starts_with('~'));
+    let take = async |one: &Locks, _: &Locks| come_and_go(one.fair_lock("acl")).await;
+    is_refused_without(&[rule, commands].concat(), &keys, take).await;
 }
 
 /// A dead waiter stands before a live one, and may not be dropped: whoever asks is told, and the server goes on.

@@ -1,8 +1,5 @@
 //! What belongs to no lock: clients, their ids, and their end.
 
-use lockson::Request;
-use tokio::time::Instant;
-
 use crate::contract::world::*;
 
 /// Rule 1: two replicas with one configured id both have small task ids, and would both "re-enter".
@@ -50,6 +47,8 @@ pub async fn shutdown_ends_waits(case: Case) {
         .collect();
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
+    // No place in a queue is left.
+    assert_eq!(case.ask(&["KEYS", &format!("*{}*", case.name)]).await, case.name);
     let ended = patient_all("the wait ends", waiters).await;
     assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Query(QueryError::Closed))), "{ended:?}");
 }

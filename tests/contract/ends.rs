@@ -2,8 +2,7 @@
 
 use std::pin::Pin;
 
-use lockson::{Leftover, Request};
-use tokio::time::Instant;
+use lockson::Leftover;
 
 use crate::contract::world::*;
 

@@ -3,9 +3,6 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
-use lockson::{InvalidLease, Request};
-use tokio::time::Instant;
-
 use crate::contract::world::*;
 
 pub async fn one_owner_at_a_time(case: Case) {
@@ -224,26 +221,31 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
     for count in ["7", "nonsense", "9223372036854775807"] {
         lock.lock().await.unwrap();
         case.ask(&["HSET", &case.name, &field, count]).await;
-        assert_matches!(lock.unlock().await, Err(UnlockError::Query(QueryError::Tampered { found, .. })) if found == count, count);
+        let tampered = UnlockError::Query(QueryError::Tampered { name: case.name.clone(), found: count.to_owned() });
+        assert_eq!(lock.unlock().await, Err(tampered));
         assert_eq!(case.ask(&["HGET", &case.name, &field]).await, count);
         assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::Tampered { .. }))), "{count}");
         case.ask(&["DEL", &case.name]).await;
     }
 }
 
-/// In every form: the future, not the call, has the owner.
+/// In every form: the future, not the call, has the owner, and keeps it wherever it goes on.
 pub async fn an_owner_is_read_at_the_first_poll(case: Case) {
-    let locks = case.client().await;
+    let (locks, other) = (case.client().await, case.client().await);
     let (lock, scope) = (case.lock(&locks), Owner::named("scope").unwrap());
-    let wait = lock.guard();
-    let guard = scope.clone().scope(wait).await.unwrap();
+    let rival = case.rival(&other).guard().await.unwrap();
+    let mut wait = lock.guard();
+    assert!(scope.clone().scope(async { futures::poll!(wait.as_mut()).is_pending() }).await);
+    rival.unlock().await.unwrap();
+    let guard = patient("its turn", wait).await.unwrap();
     assert_eq!(guard.owner().as_str(), case.owner(&scope));
+    assert!(case.is_kind(&locks, "plain") || case.stored(&locks).await.contains("named-scope"));
     guard.unlock().await.unwrap();
 }
 
 pub async fn is_held_is_about_this_owner(case: Case) {
     let locks = case.client().await;
-    let lock = case.lock(&locks);
+    let (lock, owner) = (case.lock(&locks), Owner::named("me").unwrap());
     assert!(!lock.is_held().await.unwrap());
     lock.lock().await.unwrap();
     assert!(lock.is_held().await.unwrap());
@@ -251,6 +253,11 @@ pub async fn is_held_is_about_this_owner(case: Case) {
     lock.unlock().await.unwrap();
     assert!(!lock.is_held().await.unwrap());
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
+    let guard = lock.owned_by(&owner).guard().await.unwrap();
+    assert_eq!((guard.name(), guard.owner().as_str()), (lock.name(), &*case.owner(&owner)));
+    assert!(format!("{lock:?}").contains(&case.name) && lock.name().contains(&case.name));
+    assert!(format!("{guard:?}").contains("Held"), "{guard:?}");
+    guard.unlock().await.unwrap();
 }
 
 /// Redisson waits for ever for a key without a TTL (6.A.6); here the cap ends each sleep.
@@ -262,19 +269,4 @@ pub async fn a_key_without_ttl_is_asked_again(case: Case) {
     assert!(!waiter.is_finished());
     case.ask(&["DEL", &case.name]).await;
     patient("the waiter looks again", waiter).await.unwrap().unwrap().unlock().await.unwrap();
-}
-
-/// Rule 10.
-pub async fn no_key_is_left_without_ttl(case: Case) {
-    let locks = case.client().await;
-    let lock = case.lock(&locks);
-    let guard = lock.guard_with(Request::default().lease(secs(9))).await.unwrap().unwrap();
-    assert!((8_000..=9_000).contains(&case.pttl().await));
-    guard.set_lease(secs(8)).await.unwrap();
-    assert!(case.pttl().await > 0);
-    case.ask(&["PERSIST", &case.name]).await;
-    guard.set_lease(secs(7)).await.unwrap();
-    assert!((6_000..=7_000).contains(&case.pttl().await));
-    guard.unlock().await.unwrap();
-    assert!(case.is_free().await);
 }

@@ -4,7 +4,6 @@ use std::sync::Mutex;
 
 use lockson::FairLock;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use crate::contract::world::*;
 
@@ -48,6 +47,13 @@ pub async fn score(case: &Case, owner: &str) -> i64 {
 
 pub fn fair(case: &Case, locks: &Locks, owner: &str) -> FairLock {
     locks.fair_lock(&case.name).owned_by(&Owner::named(owner).unwrap())
+}
+
+/// Two clients, and a guard of the first one.
+pub async fn held(case: &Case) -> (Locks, Locks, Guard) {
+    let (a, b) = (case.client().await, case.client().await);
+    let guard = fair(case, &a, "holder").guard().await.unwrap();
+    (a, b, guard)
 }
 
 /// A waiter that notes its name when it is served.
@@ -99,8 +105,7 @@ pub async fn the_queue_is_served_in_order(case: Case) {
 }
 
 pub async fn length_and_position(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (a, b, guard) = held(&case).await;
     assert_eq!(fair(&case, &a, "holder").queue_len().await.unwrap(), 0);
     assert_eq!(fair(&case, &a, "x").queue_position().await.unwrap(), None);
     let served = Arc::default();
@@ -120,8 +125,7 @@ pub async fn length_and_position(case: Case) {
 }
 
 pub async fn a_wait_limit_leaves_the_queue(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (_, b, guard) = held(&case).await;
     assert!(!fair(&case, &b, "brief").acquire().wait(ms(200)).await.unwrap().is_acquired());
     until_queued(&case, 0).await;
     assert_eq!(case.ask(&["EXISTS", &timeouts(&case), &seen(&case)]).await, "0");
@@ -130,8 +134,7 @@ pub async fn a_wait_limit_leaves_the_queue(case: Case) {
 }
 
 pub async fn a_cancelled_waiter_leaves_the_queue(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (a, b, guard) = held(&case).await;
     let served = Arc::default();
     let first = waiter(fair(&case, &b, "first"), "first", &served);
     until_queued(&case, 1).await;
@@ -143,28 +146,6 @@ pub async fn a_cancelled_waiter_leaves_the_queue(case: Case) {
     guard.unlock().await.unwrap();
     patient("the second", second).await.unwrap();
     assert!(began.elapsed() < case.bound(ms(500)), "not by the rule for dead heads");
-}
-
-/// Redisson: 94 of 249 such give-ups left the next asleep (6.D.2).
-pub async fn a_woken_head_that_gives_up_wakes_the_next(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let served = Arc::default();
-    for round in 0..5 {
-        let guard = fair(&case, &a, "holder").guard().await.unwrap();
-        let first = waiter(fair(&case, &b, "first"), "first", &served);
-        until_queued(&case, 1).await;
-        let second = waiter(fair(&case, &a, "second"), "second", &served);
-        until_queued(&case, 2).await;
-        let began = Instant::now();
-        let (released, ()) = tokio::join!(guard.unlock(), async {
-            sleep(std::time::Duration::from_micros(200 * round)).await;
-            first.abort();
-        });
-        released.unwrap();
-        patient("the second", second).await.unwrap();
-        assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
-        until_queued(&case, 0).await;
-    }
 }
 
 /// One of a client that is there is dead by itself: its own entry is unseen. Of a client that died, all are.
@@ -191,19 +172,20 @@ pub async fn the_dead_cost_three_seconds_however_many_wait(case: Case) {
 }
 
 pub async fn a_deaf_foreign_head_is_dropped(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (_, b, guard) = held(&case).await;
     enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
     let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());
     until_queued(&case, 2).await;
     // However long it is held: a head is dropped only while the lock is free.
     sleep(secs(4)).await;
     assert_eq!(waiting(&case).await.first().map(String::as_str), Some("java:1"));
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), case.calls());
     guard.unlock().await.unwrap();
     patient("the next", next).await.unwrap();
-    let took = began.elapsed();
+    let (took, calls) = (began.elapsed(), case.calls() - before);
     assert!(took >= ms(900) && took < case.bound(ms(4_500)), "{took:?}");
+    // Redisson's waiters spin on a dead head: 14,147 scripts a second (6.D.1).
+    assert!(calls <= 20, "{calls} scripts in {took:?}");
 }
 
 pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
@@ -247,46 +229,32 @@ pub async fn live_foreign_waiters_stay(case: Case) {
     guard.unlock().await.unwrap();
 }
 
-/// Then nobody hears a release, but the first of each process asks.
+/// Then nobody hears a release, but the first of each process asks: also when the scores of those who come later are
+/// lower than the first's were, as after so many acquisitions that all scores were taken down.
 pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     let World::Embedded(server) = &case.world else { return };
-    let clients = [case.client().await, case.client().await];
-    let guard = fair(&case, &clients[0], "holder").guard().await.unwrap();
-    let served = Arc::new(Mutex::new(Vec::new()));
-    let [a, b] = &clients;
-    let tasks = queue_up(&case, &[a, a, b, b], 0..10, &served).await;
-    sleep(secs(2)).await;
-    server.lose_messages(true);
-    let began = Instant::now();
-    guard.unlock().await.unwrap();
-    patient_all("served", tasks).await;
-    assert!(began.elapsed() <= secs(11), "{:?}", began.elapsed());
-    assert_eq!(*served.lock().unwrap(), (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
-}
-
-/// The scores of those who come later are lower then than the first's were.
-pub async fn the_first_of_a_process_asks_though_the_scores_were_lowered(case: Case) {
-    let World::Embedded(server) = &case.world else { return };
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
-    let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = queue_up(&case, &[&b], 0..4, &served).await;
-    // As after so many acquisitions that all scores were taken down.
-    for (place, owner) in waiting(&case).await.iter().enumerate() {
-        let lower = case.time().await + 1_000 * (place as i64 + 1);
-        case.ask(&["ZADD", &timeouts(&case), &lower.to_string(), owner]).await;
+    for lowered in [false, true] {
+        let (a, b, guard) = held(&case).await;
+        let (clients, served) = (if lowered { [&b; 4] } else { [&a, &a, &b, &b] }, Arc::new(Mutex::new(Vec::new())));
+        let mut tasks = queue_up(&case, &clients, 0..4, &served).await;
+        for (place, owner) in waiting(&case).await.iter().enumerate().filter(|_| lowered) {
+            let lower = case.time().await + 1_000 * (place as i64 + 1);
+            case.ask(&["ZADD", &timeouts(&case), &lower.to_string(), owner]).await;
+        }
+        tasks.extend(queue_up(&case, &clients, 4..10, &served).await);
+        sleep(secs(2)).await;
+        server.lose_messages(true);
+        let began = Instant::now();
+        guard.unlock().await.unwrap();
+        patient_all("served", tasks).await;
+        assert!(began.elapsed() <= secs(11), "{:?}", began.elapsed());
+        assert_eq!(*served.lock().unwrap(), (0..10).map(|number| format!("w{number}")).collect::<Vec<_>>());
+        server.lose_messages(false);
     }
-    tasks.extend(queue_up(&case, &[&b], 4..8, &served).await);
-    sleep(secs(2)).await;
-    server.lose_messages(true);
-    guard.unlock().await.unwrap();
-    patient_all("served", tasks).await;
-    assert_eq!(*served.lock().unwrap(), (0..8).map(|number| format!("w{number}")).collect::<Vec<_>>());
 }
 
 pub async fn one_attempt_does_not_queue(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (a, b, guard) = held(&case).await;
     assert!(!fair(&case, &b, "x").try_lock().await.unwrap().is_acquired());
     assert!(fair(&case, &b, "x").acquire().wait(ms(0)).guard().await.unwrap().is_none());
     assert_eq!(waiting(&case).await.len(), 0);
@@ -302,9 +270,8 @@ pub async fn one_attempt_does_not_queue(case: Case) {
 
 /// Only the first of a process asks; the scores of all move on with the time.
 pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
-    let World::Embedded(server) = &case.world else { return };
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let World::Embedded(_) = &case.world else { return };
+    let (locks, _, guard) = held(&case).await;
     let served = Arc::default();
     let mut tasks = Vec::new();
     for number in 0..150 {
@@ -313,9 +280,9 @@ pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
     }
     until_queued(&case, 150).await;
     sleep(secs(5)).await;
-    let before = server.calls();
+    let before = case.calls();
     sleep(secs(600)).await;
-    let calls = server.calls() - before;
+    let calls = case.calls() - before;
     // 1.4 a second of the first, and two for the others each 20 s; and the renewals.
     assert!(calls < 1_500, "{calls}");
     let now = case.time().await;
@@ -324,36 +291,53 @@ pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
         let chain = 300_000 * (place as i64 + 1);
         assert!((chain - 30_000..=chain + 30_000).contains(&ahead), "{place}: {ahead}");
     }
+    // Who leaves from within tells it once.
+    let before = case.calls();
+    tasks.drain(50..).for_each(|task| task.abort());
+    until_queued(&case, 50).await;
+    assert!(case.calls() - before <= 110, "{} scripts for 100 to leave", case.calls() - before);
     guard.unlock().await.unwrap();
     patient_all("served", tasks).await;
 }
 
-/// Whatever an operator or a Java client did to it.
+/// Whatever an operator or a Java client did to it. A debt of a queue that is gone belongs to nobody.
 pub async fn a_lost_queue_is_made_again(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    let served = Arc::default();
-    let task = waiter(fair(&case, &locks, "w"), "w", &served);
+    let (locks, _, guard) = held(&case).await;
+    case.ask(&["HSET", &state(&case), "debt", "900000"]).await;
+    let task = waiter(fair(&case, &locks, "w"), "w", &Arc::default());
     until_queued(&case, 1).await;
+    assert_eq!(case.ask(&["HGET", &state(&case), "debt"]).await, "nil");
     case.ask(&["DEL", &queue(&case), &timeouts(&case)]).await;
     until_queued(&case, 1).await;
     guard.unlock().await.unwrap();
     patient("served", task).await.unwrap();
 }
 
-pub async fn shutdown_leaves_the_queue(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
-    let tasks: Vec<_> = (0..3)
-        .map(|number| {
-            let lock = fair(&case, &b, &format!("w{number}"));
-            tokio::spawn(async move { lock.lock().await })
-        })
-        .collect();
-    until_queued(&case, 3).await;
-    b.shutdown(secs(5)).await.unwrap();
-    assert_eq!(waiting(&case).await.len(), 0);
-    let ended = patient_all("the wait ends", tasks).await;
-    assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Query(QueryError::Closed))), "{ended:?}");
-    guard.unlock().await.unwrap();
+/// It takes its own wait off every score: one of now + 60 s became now - 240 s there (6.D.8).
+pub async fn a_java_acquisition_prunes_nobody(case: Case) {
+    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
+    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let start = case.time().await;
+    enqueue_by_hand(&case, "java:1", start + 300_000).await;
+    let served = Arc::default();
+    let mut tasks = Vec::new();
+    for number in 0..3 {
+        tasks.push(waiter(fair(&case, &locks, &format!("w{number}")), "w", &served));
+        until_queued(&case, number + 2).await;
+    }
+    // The holder goes and java:1 takes it, in one step: what its script does.
+    let java = "redis.call('DEL', KEYS[1]) redis.call('LPOP', KEYS[2]) redis.call('ZREM', KEYS[3], 'java:1') \
+                for _, m in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do \
+                redis.call('ZINCRBY', KEYS[3], -300000, m) end \
+                redis.call('HSET', KEYS[1], 'java:1', 1) return redis.call('PEXPIRE', KEYS[1], 30000)";
+    case.eval(java, &[&case.name, &queue(&case), &timeouts(&case)], &[]).await;
+    let owners = waiting(&case).await;
+    assert_eq!(owners.len(), 3);
+    for (place, owner) in owners.iter().enumerate() {
+        let ahead = score(&case, owner).await - start;
+        assert!(ahead >= 300_000 * (place as i64 + 1) - 1_000, "{place}: {ahead}");
+    }
+    assert!(guard.unlock().await.is_err());
+    case.ask(&["DEL", &case.name]).await;
+    patient_all("served", tasks).await;
 }

@@ -37,8 +37,7 @@ pub async fn scores_do_not_drift(case: Case) {
 }
 
 pub async fn the_layout_key_by_key(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let guard = fair(&case, &a, "holder").guard().await.unwrap();
+    let (a, b, guard) = held(&case).await;
     let holder = format!("{}:named-holder", a.client_id());
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{holder} 1"));
     assert_eq!(case.ask(&["EXISTS", &queue(&case), &timeouts(&case), &seen(&case), &state(&case)]).await, "0");
@@ -87,8 +86,7 @@ pub async fn the_layout_key_by_key(case: Case) {
 }
 
 pub async fn queue_keys_have_a_ttl(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
+    let (locks, _, guard) = held(&case).await;
     let waiter = spawn_with(fair(&case, &locks, "w"), |lock| async move { lock.guard().await });
     until_queued(&case, 1).await;
     sleep(ms(50)).await;
@@ -111,67 +109,42 @@ pub async fn queue_keys_have_a_ttl(case: Case) {
     assert!((1..=60_000).contains(&ttl), "{ttl}");
 }
 
-/// A debt of a queue that is gone belongs to nobody.
-pub async fn a_queue_that_java_emptied_is_forgotten(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    case.ask(&["HSET", &state(&case), "debt", "900000"]).await;
-    let served = Arc::default();
-    let task = waiter(fair(&case, &locks, "w"), "w", &served);
-    until_queued(&case, 1).await;
-    assert_eq!(case.ask(&["HGET", &state(&case), "debt"]).await, "nil");
-    guard.unlock().await.unwrap();
-    patient("served", task).await.unwrap();
-}
-
-pub async fn run(case: &Case, text: &str, not_after: i64, args: &[&str]) -> String {
+/// A copy of one of its scripts.
+pub async fn run(case: &Case, text: &str, when: i64, args: &[&str]) -> String {
     let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case), channel(case)];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let not_after = not_after.to_string();
-    let all: Vec<&str> = ["n", &not_after].into_iter().chain(args.iter().copied()).collect();
-    case.eval(text, &keys, &all).await
-}
-
-pub async fn a_late_enqueue_writes_nothing(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    let answer = run(&case, ACQUIRE, case.time().await - 1, &["c:late", "1000", "0", "1"]).await;
-    assert!(answer.starts_with("2 n "), "{answer}");
-    assert_eq!(waiting(&case).await.len(), 0);
-    guard.unlock().await.unwrap();
+    case.copy(text, when, &keys, args).await
 }
 
 pub async fn copies_of_an_enqueue_make_one_entry(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    let soon = case.time().await + 60_000;
+    let (_, _, guard) = held(&case).await;
+    assert_eq!(run(&case, ACQUIRE, LATE, &["c:late", "1000", "0", "1"]).await, "2");
+    assert_eq!(waiting(&case).await.len(), 0);
     for _ in 0..3 {
-        let answer = run(&case, ACQUIRE, soon, &["c:o", "1000", "0", "1"]).await;
-        assert!(answer.starts_with("0 n "), "{answer}");
+        let answer = run(&case, ACQUIRE, SOON, &["c:o", "1000", "0", "1"]).await;
+        assert!(answer.starts_with('0'), "{answer}");
         assert_eq!(waiting(&case).await, ["c:o"]);
     }
     guard.unlock().await.unwrap();
     for _ in 0..3 {
-        assert!(run(&case, ACQUIRE, soon, &["c:o", "1000", "0", "1"]).await.starts_with("1 n "));
+        assert!(run(&case, ACQUIRE, SOON, &["c:o", "1000", "0", "1"]).await.starts_with('1'));
         assert_eq!((waiting(&case).await.len(), case.ask(&["HGET", &case.name, "c:o"]).await), (0, "1".to_owned()));
     }
 }
 
 /// What the janitor sends for an owner that went away while a copy of its attempt was under way.
 pub async fn a_settled_owner_is_not_in_the_queue(case: Case) {
-    let locks = case.client().await;
-    let guard = fair(&case, &locks, "holder").guard().await.unwrap();
-    let soon = case.time().await + 60_000;
+    let (_, _, guard) = held(&case).await;
     for owner in ["c:gone", "c:there"] {
-        run(&case, ACQUIRE, soon, &[owner, "1000", "0", "1"]).await;
+        run(&case, ACQUIRE, SOON, &[owner, "1000", "0", "1"]).await;
     }
-    assert!(run(&case, SETTLE, soon, &["c:there", "0", "1"]).await.starts_with("3 n "));
-    assert!(run(&case, SETTLE, soon, &["c:gone", "0", "0"]).await.starts_with("3 n "));
+    assert!(run(&case, SETTLE, SOON, &["c:there", "0", "1"]).await.starts_with('3'));
+    assert!(run(&case, SETTLE, SOON, &["c:gone", "0", "0"]).await.starts_with('3'));
     assert_eq!(waiting(&case).await, ["c:there"]);
     guard.unlock().await.unwrap();
     // A late copy that takes it is undone by the same script.
-    run(&case, ACQUIRE, soon, &["c:there", "1000", "0", "1"]).await;
+    run(&case, ACQUIRE, SOON, &["c:there", "1000", "0", "1"]).await;
     assert!(!case.is_free().await);
-    assert!(run(&case, SETTLE, soon, &["c:there", "0", "0"]).await.starts_with("1 n "));
+    assert!(run(&case, SETTLE, SOON, &["c:there", "0", "0"]).await.starts_with('1'));
     assert!(case.is_free().await && waiting(&case).await.is_empty());
 }

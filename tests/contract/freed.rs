@@ -2,8 +2,6 @@
 //! woken, never whether the server is asked (rule 15).
 
 use futures::future::FutureExt;
-use lockson::Request;
-use tokio::time::Instant;
 
 use crate::contract::world::*;
 

@@ -23,39 +23,26 @@ pub async fn the_layout_is_redissons(case: Case) {
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{}:{id} 1", locks.client_id()));
 }
 
-/// Rule 6: past its `not_after` a copy answers late and writes nothing.
-pub async fn a_late_copy_writes_nothing(case: Case) {
-    let past = (case.time().await - 1).to_string();
-    let answer = case.eval(ACQUIRE, &[&case.name], &["n", &past, "late", "1000", "0"]).await;
-    assert!(answer.starts_with("2 n "), "{answer}");
-    assert!(case.is_free().await);
-    let locks = case.client().await;
-    let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
-    lock.lock().await.unwrap();
-    let field = format!("{}:named-me", locks.client_id());
-    let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &past, &field, "1000", "1"]).await;
-    assert!(answer.starts_with("2 n "), "{answer}");
-    assert!(!case.is_free().await);
-    lock.unlock().await.unwrap();
-}
-
-/// Rule 5: a copy that finds its work done does nothing more.
-pub async fn copies_apply_once(case: Case) {
-    let soon = (case.time().await + 60_000).to_string();
-    for _ in 0..3 {
-        let answer = case.eval(ACQUIRE, &[&case.name], &["n", &soon, "o", "5000", "0"]).await;
-        assert!(answer.starts_with("1 n "), "{answer}");
-        assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
+/// Rules 5 and 6: past its `not_after` a copy answers late and writes nothing, one whose work is done does nothing more.
+pub async fn copies_apply_once_and_never_late(case: Case) {
+    let count = async || case.ask(&["HGET", &case.name, "o"]).await;
+    let acquire = async |when: i64, held: &str| case.copy(ACQUIRE, when, &[&case.name], &["o", "5000", held]).await;
+    let release =
+        async |when: i64, held: &str| case.copy(RELEASE, when, &[&case.name, "c"], &["o", "5000", held]).await;
+    assert_eq!((&*acquire(LATE, "0").await, case.is_free().await), ("2", true));
+    for (held, expected) in [("0", "1"), ("1", "2")] {
+        for _ in 0..3 {
+            assert!(acquire(SOON, held).await.starts_with('1'));
+            assert_eq!(count().await, expected);
+        }
     }
+    assert_eq!((&*release(LATE, "2").await, &*count().await), ("2", "2"));
     for _ in 0..3 {
-        case.eval(ACQUIRE, &[&case.name], &["n", &soon, "o", "5000", "1"]).await;
+        assert!(release(SOON, "2").await.starts_with('1'));
+        assert_eq!(count().await, "1");
     }
-    for _ in 0..3 {
-        let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "2"]).await;
-        assert!(answer.starts_with("1 n "), "{answer}");
-        assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
+    for status in ['1', '3'] {
+        assert!(release(SOON, "1").await.starts_with(status));
+        assert!(case.is_free().await);
     }
-    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("1 n "));
-    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("3 n "));
-    assert!(case.is_free().await);
 }

@@ -47,26 +47,32 @@ pub async fn all_waiters_are_let_go(case: Case) {
 }
 
 pub async fn deletion_ends_waits(case: Case) {
-    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
-    let latch = a.latch(&case.name);
-    assert!(latch.try_set_count(2).await.unwrap());
-    let mut waiters = Vec::new();
-    for _ in 0..10 {
-        waiters.push(begun(waited(b.latch(&case.name))).await);
+    // By its own message; and set again before anybody can look, which says something too.
+    for is_set_again in [false, true] {
+        let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
+        let name = format!("{}:{is_set_again}", case.name);
+        let (latch, waiting) = (a.latch(&name), b.latch(&name));
+        assert!(latch.try_set_count(2).await.unwrap());
+        let mut waiters = Vec::new();
+        for _ in 0..10 {
+            waiters.push(begun(waited(waiting.clone())).await);
+        }
+        // Answered behind their looks.
+        assert_eq!(waiting.count().await.unwrap(), 2);
+        case.until_waiting(&b).await;
+        assert!(latch.delete().await.unwrap());
+        let later = match is_set_again {
+            true => latch.try_set_count(1).await.unwrap().then(|| tokio::spawn(waited(waiting))),
+            false => None,
+        };
+        let ended = patient_all("the end", waiters).await;
+        assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Deleted), "{ended:?}");
+        let Some(later) = later else { continue };
+        sleep(ms(50)).await;
+        assert!(!later.is_finished());
+        assert_eq!(latch.count_down().await.unwrap(), Some(0));
+        assert_eq!(patient("the second", later).await.unwrap(), WaitOutcome::Opened);
     }
-    // Answered behind their looks.
-    assert_eq!(b.latch(&case.name).count().await.unwrap(), 2);
-    case.until_waiting(&b).await;
-    assert!(latch.delete().await.unwrap());
-    // Set again before anybody can look: those who waited for the first are let go all the same.
-    assert!(latch.try_set_count(1).await.unwrap());
-    let later = tokio::spawn(waited(b.latch(&case.name)));
-    let ended = patient_all("the end", waiters).await;
-    assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Deleted), "{ended:?}");
-    sleep(ms(50)).await;
-    assert!(!later.is_finished());
-    assert_eq!(latch.count_down().await.unwrap(), Some(0));
-    assert_eq!(patient("the second", later).await.unwrap(), WaitOutcome::Opened);
 }
 
 /// Redisson's `delete()`, or an operator's DEL, says nothing: found within the cap, and not told from an open latch.
@@ -182,11 +188,11 @@ pub async fn copies_count_once(case: Case) {
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let ended = format!("lockson:latch_ended:{{{name}}}");
     for _ in 0..3 {
-        assert_eq!(case.once(set, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+        assert_eq!(case.copy(set, SOON, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
     }
     for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
         let keys = [name, "test-channel", &ended, &receipt];
-        assert_eq!(case.once(count_down, &keys, &[call, "60000"]).await, left);
+        assert_eq!(case.copy(count_down, SOON, &keys, &[call, "60000"]).await, left);
     }
     let left = case.pttl_of(&ended).await;
     assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));

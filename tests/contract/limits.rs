@@ -1,8 +1,5 @@
 //! A limit is a limit: what a verb waits for a server that does not answer, and who is told that it holds.
 
-use lockson::Request;
-use tokio::time::Instant;
-
 use crate::contract::world::*;
 
 /// The limit of a verb that looks once: three command timeouts.
@@ -69,10 +66,8 @@ pub async fn questions_have_a_limit(case: Case) {
     late(within(&case, LOOK, "queue_len", fair.queue_len()).await.err());
     late(within(&case, LOOK, "queue_position", fair.queue_position()).await.err());
     late(within(&case, LOOK, "holders", readers.holders()).await.err());
-}
-
-/// The same of permits and counts.
-pub async fn looks_at_permits_and_counts_have_a_limit(case: Case) {
+    way.open(&case, true);
+    // The same of permits and counts.
     let way = Way::new(&case);
     let locks = way.client(&case, builder()).await;
     let names: [String; 3] = std::array::from_fn(|number| format!("{}-{number}", case.name));

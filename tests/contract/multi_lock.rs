@@ -2,7 +2,6 @@
 //! list of factories gives in another order than they are taken in.
 
 use lockson::kind::Fencing;
-use lockson::Request;
 
 use crate::contract::world::*;
 
@@ -34,15 +33,16 @@ pub async fn all_members_or_none(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (multi, last) = (case.lock(&a), b.fair_lock(&keys(&case)[2]));
     let rival = last.guard().await.unwrap();
+    let [first, middle, last] = keys(&case);
+    assert_eq!(multi.name(), format!("{last} + {first} + {middle}"));
     assert!(!multi.try_lock().await.unwrap().is_acquired());
     until_held(&case, "001").await;
     assert!(!multi.acquire_with(Request::default().wait(ms(150))).await.unwrap().is_acquired());
     until_held(&case, "001").await;
     // What fails gives back too.
     case.ask(&["SET", &keys(&case)[1], "mine"]).await;
-    assert!(
-        matches!(multi.lock().await, Err(LockError::Query(QueryError::WrongType { name, .. })) if name == keys(&case)[1])
-    );
+    let wrong = multi.lock().await.unwrap_err();
+    assert!(matches!(wrong, LockError::Query(QueryError::WrongType { name, .. }) if name == keys(&case)[1]));
     until_held(&case, "011").await;
     case.ask(&["DEL", &keys(&case)[1]]).await;
     rival.unlock().await.unwrap();
@@ -141,11 +141,13 @@ pub async fn members_that_keep_each_other_out_are_refused(case: Case) {
 }
 
 pub async fn no_members(_: Case) {
-    let none = MultiLock::new(Vec::<Arc<dyn RLock>>::new());
-    assert!(matches!(none.lock().await, Err(LockError::Members(_))));
-    assert!(matches!(none.acquire().guard().await, Err(LockError::Members(_))));
-    assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert!(!none.is_held().await.unwrap());
+    let red = lockson::RedLock::<lockson::kind::Reentrant>::new(Vec::new());
+    for none in [Arc::new(MultiLock::new(Vec::<Arc<dyn RLock>>::new())) as Arc<dyn RLock>, Arc::new(red)] {
+        assert!(matches!(none.lock().await, Err(LockError::Members(_))));
+        assert!(matches!(none.guard().await, Err(LockError::Members(_))));
+        assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
+        assert!(!none.is_held().await.unwrap());
+    }
 }
 
 pub async fn a_mutex_member_is_not_entered_again(case: Case) {
@@ -167,7 +169,7 @@ pub async fn one_wait_limit_for_all(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let [first, middle, _] = keys(&case);
     let (one, two) = (b.lock(&first).guard().await.unwrap(), b.lock(&middle).guard().await.unwrap());
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     let waiter =
         spawn_with(case.lock(&a), |multi| async move { multi.guard_with(Request::default().wait(ms(900))).await });
     sleep(ms(500)).await;
@@ -319,33 +321,6 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     assert!(!outer.is_valid());
     until_held(&case, "001").await;
     rival.unlock().await.unwrap();
-}
-
-pub async fn a_dropped_guard_gives_all_back(case: Case) {
-    let locks = case.client().await;
-    drop(case.lock(&locks).guard().await.unwrap());
-    until_held(&case, "000").await;
-    let guard = case.lock(&locks).guard().await.unwrap();
-    let owner = guard.owner();
-    // The owner's next comes after it.
-    drop(guard);
-    let guard = case.lock(&locks).guard().await.unwrap();
-    assert_eq!((guard.owner(), held(&case).await.as_str()), (owner, "111"));
-    guard.unlock().await.unwrap();
-}
-
-pub async fn owners_and_names(case: Case) {
-    let locks = case.client().await;
-    let owner = Owner::named("me").unwrap();
-    let multi = case.lock(&locks).owned_by(&owner);
-    let [first, middle, last] = keys(&case);
-    assert_eq!(multi.name(), format!("{last} + {first} + {middle}"));
-    let guard = multi.guard().await.unwrap();
-    assert_eq!((guard.name(), guard.owner()), (multi.name(), owner));
-    assert!(multi.is_held().await.unwrap() && !case.lock(&locks).is_held().await.unwrap());
-    assert_eq!(case.ask(&["HKEYS", &middle]).await, format!("{}:named-me", locks.client_id()));
-    assert!(format!("{multi:?} {guard:?}").contains("Held"));
-    guard.unlock().await.unwrap();
 }
 
 pub async fn every_member_has_a_token_of_its_own(case: Case) {

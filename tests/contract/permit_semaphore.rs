@@ -224,12 +224,16 @@ pub async fn takers_of_permits_stand_in_line(case: Case) {
     let (a, b) = (case.client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 3).await;
     let all = semaphore.acquire(3).ids(secs(60)).await.unwrap().unwrap();
+    // One that gave up eats no message of the others (6.A.4d).
+    let first = b.permit_semaphore(&case.name);
+    let gives_up = begun(async move { first.acquire(1).wait(ms(300)).guard().await.unwrap().is_none() }).await;
     let mut waiters = Vec::new();
     for permits in [2, 1, 3] {
         let semaphore = b.permit_semaphore(&case.name);
         waiters.push(begun(async move { semaphore.guard(permits).await.unwrap() }).await);
     }
     case.until_waiting(&b).await;
+    assert!(gives_up.await.unwrap());
     semaphore.release(&all[..1]).await.unwrap();
     assert!(b.permit_semaphore(&case.name).acquire(1).wait(ms(0)).guard().await.unwrap().is_none());
     semaphore.release(&all[1..]).await.unwrap();
@@ -311,7 +315,7 @@ pub async fn copies_about_permits_do_it_once(case: Case) {
     let semaphore = with_permits(&case, &locks, 5).await;
     let ask = async |script: &str, args: &[&str]| {
         let keys = [name, &expiries, "test-channel", &receipt];
-        case.once(script, &keys, args).await
+        case.copy(script, SOON, &keys, args).await
     };
     let [a, b, c] = ["aa", "bb", "cc"].map(|byte| byte.repeat(16));
     let (one, two, three) = (format!("60000 {a}"), format!("60000 {b}{c}"), format!("60000 {}", "dd".repeat(48)));

@@ -92,14 +92,19 @@ pub async fn what_another_library_took_is_left_alone(case: Case) {
     patient("within the cap", waiter).await.unwrap().unwrap().unlock().await.unwrap();
 }
 
+/// Nor does who waits here get anything of it.
 pub async fn a_hold_that_expired_and_went_to_another_is_not_held(case: Case) {
-    let lock = plain(&case).await;
-    for round in 0..3 {
+    let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
+    let lock = locks.plain_lock(&case.name);
+    for round in 0..4 {
         let guard = lock.guard().await.unwrap();
+        let heir = lock.owned_by(&Owner::unique());
+        let mut waiting = std::pin::pin!(heir.guard());
+        assert!(round < 3 || futures::poll!(waiting.as_mut()).is_pending());
         case.ask(&["DEL", &case.name]).await;
         take_as_another_library(&case, "5000").await;
         match round {
-            0 => assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. }))),
+            0 | 3 => assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. }))),
             1 => assert!(guard.verify().await.is_err() && guard.set_lease(secs(600)).await.is_err()),
             _ => drop(guard),
         }
@@ -108,38 +113,10 @@ pub async fn a_hold_that_expired_and_went_to_another_is_not_held(case: Case) {
         assert_eq!(value(&case).await, "theirs", "round {round}");
         assert!(case.pttl().await <= 5_000);
         case.ask(&["DEL", &case.name]).await;
+        if round == 3 {
+            patient("within the cap", waiting).await.unwrap().unlock().await.unwrap();
+        }
     }
-}
-
-/// Who waits here gets nothing of a hold that is somebody else's by now.
-pub async fn an_expired_hold_is_not_handed_over(case: Case) {
-    let locks = case.client_with(Locks::builder().wait_cap(ms(100))).await;
-    let lock = locks.plain_lock(&case.name);
-    let guard = lock.guard().await.unwrap();
-    let heir = lock.owned_by(&Owner::unique());
-    let mut waiting = std::pin::pin!(heir.guard());
-    assert!(futures::poll!(waiting.as_mut()).is_pending());
-    case.ask(&["DEL", &case.name]).await;
-    take_as_another_library(&case, "60000").await;
-    assert!(matches!(guard.unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert_eq!(value(&case).await, "theirs");
-    case.ask(&["DEL", &case.name]).await;
-    patient("within the cap", waiting).await.unwrap().unlock().await.unwrap();
-}
-
-/// Beyond its first lease, by the watchdog.
-pub async fn it_is_renewed_and_keeps_others_out(case: Case) {
-    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
-    let guard = locks.plain_lock(&case.name).guard().await.unwrap();
-    let token = value(&case).await;
-    sleep(ms(2500)).await;
-    assert!(guard.is_valid());
-    assert_eq!(case.ask(&["SET", &case.name, "theirs", "NX", "PX", "1000"]).await, "nil");
-    assert_eq!(value(&case).await, token);
-    // Taken by another: the renewal says so, and touches nothing.
-    case.ask(&["SET", &case.name, "theirs", "PX", "60000"]).await;
-    patient("the renewal is refused", guard.lost()).await;
-    assert!(value(&case).await == "theirs" && (50_000..=60_000).contains(&case.pttl().await));
 }
 
 pub async fn questions_and_force(case: Case) {
@@ -191,83 +168,76 @@ pub async fn a_lock_of_another_kind_is_another_type(case: Case) {
     assert!(case.is_free().await);
 }
 
+const ACQUIRE: &str = support::lua!("plain/acquire");
+const RELEASE: &str = support::lua!("plain/release");
+const SETTLE: &str = support::lua!("plain/settle");
+const HAND_OVER: &str = support::lua!("plain/hand_over");
+const RENEW: &str = support::lua!("plain/renew");
+
 /// Rule 6, script by script: past its `not_after` a copy answers late and writes nothing.
 pub async fn late_copies_write_nothing(case: Case) {
-    let past = (case.time().await - 1).to_string();
     let keys = [case.name.as_str(), "c"];
-    let answer = case.eval(support::lua!("plain/acquire"), &keys[..1], &["n", &past, "late", "1000"]).await;
-    assert!(answer.starts_with("2 n ") && case.is_free().await, "{answer}");
+    assert_eq!(case.copy(ACQUIRE, LATE, &keys[..1], &["late", "1000"]).await, "2");
+    assert!(case.is_free().await);
     case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
     let calls: [(&str, &[&str]); 6] = [
-        (support::lua!("plain/release"), &["t"]),
-        (support::lua!("plain/settle"), &["t", "0"]),
-        (support::lua!("plain/hand_over"), &["t", "u", "60000"]),
+        (RELEASE, &["t"]),
+        (SETTLE, &["t", "0"]),
+        (HAND_OVER, &["t", "u", "60000"]),
         (support::lua!("plain/extend"), &["t", "60000"]),
-        (support::lua!("plain/renew"), &["t", "60000"]),
+        (RENEW, &["t", "60000"]),
         (support::lua!("plain/force"), &[]),
     ];
     for (text, args) in calls {
-        let args: Vec<&str> = ["n", &past].into_iter().chain(args.iter().copied()).collect();
-        let keys = if text == support::lua!("plain/renew") { &keys[..1] } else { &keys[..] };
-        let answer = case.eval(text, keys, &args).await;
-        assert!(answer.starts_with("2 n "), "{answer}: {text}");
+        let keys = if text == RENEW { &keys[..1] } else { &keys[..] };
+        assert_eq!(case.copy(text, LATE, keys, args).await, "2", "{text}");
         assert_eq!((value(&case).await.as_str(), case.pttl().await <= 9_000), ("t", true), "{text}");
     }
 }
 
-async fn run(case: &Case, text: &str, args: &[&str]) -> String {
-    let soon = (case.time().await + 60_000).to_string();
-    let args: Vec<&str> = ["n", &soon].into_iter().chain(args.iter().copied()).collect();
-    case.eval(text, &[&case.name, "c"], &args).await
-}
-
-async fn assert_stored(case: &Case, token: &str, ttl: std::ops::RangeInclusive<i64>) {
-    assert_eq!(value(case).await, token);
-    let found = case.pttl().await;
-    assert!(ttl.contains(&found), "{found}");
-}
-
-pub async fn copies_of_an_acquire(case: Case) {
-    for lease in ["5000", "5000", "9000", "1000"] {
-        let answer = run(&case, support::lua!("plain/acquire"), &["t", lease]).await;
-        assert!(answer.starts_with("1 n "), "{answer}");
-    }
-    assert_stored(&case, "t", 7_000..=9_000).await;
-    let answer = run(&case, support::lua!("plain/acquire"), &["u", "60000"]).await;
-    assert!(answer.starts_with("0 n "), "{answer}");
-    let ttl: i64 = answer.rsplit(' ').next().unwrap().parse().unwrap();
-    assert!((1..=9_000).contains(&ttl), "{answer}");
-    assert_stored(&case, "t", 1..=9_000).await;
-}
-
-pub async fn copies_of_a_release_and_a_settle(case: Case) {
-    for text in [support::lua!("plain/release"), support::lua!("plain/settle")] {
-        case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("1 n "));
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("3 n "));
+/// Rule 5: what is there before, a call, its status, and what is there then, with a lease of so many seconds at most.
+pub async fn copies_apply_once(case: Case) {
+    let [busy, fresh] = ["u 9000", "t 9000"];
+    let calls: [(&str, &str, &str, &str, (&str, i64)); 21] = [
+        ("", ACQUIRE, "t 5000", "1", ("t", 5)),
+        ("", ACQUIRE, "t 5000", "1", ("t", 5)),
+        ("", ACQUIRE, "t 9000", "1", ("t", 9)),
+        ("", ACQUIRE, "t 1000", "1", ("t", 9)),
+        ("", ACQUIRE, "u 60000", "0", ("t", 9)),
+        (fresh, RELEASE, "t 0", "1", ("nil", 0)),
+        ("", RELEASE, "t 0", "3", ("nil", 0)),
         // The next hold is not theirs, whoever's it is.
-        case.ask(&["SET", &case.name, "u", "PX", "9000"]).await;
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("3 n "));
-        assert_stored(&case, "u", 1..=9_000).await;
+        (busy, RELEASE, "t 0", "3", ("u", 9)),
+        (fresh, SETTLE, "t 0", "1", ("nil", 0)),
+        ("", SETTLE, "t 0", "3", ("nil", 0)),
+        (busy, SETTLE, "t 0", "3", ("u", 9)),
+        // What the registry has is not settled away.
+        ("", SETTLE, "u 1", "0", ("u", 9)),
+        ("t 60000", HAND_OVER, "t u 5000", "1", ("u", 5)),
+        ("", HAND_OVER, "t u 5000", "1", ("u", 5)),
+        ("", HAND_OVER, "t u 9000", "1", ("u", 9)),
+        ("", HAND_OVER, "t u 1000", "1", ("u", 9)),
+        ("", HAND_OVER, "t v 5000", "3", ("u", 9)),
+        (fresh, RELEASE, "t 0", "1", ("nil", 0)),
+        ("", HAND_OVER, "t u 5000", "3", ("nil", 0)),
+        (busy, HAND_OVER, "t u 5000", "1", ("u", 9)),
+        (busy, ACQUIRE, "t 5000", "0", ("u", 9)),
+    ];
+    for (at, (before, text, args, status, (token, secs))) in calls.into_iter().enumerate() {
+        if let Some((token, lease)) = before.split_once(' ') {
+            case.ask(&["SET", &case.name, token, "PX", lease]).await;
+        }
+        let answer = case.copy(text, SOON, &[&case.name, "c"], &args.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(answer.split(' ').next(), Some(status), "{at}: {answer}");
+        let least = (secs - 2) * 1000;
+        if status == "0" && text == ACQUIRE {
+            let left: i64 = answer.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!((least..=secs * 1000).contains(&left), "{at}: {answer}");
+        }
+        let left = case.pttl().await;
+        assert_eq!(value(&case).await, token, "{at}");
+        assert!(token == "nil" || (least..=secs * 1000).contains(&left), "{at}: {left}");
     }
-    // What the registry has is not settled away.
-    assert!(run(&case, support::lua!("plain/settle"), &["u", "1"]).await.starts_with("0 n "));
-    assert_stored(&case, "u", 1..=9_000).await;
-}
-
-pub async fn copies_of_a_hand_over(case: Case) {
-    case.ask(&["SET", &case.name, "t", "PX", "60000"]).await;
-    for lease in ["5000", "5000", "9000", "1000"] {
-        let answer = run(&case, support::lua!("plain/hand_over"), &["t", "u", lease]).await;
-        assert!(answer.starts_with("1 n "), "{answer}");
-    }
-    assert_stored(&case, "u", 7_000..=9_000).await;
-    let answer = run(&case, support::lua!("plain/hand_over"), &["t", "v", "5000"]).await;
-    assert!(answer.starts_with("3 n "), "{answer}");
-    assert_stored(&case, "u", 1..=9_000).await;
-    case.ask(&["DEL", &case.name]).await;
-    assert!(run(&case, support::lua!("plain/hand_over"), &["t", "u", "5000"]).await.starts_with("3 n "));
-    assert!(case.is_free().await);
 }
 
 pub async fn a_renewal_renews_only_its_own(case: Case) {
@@ -277,12 +247,8 @@ pub async fn a_renewal_renews_only_its_own(case: Case) {
     case.ask(&["SET", &names[1], "u", "PX", "1000"]).await;
     case.ask(&["RPUSH", &names[2], "t"]).await;
     case.ask(&["SET", &names[4], "t", "PX", "90000"]).await;
-    let soon = (case.time().await + 60_000).to_string();
-    let mut args = vec!["n", &soon];
-    args.extend(["t", "30000"].repeat(5));
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
-    let answer = case.eval(support::lua!("plain/renew"), &keys, &args).await;
-    assert!(answer.starts_with("1 n ") && answer.ends_with(" 1 0 0 0 1"), "{answer}");
+    assert_eq!(case.copy(RENEW, SOON, &keys, &["t", "30000"].repeat(5)).await, "1 1 0 0 0 1");
     let mut ttls = Vec::new();
     for name in &names {
         ttls.push(case.pttl_of(name).await);

@@ -48,6 +48,7 @@ pub async fn both_sides_nest(case: Case) {
     for depth in 1..=3 {
         write.lock().await.unwrap();
         read.lock().await.unwrap();
+        assert!(case.pttl().await <= 30_000, "a re-entry adds no lease");
         assert_eq!((write.hold_count().await.unwrap(), read.hold_count().await.unwrap()), (depth, depth));
     }
     for depth in (0..3).rev() {
@@ -121,46 +122,44 @@ const WRITE_RELEASE: &str = include_str!("../../lua/write/release.lua");
 
 /// Rules 5 and 6, at script level.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
-    let (past, soon) = ((case.time().await - 1).to_string(), (case.time().await + 60_000).to_string());
     let all = [case.name.as_str(), "c", "w", "t"];
-    let run = async |text: &str, keys: &[&str], not_after: &str, args: &[&str]| {
-        let args: Vec<&str> = ["n", not_after].iter().chain(args).copied().collect();
-        case.eval(&format!("{BEGIN}{text}"), keys, &args).await.split(' ').next().unwrap().to_owned()
+    let run = async |text: &str, keys: &[&str], when: i64, args: &[&str]| {
+        case.copy(&format!("{BEGIN}{text}"), when, keys, args).await.split(' ').next().unwrap().to_owned()
     };
     let count = async |field: &str| case.ask(&["HGET", &case.name, field]).await;
     let acquire_keys = [case.name.as_str(), "w", "t"];
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, &past, &["o", "5000", "0", "o:write"]).await, "2");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], &past, &["o:write", "5000", "0", "2000"]).await, "2");
+    assert_eq!(run(READ_ACQUIRE, &acquire_keys, LATE, &["o", "5000", "0", "o:write"]).await, "2");
+    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], LATE, &["o:write", "5000", "0", "2000"]).await, "2");
     assert!(case.is_free().await);
     for n in ["0", "1"] {
         for _ in 0..3 {
-            assert_eq!(run(READ_ACQUIRE, &acquire_keys, &soon, &["o", "5000", n, "o:write"]).await, "1");
+            assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", n, "o:write"]).await, "1");
         }
     }
     assert_eq!(count("o").await, "2");
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, &soon, &["o", "5000", "5", "o:write"]).await, "5");
-    assert_eq!(run(READ_RELEASE, &all[..2], &past, &["o", "5000", "2"]).await, "2");
+    assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", "5", "o:write"]).await, "5");
+    assert_eq!(run(READ_RELEASE, &all[..2], LATE, &["o", "5000", "2"]).await, "2");
     for _ in 0..3 {
-        assert_eq!(run(READ_RELEASE, &all[..2], &soon, &["o", "5000", "2"]).await, "1");
+        assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "2"]).await, "1");
         assert_eq!(count("o").await, "1");
     }
-    assert_eq!(run(READ_RELEASE, &all[..2], &soon, &["o", "5000", "1"]).await, "1");
-    assert_eq!(run(READ_RELEASE, &all[..2], &soon, &["o", "5000", "1"]).await, "3");
+    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "1");
+    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "3");
     assert!(case.is_free().await);
     for n in ["0", "1"] {
         for _ in 0..3 {
-            assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], &soon, &["o:write", "5000", n, "0"]).await, "1");
+            assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", n, "0"]).await, "1");
         }
     }
     assert_eq!(count("o:write").await, "2");
-    assert_eq!(run(WRITE_RELEASE, &all, &past, &["o:write", "5000", "2"]).await, "2");
+    assert_eq!(run(WRITE_RELEASE, &all, LATE, &["o:write", "5000", "2"]).await, "2");
     for _ in 0..3 {
-        assert_eq!(run(WRITE_RELEASE, &all, &soon, &["o:write", "5000", "2"]).await, "1");
+        assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "2"]).await, "1");
         assert_eq!(count("o:write").await, "1");
     }
-    assert_eq!(run(WRITE_RELEASE, &all, &soon, &["o:write", "5000", "1"]).await, "1");
-    assert_eq!(run(WRITE_RELEASE, &all, &soon, &["o:write", "5000", "1"]).await, "3");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], &soon, &["o:write", "5000", "1", "0"]).await, "3");
+    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "1");
+    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "3");
+    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", "1", "0"]).await, "3");
     assert!(case.is_free().await);
 }
 
@@ -200,25 +199,11 @@ pub async fn a_dropped_guard_is_no_upgrade(case: Case) {
     assert!(case.is_free().await);
 }
 
-pub async fn a_release_of_the_write_hold_keeps_the_read_holds(case: Case) {
-    let (a, b) = (case.client().await.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
-    let (read, write) = (reader(&a, "o"), a.write().owned_by(&named("o")));
-    write.lock().await.unwrap();
-    let guard = read.guard().await.unwrap();
-    write.unlock().await.unwrap();
-    guard.verify().await.unwrap();
-    assert!(!b.write().try_lock().await.unwrap().is_acquired());
-    assert!(b.read().try_lock().await.unwrap().is_acquired());
-    b.read().unlock().await.unwrap();
-    guard.unlock().await.unwrap();
-    assert!(case.is_free().await);
-}
-
 pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let (lock, other) = (a.read_write_lock(&case.name), b.read_write_lock(&case.name));
-    let dead = reader(&lock, "dead").guard_with_lease(ms(300)).await;
-    let alive = reader(&lock, "alive").guard_with_lease(secs(60)).await;
+    let dead = reader(&lock, "dead").acquire().lease(ms(300)).guard().await.unwrap().unwrap();
+    let alive = reader(&lock, "alive").acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     sleep(ms(400)).await;
     assert_eq!(dead.state(), HoldState::Lost);
     assert_eq!(other.read().holders().await.unwrap().len(), 1);
@@ -272,34 +257,22 @@ pub async fn an_inner_read_release_never_shortens_the_write_lease(case: Case) {
     assert!(case.is_free().await);
 }
 
-pub async fn a_write_re_entry_adds_no_lease(case: Case) {
-    let write = case.client().await.read_write_lock(&case.name).write().owned_by(&named("o"));
-    for _ in 0..3 {
-        write.lock().await.unwrap();
-        assert!(case.pttl().await <= 30_000);
-    }
-    for _ in 0..3 {
-        write.unlock().await.unwrap();
-    }
-    assert!(case.is_free().await);
-}
-
 /// The keys of one reader and the leases of its holds: the first one lasts as long as any.
 pub async fn mixed_leases_of_a_reader(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
     let pttl = async |number| case.pttl_of(&hold_key(&case, &locks, "o", number)).await;
     let read = reader(&lock, "o");
-    let short = read.guard_with_lease(secs(5)).await;
-    let long = read.guard_with_lease(secs(600)).await;
+    let short = read.acquire().lease(secs(5)).guard().await.unwrap().unwrap();
+    let long = read.acquire().lease(secs(600)).guard().await.unwrap().unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await > 590_000);
     long.unlock().await.unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await == -2 && short.remaining() > secs(500));
-    let shorter = read.guard_with_lease(secs(2)).await;
+    let shorter = read.acquire().lease(secs(2)).guard().await.unwrap().unwrap();
     assert!(pttl(1).await > 590_000 && pttl(2).await <= 2_000);
     shorter.set_lease(secs(3)).await.unwrap();
     assert!(pttl(1).await <= 3_000 && case.pttl().await <= 3_000);
-    let other = reader(&lock, "other").guard_with_lease(secs(100)).await;
+    let other = reader(&lock, "other").acquire().lease(secs(100)).guard().await.unwrap().unwrap();
     short.set_lease(secs(4)).await.unwrap();
     assert!(pttl(1).await <= 4_000 && case.pttl().await > 90_000);
     unlock_all([shorter, short, other]).await;
@@ -396,14 +369,4 @@ pub async fn another_kinds_lock_keeps_both_out(case: Case) {
     assert!(lock.read().try_lock().await.unwrap().is_acquired());
     assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());
     lock.read().unlock().await.unwrap();
-}
-
-trait GuardWithLease {
-    async fn guard_with_lease(&self, lease: std::time::Duration) -> lockson::Guard;
-}
-
-impl GuardWithLease for ReadSide {
-    async fn guard_with_lease(&self, lease: std::time::Duration) -> lockson::Guard {
-        self.acquire().lease(lease).guard().await.unwrap().unwrap()
-    }
 }

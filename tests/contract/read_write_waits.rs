@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use tokio::time::Instant;
-
 use crate::contract::read_write::{named, reader};
 use crate::contract::world::*;
 
@@ -56,6 +54,7 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
     assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
     assert_eq!(mine.read().holders().await.unwrap().len(), 3);
     unlock_all(guards).await;
+    assert!(read.is_held().await.unwrap() && !others.write().try_lock().await.unwrap().is_acquired());
     read.unlock().await.unwrap();
     assert!(case.is_free().await);
 }

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use lockson::{ReadWriteLock, Request};
+use lockson::ReadWriteLock;
 use support::kinds::text;
 use tokio::task::JoinHandle;
 
@@ -337,58 +337,54 @@ pub async fn a_writer_between_readers_parts_them(case: Case) {
 const ADMIT: &str = support::lua!("read_write", "read/admit");
 
 /// One copy for these owners: what it says of each, or its status.
-async fn admit(case: &Case, not_after: i64, owners: &[&str]) -> String {
-    let writers = format!("lockson:writers:{{{}}}", case.name);
-    let turn = format!("lockson:readers_turn:{{{}}}", case.name);
-    let not_after = not_after.to_string();
-    let args = ["n", &not_after].into_iter().chain(owners.iter().flat_map(|owner| [*owner, "5000"]));
-    let answer = case.eval(ADMIT, &[&case.name, &writers, &turn], &args.collect::<Vec<_>>()).await;
-    match answer.strip_prefix("1 n ") {
-        Some(rest) => rest.split(' ').skip(1).collect::<Vec<_>>().join(" "),
-        None => format!("status {}", answer.split(' ').next().unwrap()),
+async fn admit(case: &Case, when: i64, owners: &[&str]) -> String {
+    let [writers, turn] = ["writers", "readers_turn"].map(|key| format!("lockson:{key}:{{{}}}", case.name));
+    let args: Vec<&str> = owners.iter().flat_map(|owner| [*owner, "5000"]).collect();
+    let answer = case.copy(ADMIT, when, &[&case.name, &writers, &turn], &args).await;
+    match answer.split_once(' ') {
+        Some(("1", rest)) => rest.to_owned(),
+        _ => format!("status {}", answer.split(' ').next().unwrap()),
     }
 }
 
 /// What keeps one reader out keeps all out, but for those who are in by an earlier copy.
 pub async fn whom_one_script_lets_in(case: Case) {
-    let soon = case.time().await + 3_600_000;
     let writers = format!("lockson:writers:{{{}}}", case.name);
-    assert_eq!(admit(&case, soon, &["a", "b", "c"]).await, "1 1 1");
+    assert_eq!(admit(&case, SOON, &["a", "b", "c"]).await, "1 1 1");
     case.ask(&["ZADD", &writers, &(case.time().await + 600_000).to_string(), "w"]).await;
-    assert_eq!(admit(&case, soon, &["a", "d", "b"]).await, "1 0 1", "a writer goes first");
+    assert_eq!(admit(&case, SOON, &["a", "d", "b"]).await, "1 0 1", "a writer goes first");
     case.ask(&["SET", &format!("lockson:readers_turn:{{{}}}", case.name), "1", "PX", "60000"]).await;
-    assert_eq!(admit(&case, soon, &["a", "d"]).await, "1 1", "readers have their turn");
+    assert_eq!(admit(&case, SOON, &["a", "d"]).await, "1 1", "readers have their turn");
     case.ask(&["DEL", &writers]).await;
     case.ask(&["HSET", &case.name, "a", "7"]).await;
-    assert_eq!(admit(&case, soon, &["a", "e"]).await, "0 1", "one bad count is one's own");
+    assert_eq!(admit(&case, SOON, &["a", "e"]).await, "0 1", "one bad count is one's own");
     // Leases that ended: the field counts no more.
     case.ask(&["HSET", &case.name, "dead", "1"]).await;
-    assert_eq!(admit(&case, soon, &["dead"]).await, "1");
+    assert_eq!(admit(&case, SOON, &["dead"]).await, "1");
     assert_eq!(case.ask(&["EXISTS", &format!("{{{}}}:dead:rwlock_timeout:1", case.name)]).await, "1");
     for other in [["mode", "write", "x:write", "1"], ["java:1", "1", "java:2", "1"]] {
         case.ask(&["DEL", &case.name]).await;
         case.ask(&[&["HSET", &case.name], &other[..]].concat()).await;
-        assert_eq!(admit(&case, soon, &["f", "g"]).await, "0 0");
+        assert_eq!(admit(&case, SOON, &["f", "g"]).await, "0 0");
         assert_eq!(case.ask(&["HLEN", &case.name]).await, (other.len() / 2).to_string());
     }
     case.ask(&["DEL", &case.name]).await;
     case.ask(&["SET", &case.name, "text"]).await;
-    assert_eq!(admit(&case, soon, &["a"]).await, "status 4");
+    assert_eq!(admit(&case, SOON, &["a"]).await, "status 4");
 }
 
 /// Rules 5 and 6, at script level.
 pub async fn copies_of_an_admission(case: Case) {
-    let soon = case.time().await + 3_600_000;
-    assert_eq!(admit(&case, case.time().await - 1, &["a", "b"]).await, "status 2");
+    assert_eq!(admit(&case, LATE, &["a", "b"]).await, "status 2");
     assert!(case.is_free().await);
     for _ in 0..3 {
-        assert_eq!(admit(&case, soon, &["a", "b"]).await, "1 1");
+        assert_eq!(admit(&case, SOON, &["a", "b"]).await, "1 1");
         assert_eq!(case.ask(&["HGETALL", &case.name]).await, "mode read a 1 b 1");
     }
     let key = format!("{{{}}}:a:rwlock_timeout:1", case.name);
     case.ask(&["PEXPIRE", &key, "60000"]).await;
     case.ask(&["PEXPIRE", &case.name, "60000"]).await;
-    assert_eq!(admit(&case, soon, &["a", "b"]).await, "1 1");
+    assert_eq!(admit(&case, SOON, &["a", "b"]).await, "1 1");
     let left = |text: String| text.parse::<i64>().unwrap();
     let least = secs(30).as_millis() as i64;
     assert!(left(case.ask(&["PTTL", &key]).await) > least && case.pttl().await > least, "leases only grow");

@@ -1,7 +1,6 @@
 //! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
 
 use lockson::kind::Reentrant;
-use lockson::{InvalidLease, Request};
 
 use crate::contract::world::*;
 
@@ -74,13 +73,6 @@ pub async fn one_server_is_one_member(case: Case) {
     }
 }
 
-pub async fn no_members(_: Case) {
-    let none = RedLock::<Reentrant>::new(Vec::new());
-    assert!(matches!(none.lock().await, Err(LockError::Members(_))));
-    assert!(matches!(none.unlock().await, Err(UnlockError::NotHeld { .. })));
-    assert_eq!(none.is_held().await, Ok(false));
-}
-
 /// The same key: a lock of that name and the red lock keep each other out.
 pub async fn it_is_the_lock_of_its_server(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
@@ -116,16 +108,4 @@ pub async fn a_member_of_a_multi_lock(case: Case) {
     rival.unlock().await.unwrap();
     assert!(multi.acquire().wait(secs(20)).await.unwrap().is_acquired());
     multi.unlock().await.unwrap();
-}
-
-pub async fn owners_and_names(case: Case) {
-    let locks = case.client().await;
-    let owner = Owner::named("me").unwrap();
-    let red = red(&locks, &case.name).fresh().owned_by(&owner);
-    assert_eq!(red.name(), case.name);
-    let guard = red.guard().await.unwrap();
-    assert_eq!((guard.name(), guard.owner()), (red.name(), owner));
-    assert!(red.is_held().await.unwrap() && !case.lock(&locks).is_held().await.unwrap());
-    assert!(format!("{red:?} {guard:?}").contains("Held"));
-    guard.unlock().await.unwrap();
 }

@@ -1,8 +1,5 @@
 //! What locks promise that the same owner may enter again.
 
-use lockson::Request;
-use tokio::time::Instant;
-
 use crate::contract::world::*;
 
 pub async fn entering_again_counts(case: Case) {

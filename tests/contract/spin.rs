@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lockson::{Backoff, Request};
-use tokio::time::Instant;
+use lockson::Backoff;
 
 use crate::contract::world::*;
 

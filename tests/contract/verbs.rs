@@ -64,16 +64,6 @@ pub async fn force_unlock_if_asks_who(case: Case) {
     assert!(!other.force_unlock_if(&field).await);
 }
 
-pub async fn names_and_debug(case: Case) {
-    let locks = case.client().await;
-    let lock = locks.lock(&case.name);
-    assert_eq!(lock.name(), case.name);
-    assert!(format!("{lock:?} {locks:?}").contains(&case.name));
-    let guard = lock.guard().await.unwrap();
-    assert_eq!(guard.name(), case.name);
-    assert!(format!("{guard:?}").contains("Held"));
-}
-
 /// At once, in every form, and the hold is untouched; of the fair one nobody gets into the queue by that.
 pub async fn it_is_not_entered_again(case: Case) {
     let (locks, owner) = (case.client().await, Owner::named("request-17").unwrap());

@@ -5,15 +5,21 @@ use std::task::Poll;
 use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
+pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
 use support::{self};
 use tokio::task::JoinHandle;
+pub use tokio::time::Instant;
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
 pub enum World {
     Real(&'static Server),
     Embedded(EmbeddedServer),
 }
+
+/// When a copy comes: in time, or too late.
+pub const SOON: i64 = 60_000;
+pub const LATE: i64 = -1;
 
 type LockFactory = fn(&Locks, &str) -> Arc<dyn RLock>;
 type FencedFactory = fn(&Locks, &str) -> Arc<dyn FencedLock>;
@@ -32,13 +38,22 @@ pub struct Kind {
     pub suffix: &'static str,
 }
 
-macro_rules! hash {
+macro_rules! value {
     ($make:expr, $suffix:literal) => {
         crate::contract::Kind {
             lock: |locks, name| std::sync::Arc::new($make(locks, name)),
-            owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
+            owned: None,
             fenced: None,
             suffix: $suffix,
+        }
+    };
+}
+
+macro_rules! hash {
+    ($make:expr, $suffix:literal) => {
+        crate::contract::Kind {
+            owned: Some(|locks, name| std::sync::Arc::new($make(locks, name))),
+            ..crate::contract::world::value!($make, $suffix)
         }
     };
 }
@@ -47,24 +62,11 @@ macro_rules! hash {
 macro_rules! tokens {
     ($unfenced:expr, $suffix:literal) => {
         crate::contract::Kind {
-            lock: |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
-            owned: Some(|locks, name| std::sync::Arc::new($unfenced(locks, name).fenced())),
             fenced: Some((
                 |locks, name| std::sync::Arc::new($unfenced(locks, name).fenced()),
                 |locks, name| std::sync::Arc::new($unfenced(locks, name)),
             )),
-            suffix: $suffix,
-        }
-    };
-}
-
-macro_rules! value {
-    ($make:expr, $suffix:literal) => {
-        crate::contract::Kind {
-            lock: |locks, name| std::sync::Arc::new($make(locks, name)),
-            owned: None,
-            fenced: None,
-            suffix: $suffix,
+            ..crate::contract::world::hash!(|locks, name| $unfenced(locks, name).fenced(), $suffix)
         }
     };
 }
@@ -115,7 +117,6 @@ pub trait FencedLock: Send + Sync {
     fn verbs(&self) -> &dyn RLock;
     async fn lock_and_get_token(&self) -> Result<u64, LockError>;
     async fn guard(&self) -> Result<FencedGuard, LockError>;
-    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard>;
 }
 
 #[async_trait]
@@ -134,10 +135,6 @@ impl<K: Fenceable> FencedLock for Lock<Fenced<K>> {
 
     async fn guard(&self) -> Result<FencedGuard, LockError> {
         Lock::guard(self).await
-    }
-
-    async fn guard_within(&self, limit: Duration) -> Option<FencedGuard> {
-        self.acquire().wait(limit).guard().await.unwrap()
     }
 }
 
@@ -214,6 +211,14 @@ impl Case {
         }
     }
 
+    /// Scripts that the server ran so far; a real one, which has others too, counts none.
+    pub fn calls(&self) -> u64 {
+        match &self.world {
+            World::Embedded(server) => server.calls(),
+            World::Real(_) => 0,
+        }
+    }
+
     /// The field of an owner.
     pub fn field(&self, locks: &Locks, owner: &str) -> String {
         format!("{}:{owner}{}", locks.client_id(), self.kind.suffix)
@@ -287,13 +292,14 @@ impl Case {
         }
     }
 
-    /// A copy of a call that works once: its status and what it answers.
-    pub async fn once(&self, script: &str, keys: &[&str], args: &[&str]) -> String {
-        let not_after = (self.time().await + 60_000).to_string();
+    /// A copy of a call that comes so many milliseconds before its `not_after`: its status and what it answers.
+    pub async fn copy(&self, script: &str, ahead: i64, keys: &[&str], args: &[&str]) -> String {
+        let not_after = (self.time().await + ahead).to_string();
         let answer = self.eval(script, keys, &[&["nonce", &not_after], args].concat()).await;
-        let words: Vec<&str> = answer.split(' ').collect();
-        assert_eq!(words[1], "nonce", "{answer}");
-        [&words[..1], &words[3..]].concat().join(" ")
+        match answer.split(' ').collect::<Vec<_>>()[..] {
+            [status, "nonce", _now, ref rest @ ..] => [&[status], rest].concat().join(" "),
+            _ => answer,
+        }
     }
 
     pub async fn pttl(&self) -> i64 {

@@ -7,7 +7,7 @@ mod source;
 mod types;
 mod walks;
 
-use std::path::{Path, PathBuf};
+use support::files;
 
 use self::rooms::House;
 use self::source::Tree;
@@ -16,23 +16,16 @@ use self::walks::{written, Walk};
 
 const DOCUMENT: &str = "docs/ARCHITECTURE.md";
 
-/// This repository, or another checkout of it that LOCKSON_HOUSE names, to compare the two.
-fn root() -> PathBuf {
-    std::env::var_os("LOCKSON_HOUSE").map_or_else(this, PathBuf::from)
-}
-
-fn this() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// What is read of a checkout. One from before there were rooms is held against those of this one.
 fn read() -> (String, House, Tree) {
-    let (tree, document) = (Tree::read(&root()), std::fs::read_to_string(root().join(DOCUMENT)).unwrap());
-    let rooms = match document.contains("\n| room |") {
-        true => document.clone(),
-        false => std::fs::read_to_string(this().join(DOCUMENT)).unwrap(),
-    };
-    (document, House::new(&rooms, &tree), tree)
+    let files: Vec<_> = files::below("src")
+        .into_iter()
+        .filter(|path| path.ends_with(".rs"))
+        .map(|path| (files::read(&path), path))
+        .collect();
+    let tree = Tree::of(files.iter().map(|(text, path)| (&path["src/".len()..], &**text)));
+    let document = files::read(DOCUMENT);
+    let house = House::new(&document, &tree);
+    (document, house, tree)
 }
 
 #[test]
@@ -44,9 +37,9 @@ fn every_file_is_in_its_room_and_imports_run_down() {
 #[test]
 fn the_document_has_what_is_drawn_and_counted_now() {
     let (document, house, tree) = read();
-    let now = written(&document, &house, &Index::of(&tree)).unwrap_or_else(|why| panic!("{why}"));
+    let now = written(&document, &house, &Index::of(&tree)).unwrap();
     if std::env::var_os("LOCKSON_BLESS").is_some() {
-        std::fs::write(root().join(DOCUMENT), &now).unwrap();
+        std::fs::write(support::root().join(DOCUMENT), &now).unwrap();
         return;
     }
     let differs = document.lines().zip(now.lines()).find(|(old, new)| old != new);
@@ -59,8 +52,8 @@ fn the_document_has_what_is_drawn_and_counted_now() {
 #[test]
 fn print_the_house() {
     let (_, house, tree) = read();
-    println!("{}\n", house.drawing());
     let index = Index::of(&tree);
+    println!("{}\n", house.drawing());
     let of_types = [("`pub(crate)` fields", index.shared_fields), ("types", index.types.len())];
     for (what, count) in house.figures().into_iter().chain(of_types) {
         println!("{count:>6} {what}");
@@ -68,12 +61,12 @@ fn print_the_house() {
     println!("{}", house.wrong().join("\n"));
 }
 
-/// For `scripts/house`.
+/// For `scripts/walk`.
 #[test]
 fn print_the_walks() {
     let (document, _, tree) = read();
     let index = Index::of(&tree);
     for walk in Walk::read(&document) {
-        println!("{}", walk.print(&index).unwrap_or_else(|why| panic!("{why}")));
+        println!("{}", walk.print(&index).unwrap());
     }
 }

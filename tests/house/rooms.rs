@@ -41,8 +41,7 @@ impl House {
         house
     }
 
-    /// The room of a file, 0 for the highest. A folder is a room; so is a file beside them, unless the document lists
-    /// it in another one, as before the folders were made.
+    /// The room of a file, 0 for the highest. A folder is a room; so is a file beside them, unless another lists it.
     fn room_of(&self, file: &str) -> Option<usize> {
         let bare = file.trim_end_matches(".rs");
         let folder = bare.split_once('/').map(|(folder, _)| folder);

@@ -1,15 +1,13 @@
 //! The modules of `src/`: what each declares, and the paths that its code names. Unit tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Spacing, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Fields, FieldsNamed, File, Item, UseTree};
 
 /// From the crate's root: `["backend", "fred", "Fred"]`. `*` is all that a module has.
 pub type Route = Vec<String>;
-
-/// A member of the workspace soon, which knows the seam alone.
-const APART: &str = "backend/embedded/";
 
 /// What one module has: a file, or `mod name { .. }` within one.
 #[derive(Default)]
@@ -30,48 +28,42 @@ pub struct Module {
 pub struct Tree {
     pub modules: BTreeMap<Route, Module>,
     /// The code of each file by its path below `src/`, without what only unit tests have.
-    pub files: BTreeMap<String, TokenStream>,
+    pub files: BTreeMap<String, File>,
 }
 
 impl Tree {
-    /// Of `src/` at a repository's root.
-    pub fn read(root: &Path) -> Self {
-        let src = root.join("src");
-        let (mut folders, mut files) = (vec![src.clone()], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
-                let path = entry.unwrap().path();
-                let name = path.strip_prefix(&src).unwrap().to_str().unwrap().replace('\\', "/");
-                if path.is_dir() {
-                    folders.push(path);
-                } else if name.ends_with(".rs") && !name.starts_with(APART) {
-                    files.push((name, std::fs::read_to_string(path).unwrap()));
-                }
-            }
-        }
-        Self::of(&files.iter().map(|(name, text)| (&**name, &**text)).collect::<Vec<_>>())
-    }
-
-    /// Of files that a test makes up, too.
-    pub fn of(files: &[(&str, &str)]) -> Self {
-        let code = |text: &str| without_tests(text.parse().unwrap());
-        let files: BTreeMap<_, _> = files.iter().map(|(file, text)| ((*file).to_owned(), code(text))).collect();
+    pub fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let code = |text| syn::parse_file(text).map(|file| File { items: without_tests(file.items), ..file }).unwrap();
+        let files: BTreeMap<_, _> = files.into_iter().map(|(file, text)| (file.to_owned(), code(text))).collect();
         let mut tree = Self { modules: BTreeMap::new(), files: files.clone() };
         // All are declared before the first path is read.
-        files.iter().for_each(|(file, code)| tree.declare(file, &module_of(file), code));
-        files.into_iter().for_each(|(file, code)| tree.scan(&module_of(&file), code));
+        files.iter().for_each(|(file, code)| tree.declare(file, module_of(file), &code.items));
+        files.iter().for_each(|(file, code)| tree.scan(&module_of(file), code.to_token_stream()));
         tree
     }
 
-    fn declare(&mut self, file: &str, module: &Route, code: &TokenStream) {
-        let tokens: Vec<TokenTree> = code.clone().into_iter().collect();
-        let declared = tokens.windows(3).filter_map(|tokens| match word(&tokens[0])?.as_str() {
-            "macro_rules" => word(&tokens[2]),
-            "struct" | "enum" | "trait" | "type" | "fn" | "const" | "static" | "mod" => word(&tokens[1]),
-            _ => None,
-        });
-        let declares = declared.collect();
-        self.modules.insert(module.clone(), Module { file: file.to_owned(), declares, ..Module::default() });
+    fn declare(&mut self, file: &str, module: Route, items: &[Item]) {
+        let mut declares = BTreeSet::new();
+        for item in items {
+            let name = match item {
+                Item::Struct(item) => &item.ident,
+                Item::Enum(item) => &item.ident,
+                Item::Trait(item) => &item.ident,
+                Item::Type(item) => &item.ident,
+                Item::Fn(item) => &item.sig.ident,
+                Item::Const(item) => &item.ident,
+                Item::Static(item) => &item.ident,
+                Item::Macro(syn::ItemMacro { ident: Some(ident), .. }) => ident,
+                Item::Mod(item) => {
+                    let inner = [module.as_slice(), &[item.ident.to_string()]].concat();
+                    item.content.iter().for_each(|(_, items)| self.declare(file, inner.clone(), items));
+                    &item.ident
+                }
+                _ => continue,
+            };
+            declares.insert(name.to_string());
+        }
+        self.modules.insert(module, Module { file: file.to_owned(), declares, ..Module::default() });
     }
 
     fn scan(&mut self, module: &Route, code: TokenStream) {
@@ -82,16 +74,13 @@ impl Tree {
                 // `pub(in crate::a)` is no import.
                 (Some("pub"), _, [TokenTree::Group(_), after @ ..]) => after,
                 (Some("mod"), _, [name, TokenTree::Group(body), after @ ..]) => {
-                    let inner = [module.as_slice(), &[name.to_string()]].concat();
-                    let file = self.modules[module].file.clone();
-                    self.declare(&file, &inner, &body.stream());
-                    self.scan(&inner, body.stream());
+                    self.scan(&[module.as_slice(), &[name.to_string()]].concat(), body.stream());
                     after
                 }
-                (Some("use"), ..) => {
-                    let end = after.iter().position(|token| is(token, ';')).unwrap_or(after.len());
-                    self.imports(module, &[], &after[..end]);
-                    &after[end..]
+                (Some("use"), _, [next, ..]) if !is(next, '<') => {
+                    let (tree, after) = after.split_at(after.iter().position(|token| is(token, ';')).unwrap());
+                    self.imports(module, &[], syn::parse2(tree.iter().cloned().collect()).unwrap());
+                    after
                 }
                 (Some(_), _, [colon, ..]) if is_colon(colon) => {
                     let (path, after) = simple_path(rest);
@@ -121,36 +110,22 @@ impl Tree {
         self.absolute(module, path).or_else(|| self.imported(module, path)).or_else(own)
     }
 
-    /// The paths of one `use`, groups within groups too.
-    fn imports(&mut self, module: &Route, prefix: &[String], tokens: &[TokenTree]) {
-        for tree in tokens.split(|token| is(token, ',')).filter(|part| !part.is_empty()) {
-            let mut path = prefix.to_vec();
-            let mut alias = None;
-            let mut rest = tree;
-            while let Some((first, after)) = rest.split_first() {
-                rest = after;
-                match first {
-                    TokenTree::Group(group) => {
-                        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                        self.imports(module, &path, &inside);
-                        path.clear();
-                    }
-                    TokenTree::Ident(ident) if ident == "as" => {
-                        alias = after.first().map(ToString::to_string);
-                        break;
-                    }
-                    TokenTree::Ident(ident) if ident == "self" && !path.is_empty() => {}
-                    TokenTree::Ident(ident) => path.push(ident.to_string()),
-                    TokenTree::Punct(punct) if punct.as_char() == '*' => path.push("*".to_owned()),
-                    _ => {}
-                }
+    /// The paths of one `use`.
+    fn imports(&mut self, module: &Route, prefix: &[String], tree: UseTree) {
+        let with = |name: &dyn ToString| match name.to_string() {
+            name if name == "self" && !prefix.is_empty() => prefix.to_vec(),
+            name => [prefix, &[name]].concat(),
+        };
+        let (path, alias) = match tree {
+            UseTree::Path(tree) => return self.imports(module, &with(&tree.ident), *tree.tree),
+            UseTree::Group(group) => {
+                return group.items.into_iter().for_each(|tree| self.imports(module, prefix, tree));
             }
-            self.import(module, &path, alias);
-        }
-    }
-
-    fn import(&mut self, module: &Route, path: &[String], alias: Option<String>) {
-        let (Some(last), Some(route)) = (path.last(), self.absolute(module, path)) else { return };
+            UseTree::Name(tree) => (with(&tree.ident), None),
+            UseTree::Rename(tree) => (with(&tree.ident), Some(tree.rename.to_string())),
+            UseTree::Glob(_) => (with(&'*'), None),
+        };
+        let (Some(last), Some(route)) = (path.last(), self.absolute(module, &path)) else { return };
         let entry = self.modules.get_mut(module).unwrap();
         if last == "*" {
             entry.globs.insert(route[..route.len() - 1].to_vec());
@@ -186,23 +161,23 @@ impl Tree {
     /// The module that declares what a path leads to, and its name there: through whatever re-exports it.
     /// A path to a module itself says nothing: what is named in it does.
     pub fn find(&self, route: &[String]) -> Option<(&Module, String)> {
-        self.find_within(route, 0)
+        self.find_within(route, 20)
     }
 
-    fn find_within(&self, route: &[String], depth: usize) -> Option<(&Module, String)> {
+    /// Modules may import all of each other: through so many at most.
+    fn find_within(&self, route: &[String], most: usize) -> Option<(&Module, String)> {
         let known = (0..=route.len()).rev().find(|length| self.modules.contains_key(&route[..*length]))?;
         let module = &self.modules[&route[..known]];
         let name = route.get(known)?;
-        if name == "*" || module.declares.contains(name) || depth > 20 {
+        if name == "*" || module.declares.contains(name) || most == 0 {
             return Some((module, name.clone()));
         }
+        let beyond = |to: &Route| self.find_within(&[to.as_slice(), &route[known..]].concat(), most - 1);
         if let Some(to) = module.imports.get(name).filter(|to| to[..] != *route) {
-            return self.find_within(&[to.as_slice(), &route[known + 1..]].concat(), depth + 1);
+            return self.find_within(&[to.as_slice(), &route[known + 1..]].concat(), most - 1);
         }
-        let by_glob = module.globs.iter().filter(|glob| glob[..] != route[..known]).find_map(|glob| {
-            let found = self.find_within(&[glob.as_slice(), &route[known..]].concat(), depth + 1)?;
-            found.0.declares.contains(&found.1).then_some(found)
-        });
+        let globs = module.globs.iter().filter(|glob| glob[..] != route[..known]);
+        let by_glob = globs.filter_map(beyond).find(|(module, name)| module.declares.contains(name));
         by_glob.or_else(|| Some((module, name.clone())))
     }
 }
@@ -228,7 +203,7 @@ pub fn is(token: &TokenTree, punct: char) -> bool {
 }
 
 fn is_colon(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == proc_macro2::Spacing::Joint)
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint)
 }
 
 /// The path that begins here, up to what is no plain name, and what comes behind it.
@@ -246,40 +221,26 @@ pub fn simple_path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
     (path, rest)
 }
 
-/// Code without each item, field or arm behind a `#[cfg(test)]`.
-fn without_tests(code: TokenStream) -> TokenStream {
-    let tokens: Vec<TokenTree> = code.into_iter().collect();
-    let (mut kept, mut rest) = (TokenStream::new(), tokens.as_slice());
-    while let [first, after @ ..] = rest {
-        rest = match (first, after) {
-            (hash, [TokenTree::Group(attribute), item @ ..]) if is(hash, '#') && is_for_tests(attribute) => {
-                let is_item = item.first().and_then(word).is_some_and(|word| BEGINS_ITEM.contains(&word.as_str()));
-                let is_end = |token: &TokenTree| match token {
-                    TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-                    token => is(token, ';') || (is(token, ',') && !is_item),
-                };
-                let end = item.iter().position(is_end).map_or(item.len(), |at| at + 1);
-                &item[end..]
+/// Items, functions of an `impl` and fields without those behind a `#[cfg(test)]`.
+fn without_tests(items: Vec<Item>) -> Vec<Item> {
+    let mut kept: Vec<Item> = items.into_iter().filter(is_shipped).collect();
+    for item in &mut kept {
+        match item {
+            Item::Mod(item) => item.content = item.content.take().map(|(brace, items)| (brace, without_tests(items))),
+            Item::Impl(item) => item.items.retain(is_shipped),
+            Item::Struct(syn::ItemStruct { fields: Fields::Named(FieldsNamed { named, .. }), .. }) => {
+                *named = std::mem::take(named).into_iter().filter(is_shipped).collect();
             }
-            (TokenTree::Group(group), after) => {
-                let group = Group::new(group.delimiter(), without_tests(group.stream()));
-                kept.extend([TokenTree::from(group)]);
-                after
-            }
-            (token, after) => {
-                kept.extend([token.clone()]);
-                after
-            }
-        };
+            _ => {}
+        }
     }
     kept
 }
 
-/// `[cfg(test)]`, or with more conditions in an `all(..)`.
-fn is_for_tests(attribute: &Group) -> bool {
-    let text = attribute.stream().to_string().replace(' ', "");
-    text == "cfg(test)" || text.starts_with("cfg(all(test,")
+/// Whether no attribute of it is `#[cfg(test)]`, or more conditions in an `all(..)`.
+fn is_shipped(item: &impl ToTokens) -> bool {
+    let tokens: Vec<TokenTree> = item.to_token_stream().into_iter().collect();
+    let mut attributes =
+        tokens.windows(2).step_by(2).take_while(|pair| is(&pair[0], '#')).map(|pair| pair[1].to_string());
+    attributes.all(|text| !["[cfg(test)]", "[cfg(all(test,"].iter().any(|cfg| text.replace(' ', "").starts_with(cfg)))
 }
-
-const BEGINS_ITEM: [&str; 11] =
-    ["pub", "fn", "async", "struct", "enum", "impl", "mod", "trait", "type", "const", "static"];

@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::{
-    Field, Fields, FnArg, ImplItem, ImplItemFn, Item, ItemFn, ItemMod, Pat, Signature, TraitItem, TraitItemFn,
-    Visibility,
-};
+use quote::{quote, ToTokens};
+use syn::{Field, Fields, FnArg, ImplItem, Item, ItemMod, Pat, Signature, TraitItem, Visibility};
 
 use super::source::{is, module_of, simple_path, word, Route, Tree};
 
@@ -42,23 +39,12 @@ pub struct Index<'a> {
     pub functions: Vec<Function>,
 }
 
-/// What one function names.
-#[derive(Default)]
-pub struct Named {
-    /// In order, each once.
-    pub types: Vec<Type>,
-    /// Functions that it calls, by their place in the index.
-    pub calls: BTreeSet<usize>,
-}
-
 impl<'a> Index<'a> {
     pub fn of(tree: &'a Tree) -> Self {
         let mut index = Self { tree, types: BTreeMap::new(), shared_fields: 0, functions: Vec::new() };
-        let parse = |code: &TokenStream| syn::parse2::<syn::File>(code.clone()).unwrap();
-        let parsed: Vec<_> = tree.files.iter().map(|(file, code)| (file, parse(code))).collect();
-        parsed.iter().for_each(|(file, parsed)| index.declare(file, &parsed.items));
+        tree.files.iter().for_each(|(file, code)| index.declare(file, &code.items));
         // Owners are found by their names: after all types are known.
-        parsed.iter().for_each(|(file, parsed)| index.implement(file, &module_of(file), &parsed.items));
+        tree.files.iter().for_each(|(file, code)| index.implement(file, &module_of(file), &code.items));
         index
     }
 
@@ -93,89 +79,74 @@ impl<'a> Index<'a> {
 
     fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
         for item in items {
-            match item {
-                Item::Fn(ItemFn { sig, block, .. }) => {
-                    self.function(file, module, (None, TokenStream::new(), false), sig, block.to_token_stream());
+            let mut functions: Vec<(&Signature, TokenStream)> = Vec::new();
+            let (owner, header, is_of_trait) = match item {
+                Item::Fn(item) => {
+                    functions.push((&item.sig, item.block.to_token_stream()));
+                    (None, TokenStream::new(), false)
                 }
                 Item::Impl(item) => {
-                    let (generics, bounds) = (&item.generics.params, &item.generics.where_clause);
+                    let (ty, generics, bounds) = (&item.self_ty, &item.generics.params, &item.generics.where_clause);
                     let of = item.trait_.as_ref().map(|(_, path, _)| path);
-                    let mut header = item.self_ty.to_token_stream();
-                    let owner = self.collect(module, header.clone()).into_iter().next();
-                    header.extend([of.to_token_stream(), generics.to_token_stream(), bounds.to_token_stream()]);
-                    for part in &item.items {
-                        let ImplItem::Fn(ImplItemFn { sig, block, .. }) = part else { continue };
-                        let part_of = (owner.clone(), header.clone(), of.is_some());
-                        self.function(file, module, part_of, sig, block.to_token_stream());
-                    }
+                    functions.extend(item.items.iter().filter_map(|part| match part {
+                        ImplItem::Fn(part) => Some((&part.sig, part.block.to_token_stream())),
+                        _ => None,
+                    }));
+                    let owner = self.collect(module, ty.to_token_stream()).into_iter().next();
+                    (owner, quote!(#ty #of #generics #bounds), of.is_some())
                 }
                 Item::Trait(item) => {
-                    let owner = Some((file.to_owned(), item.ident.to_string()));
-                    for part in &item.items {
-                        let TraitItem::Fn(TraitItemFn { sig, default, .. }) = part else { continue };
-                        let part_of = (owner.clone(), item.ident.to_token_stream(), true);
-                        self.function(file, module, part_of, sig, default.to_token_stream());
-                    }
+                    functions.extend(item.items.iter().filter_map(|part| match part {
+                        TraitItem::Fn(part) => Some((&part.sig, part.default.to_token_stream())),
+                        _ => None,
+                    }));
+                    (Some((file.to_owned(), item.ident.to_string())), item.ident.to_token_stream(), true)
                 }
                 Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
                     self.implement(file, &[module.as_slice(), &[ident.to_string()]].concat(), items);
+                    continue;
                 }
-                _ => {}
+                _ => continue,
+            };
+            for (signature, body) in functions {
+                let name = owner.iter().map(|(_, name)| name.clone()).chain([signature.ident.to_string()]);
+                let route = module.iter().cloned().chain(name).collect();
+                let (file, owner, header, signature) =
+                    (file.to_owned(), owner.clone(), header.clone(), signature.clone());
+                self.functions.push(Function { route, file, owner, is_of_trait, header, signature, body });
             }
         }
-    }
-
-    fn function(
-        &mut self,
-        file: &str,
-        module: &Route,
-        (owner, header, is_of_trait): (Option<Type>, TokenStream, bool),
-        signature: &Signature,
-        body: TokenStream,
-    ) {
-        let mut route = module.clone();
-        route.extend(owner.iter().map(|(_, name)| name.clone()));
-        route.push(signature.ident.to_string());
-        let signature = signature.clone();
-        self.functions.push(Function { route, file: file.to_owned(), owner, is_of_trait, header, signature, body });
     }
 
     /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
     pub fn find(&self, name: &str) -> Result<usize, String> {
         let end: Route = name.split("::").map(str::to_owned).collect();
-        let found: Vec<usize> =
+        let mut found: Vec<usize> =
             (0..self.functions.len()).filter(|at| self.functions[*at].route.ends_with(&end)).collect();
+        if found.len() > 1 {
+            // A type's own goes before a trait's of the same name.
+            found.retain(|at| !self.functions[*at].is_of_trait);
+        }
         match found[..] {
             [at] => Ok(at),
             [] => Err(format!("no function `{name}`")),
-            // A type's own goes before a trait's of the same name.
-            _ => match found.iter().filter(|at| !self.functions[**at].is_of_trait).collect::<Vec<_>>()[..] {
-                [at] => Ok(*at),
-                _ => Err(format!("{} functions `{name}`", found.len())),
-            },
+            _ => Err(format!("{} functions `{name}`", found.len())),
         }
     }
 
-    /// What a function names in its signature, its fields and its body, after what was met before it.
-    pub fn named(&self, at: usize, met: &[Type]) -> Named {
+    /// The types that a function names in its signature, its fields and its body, in order and each once, after what was
+    /// met before it.
+    pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
         let function = &self.functions[at];
-        let mut reader = Reader {
-            index: self,
-            module: module_of(&function.file),
-            owner: function.owner.clone(),
-            locals: BTreeMap::new(),
-            met: met.to_vec(),
-            named: Named::default(),
-        };
+        let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());
+        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
         reader.read(function.signature.to_token_stream());
         for input in &function.signature.inputs {
-            if let FnArg::Typed(input) = input {
-                if let Pat::Ident(name) = &*input.pat {
-                    let types = self.collect(&reader.module, input.ty.to_token_stream());
-                    reader.locals.insert(name.ident.to_string(), types);
-                }
-            }
+            let FnArg::Typed(input) = input else { continue };
+            let Pat::Ident(name) = &*input.pat else { continue };
+            let types = self.collect(&reader.module, input.ty.to_token_stream());
+            reader.locals.insert(name.ident.to_string(), types);
         }
         reader.read(function.body.clone());
         reader.named
@@ -226,14 +197,14 @@ impl<'a> Index<'a> {
         owner.chain(self.collect(&module_of(&function.file), output)).collect()
     }
 
-    /// The functions that a call may mean. `of`: the types that the receiver may have; none, if that is not known.
-    fn called(&self, of: Option<&[Type]>, name: &str) -> Option<usize> {
-        let mut named = self.functions.iter().enumerate().filter(|(_, function)| {
-            let is_of = |of: &[Type]| function.owner.as_ref().is_some_and(|owner| of.contains(owner));
-            function.route.last().is_some_and(|last| last == name) && of.is_none_or(is_of) && function.owner.is_some()
-        });
-        let first = named.next()?.0;
-        named.next().is_none().then_some(first)
+    /// The one function that a call of a method of one of these types may mean.
+    fn called(&self, of: &[Type], name: &str) -> Option<usize> {
+        let is_it = |at: &usize| {
+            let function = &self.functions[*at];
+            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
+        };
+        let mut found = (0..self.functions.len()).filter(is_it);
+        found.next().filter(|_| found.next().is_none())
     }
 }
 
@@ -245,14 +216,14 @@ struct Reader<'a> {
     /// Arguments, and the types in their declarations.
     locals: BTreeMap<String, Vec<Type>>,
     met: Vec<Type>,
-    named: Named,
+    named: Vec<Type>,
 }
 
 impl Reader<'_> {
     fn meet(&mut self, found: impl IntoIterator<Item = Type>) {
         for found in found {
-            if !self.named.types.contains(&found) {
-                self.named.types.push(found);
+            if !self.named.contains(&found) {
+                self.named.push(found);
             }
         }
     }
@@ -290,19 +261,14 @@ impl Reader<'_> {
     /// A field or a method, behind the dot.
     fn read_dot<'t>(&mut self, of: Known, behind: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let Some((name, after)) = behind.split_first() else { return (None, behind) };
-        let is_call = match after {
-            [TokenTree::Group(group), ..] => group.delimiter() == Delimiter::Parenthesis,
-            [first, second, ..] => is(first, ':') && is(second, ':'),
-            _ => false,
-        };
+        let is_call = begins(after, Delimiter::Parenthesis)
+            || matches!(after, [first, second, ..] if is(first, ':') && is(second, ':'));
         let name = name.to_string();
         if name == "await" {
             return (of, after);
         }
         if is_call {
-            let exact = of.as_deref().and_then(|of| self.index.called(Some(of), &name));
-            let called = exact.or_else(|| self.index.called(None, &name).filter(|_| !OF_STD.contains(&&*name)));
-            self.named.calls.extend(called);
+            let exact = of.as_deref().and_then(|of| self.index.called(of, &name));
             let [arguments, after @ ..] = after else { return (None, after) };
             self.read(arguments.to_token_stream());
             let returned = exact.map(|at| self.index.returned(at));
@@ -311,7 +277,7 @@ impl Reader<'_> {
         let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
         let found = exact.or_else(|| {
             // Of what was met, the only type with such a field.
-            let met = self.named.types.iter().chain(&self.met).filter(|_| of.is_none());
+            let met = self.named.iter().chain(&self.met).filter(|_| of.is_none());
             let mut parts = met.collect::<BTreeSet<_>>().into_iter().filter_map(|of| self.index.part(of, &name));
             let first = parts.next()?;
             parts.next().is_none().then_some(first)
@@ -327,15 +293,8 @@ impl Reader<'_> {
             Some("Self") => self.owner.clone().map(|owner| (owner, &path[1..])),
             _ => self.index.resolve(&self.module, &path),
         };
-        let (is_call, is_braced) = match after {
-            [TokenTree::Group(group), ..] => {
-                (group.delimiter() == Delimiter::Parenthesis, group.delimiter() == Delimiter::Brace)
-            }
-            _ => (false, false),
-        };
+        let (is_call, is_braced) = (begins(after, Delimiter::Parenthesis), begins(after, Delimiter::Brace));
         let Some((found, behind)) = resolved else {
-            let called = is_call.then(|| self.free_function(&path)).flatten();
-            self.named.calls.extend(called);
             let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
             return (local, after);
         };
@@ -345,8 +304,7 @@ impl Reader<'_> {
         let mut returned = None;
         if let [name, ..] = behind {
             self.meet(self.index.part(&found, name).into_iter().flatten());
-            let called = self.index.called(Some(std::slice::from_ref(&found)), name);
-            self.named.calls.extend(called);
+            let called = self.index.called(std::slice::from_ref(&found), name);
             returned = called.map(|at| self.index.returned(at));
         }
         let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
@@ -359,15 +317,11 @@ impl Reader<'_> {
         self.read(group.stream());
         (returned.filter(|_| is_call), after)
     }
+}
 
-    /// A function that is no type's.
-    fn free_function(&self, path: &[String]) -> Option<usize> {
-        let tree = self.index.tree;
-        let (module, name) = tree.find(&tree.route(&self.module, path)?)?;
-        self.index.functions.iter().position(|function| {
-            function.owner.is_none() && function.file == module.file && function.route.last() == Some(&name)
-        })
-    }
+/// Whether a group within these comes first.
+fn begins(tokens: &[TokenTree], delimiter: Delimiter) -> bool {
+    matches!(tokens, [TokenTree::Group(group), ..] if group.delimiter() == delimiter)
 }
 
 /// Types that an expression may have, where that is known.
@@ -375,9 +329,6 @@ type Known = Option<Vec<Type>>;
 
 /// Methods after which it is about the same.
 const HANDS_ON: [&str; 8] = ["as_mut", "as_ref", "clone", "filter", "iter", "lock", "take", "unwrap_or_else"];
-/// Names of ours that are more often those of the standard library.
-const OF_STD: [&str; 12] =
-    ["close", "first", "is_empty", "iter", "join", "len", "lock", "now", "parse", "remove", "run", "send"];
 
 /// The name in `let mut name = ..`.
 fn bound_by(tokens: &[TokenTree]) -> Option<String> {

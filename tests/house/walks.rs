@@ -13,7 +13,7 @@ pub struct Walk {
 }
 
 /// A function, and the types that are met in it for the first time.
-type Step = (usize, Vec<Type>);
+type Step<'a> = (&'a String, Vec<Type>);
 
 /// `9 types in 8 files`.
 fn sum<'a>(types: impl Iterator<Item = &'a Type>) -> String {
@@ -35,14 +35,14 @@ impl Walk {
         walks.collect()
     }
 
-    fn steps(&self, index: &Index) -> Result<Vec<Step>, String> {
+    fn steps(&self, index: &Index) -> Result<Vec<Step<'_>>, String> {
         let mut met = Vec::<Type>::new();
         let steps = self.functions.iter().map(|name| {
             let function = index.find(name).map_err(|why| format!("{}: {why}", self.name))?;
-            let mut types = index.named(function, &met).types;
+            let mut types = index.named(function, &met);
             types.retain(|found| !met.contains(found));
             met.extend(types.iter().cloned());
-            Ok((function, types))
+            Ok((name, types))
         });
         steps.collect()
     }
@@ -51,29 +51,15 @@ impl Walk {
         Ok(sum(self.steps(index)?.iter().flat_map(|(_, types)| types)))
     }
 
-    /// Step by step; and what it comes to with all that these functions call, down to the last.
     pub fn print(&self, index: &Index) -> Result<String, String> {
-        let (steps, count) = (self.steps(index)?, self.count(index)?);
-        let mut text = format!("{}: {count}, by {} functions\n", self.name, steps.len());
+        let steps = self.steps(index)?;
+        let mut text = format!("{}: {}, by {} functions\n", self.name, self.count(index)?, steps.len());
         let mut numbers = 1..;
-        for ((_, types), name) in steps.iter().zip(&self.functions) {
+        for (name, types) in &steps {
             writeln!(text, "      {name}").unwrap();
             for ((file, found), number) in types.iter().zip(&mut numbers) {
                 writeln!(text, "  {number:>3}   {found:<16} {file}").unwrap();
             }
-        }
-        let walked: Vec<usize> = steps.iter().map(|(function, _)| *function).collect();
-        let (mut all, mut todo, mut met) = (BTreeSet::new(), walked.clone(), Vec::new());
-        while let Some(function) = todo.pop() {
-            if all.insert(function) {
-                let named = index.named(function, &[]);
-                todo.extend(named.calls);
-                met.extend(named.types);
-            }
-        }
-        writeln!(text, "  with all that they call: {}, by {} functions:", sum(met.iter()), all.len()).unwrap();
-        for function in all.into_iter().filter(|function| !walked.contains(function)) {
-            writeln!(text, "    {}", index.functions[function].route.join("::")).unwrap();
         }
         Ok(text)
     }

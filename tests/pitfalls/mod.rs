@@ -5,8 +5,6 @@ mod outliving;
 mod releasing;
 mod taking;
 
-use std::collections::BTreeSet;
-
 use support::prelude::*;
 
 /// A lease that ends before the work does. Whoever uses it awaits its end.
@@ -33,24 +31,14 @@ async fn expired(raw: &mut Raw, key: &str) {
     eventually(secs(20), "the lease ends", async || !raw.exists(key).await).await;
 }
 
-/// The names after `mark`, up to a backtick or parenthesis.
-fn names(text: &str, mark: &str) -> BTreeSet<String> {
-    text.split(mark).skip(1).map(|rest| rest.split(['`', '(']).next().unwrap().to_owned()).collect()
-}
-
-#[test]
-fn each_section_names_its_test_and_each_test_has_its_section() {
-    let folder = support::root().join("tests/pitfalls");
-    let mut tests = BTreeSet::new();
-    for file in std::fs::read_dir(folder).unwrap() {
-        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        tests.extend(names(&text, "#[tokio::test]\nasync fn "));
-    }
-    let docs = include_str!("../../docs/PITFALLS.md");
-    let sections: Vec<&str> = docs.split("\n## ").skip(1).collect();
-    for section in &sections {
-        assert_eq!(names(section, "\nTest: `").len(), 1, "one test: {section}");
-    }
-    assert_eq!(names(docs, "\nTest: `"), tests);
-    assert_eq!(sections.len(), tests.len(), "a test stands in two sections");
+/// The same interleaving with lockson: the first one's lease ends, the second takes it, the first gives it back.
+async fn lockson_leaves_the_next_alone(server: &Server) {
+    let (first, second) = (connect(server).await, connect(server).await);
+    let name = unique("pitfall");
+    assert!(first.lock(&name).acquire().lease(ms(100)).await.unwrap().is_acquired());
+    let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
+    assert!(first.lock(&name).unlock().await.is_err(), "it is told");
+    guard.verify().await.unwrap();
+    assert_eq!(second.lock(&name).holder().await.unwrap().map(|holder| holder.owner), Some(guard.owner()));
+    guard.unlock().await.unwrap();
 }

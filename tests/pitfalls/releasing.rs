@@ -4,17 +4,6 @@ use support::Reply;
 
 use crate::pitfalls::*;
 
-/// The same interleaving with lockson: the first one's lease ends, the second takes it, the first gives it back.
-async fn lockson_leaves_the_next_alone(server: &Server) {
-    let (first, second) = (connect(server).await, connect(server).await);
-    let name = unique("pitfall");
-    assert!(first.lock(&name).acquire().lease(ms(100)).await.unwrap().is_acquired());
-    let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
-    assert!(first.lock(&name).unlock().await.is_err(), "it is told");
-    guard.verify().await.unwrap();
-    guard.unlock().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_bare_del() {
     let (server, key) = (Server::shared(), unique("pitfall"));

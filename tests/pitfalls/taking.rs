@@ -43,14 +43,7 @@ async fn setnx_and_expire_in_one_script() {
     a.must(&["DEL", &key]).await;
     assert_eq!(c.must(&long).await.optional().as_deref(), Some("1"), "b and c are inside");
 
-    let (first, second) = (connect(server).await, connect(server).await);
-    let name = unique("pitfall");
-    let lease = ms(100);
-    assert!(first.lock(&name).acquire().lease(lease).await.unwrap().is_acquired());
-    let guard = patient("the second", second.lock(&name).guard()).await.unwrap();
-    assert!(first.lock(&name).unlock().await.is_err());
-    guard.verify().await.unwrap();
-    assert_eq!(second.lock(&name).holder().await.unwrap().map(|holder| holder.owner), Some(guard.owner()));
+    lockson_leaves_the_next_alone(server).await;
 }
 
 #[tokio::test]

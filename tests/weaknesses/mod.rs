@@ -3,7 +3,6 @@
 //! What another suite shows already is named there, and has no test here.
 
 mod composite;
-mod fair;
 mod holds;
 mod kinds;
 mod permits;
