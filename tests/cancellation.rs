@@ -89,8 +89,8 @@ impl Pair {
     }
 }
 
-/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger neither a client nor the
-/// server knows of a subscription.
+/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger nobody knows of any
+/// subscription.
 async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
     let all = Mutex::new(Vec::new());
     let server = every_kind_at_a_server(async |server, kind| {

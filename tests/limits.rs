@@ -63,8 +63,7 @@ async fn in_debt(timeout: Duration, limit: Duration) -> (EmbeddedServer, Locks, 
     config.write().owned_by(&owner).lock().await.unwrap();
     config.read().owned_by(&owner).lock().await.unwrap();
     server.lose_replies(1);
-    let unlocked = config.write().owned_by(&owner).unlock().await;
-    assert!(matches!(unlocked, Err(UnlockError::Unconfirmed { .. })), "{unlocked:?}");
+    assert_matches!(config.write().owned_by(&owner).unlock().await, Err(UnlockError::Unconfirmed { .. }));
     (server, locks, owner)
 }
 

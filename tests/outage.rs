@@ -337,10 +337,8 @@ async fn nothing_is_left_of_a_failed_connect() {
     assert!(quick().connect("redis://127.0.0.1:1").await.is_err());
     let wrong = format!("redis://:wrong@127.0.0.1:{}", world.server.port());
     assert!(matches!(quick().username("x").connect(&wrong).await, Err(ConnectError::Refused(_))));
-    eventually(ms(300) + SLACK, "nothing of the refused ones", || async {
-        sockets(&world.server) == 0 && tasks() == before
-    })
-    .await;
+    let nothing = async || sockets(&world.server) == 0 && tasks() == before;
+    eventually(ms(300) + SLACK, "nothing of the refused ones", nothing).await;
     world.proxy.stall_replies(true);
     for limit in [0, 1, 5, 50] {
         assert!(tokio::time::timeout(ms(limit), quick().connect(&world.proxy.url())).await.is_err());

@@ -59,8 +59,7 @@ async fn a_hold_outlives_two_and_not_three() {
     assert_eq!(guard.state(), HoldState::Lost);
     patient("it is told", lost).await.unwrap();
     fleet.servers[2].start();
-    let error = guard.unlock().await.unwrap_err();
-    assert!(matches!(error, UnlockError::NotHeld { .. }), "{error:?}");
+    assert_matches!(guard.unlock().await.unwrap_err(), UnlockError::NotHeld { .. });
     // What is left of it is given back all the same.
     sleep(secs(3)).await;
     assert_eq!(fleet.held(), "00000");

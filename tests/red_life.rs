@@ -107,8 +107,7 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
             server.wipe();
             server.command(&["SET", BOOT, &restored]).unwrap();
         }
-        let refused = strict(&fleet.clients()).try_lock().await;
-        assert!(matches!(refused, Err(LockError::NoMajority { votes: 0, .. })), "{refused:?}");
+        assert_matches!(strict(&fleet.clients()).try_lock().await, Err(LockError::NoMajority { votes: 0, .. }));
         drop(no_second_holder(&first, &strict(&fleet.clients())).await);
         sleep(secs(1)).await;
     }
@@ -128,8 +127,7 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
 async fn a_stranger_in_the_markers_place_is_said() {
     let server = EmbeddedServer::new();
     server.command(&["HSET", BOOT, "a", "b"]).unwrap();
-    let taken = red(&[server.connect()]).try_lock().await;
-    assert!(matches!(&taken, Err(LockError::Query(QueryError::Refused { .. }))), "{taken:?}");
+    assert_matches!(red(&[server.connect()]).try_lock().await, Err(LockError::Query(QueryError::Refused { .. })));
     assert_eq!(server.command(&["EXISTS", "red"]), Ok(Reply::Int(0)));
 }
 

@@ -344,8 +344,7 @@ async fn a_hold_outlives_a_rolling_restart_of_real_servers() {
     for server in &servers {
         tokio::task::block_in_place(|| server.restart());
         all_vote(&servers, &clients, &guard).await;
-        let other = patient("an answer", theirs.try_lock()).await;
-        assert!(matches!(other, Ok(Busy) | Err(LockError::NoMajority { .. })), "{other:?}");
+        assert_matches!(patient("an answer", theirs.try_lock()).await, Ok(Busy) | Err(LockError::NoMajority { .. }));
     }
     patient("most still have it", guard.verify()).await.unwrap();
     patient("it is given back", guard.unlock()).await.unwrap();

@@ -254,8 +254,8 @@ async fn a_wake_up_is_passed_on_embedded() {
     .await;
 }
 
-/// Waiters at one site whose messages fall into a gap: by an outage of its network, or as the server ends the connection
-/// of every subscriber, whose next attempts to subscribe are cut, too.
+/// Waiters at one site whose messages fall into a gap: by an outage of its network, or as the server ends the
+/// connections of subscribers, whose next attempts to subscribe are cut, too.
 async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Option<Outage>) -> Result<usize, String> {
     let names: Vec<String> = (0..25).map(|_| fresh_name()).collect();
     let own = |name| Own::new(site.kind, &site.locks, name);

@@ -56,10 +56,8 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
         leaves_nothing(&world, name).await;
     }
     for server in &voters {
-        eventually(secs(20), "no vote is left", async || {
-            server.raw().await.keys("*").await.iter().all(|key| key == "lockson:boot")
-        })
-        .await;
+        let no_vote = async || server.raw().await.keys("*").await.iter().all(|key| key == "lockson:boot");
+        eventually(secs(20), "no vote is left", no_vote).await;
     }
     no_subscription_is_left(&world, clients.into_iter().flatten(), &names).await;
 }
@@ -123,10 +121,8 @@ async fn no_subscription_is_left(world: &World, clients: impl Iterator<Item = Ja
     for java in clients {
         java.must("closer", "client", "-", "shutdown").await;
     }
-    eventually(secs(20), "no subscription is left", async || {
-        channels(&mut world.server.raw().await, names).await.is_empty()
-    })
-    .await;
+    let silent = async || channels(&mut world.server.raw().await, names).await.is_empty();
+    eventually(secs(20), "no subscription is left", silent).await;
 }
 
 /// Those of the soak that somebody listens to.
