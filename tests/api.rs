@@ -30,8 +30,8 @@ fn types_are_what_users_count_on() {
         Take<'static, PermitSemaphore> => Send + Sync + Unpin + Debug + 'static);
     all!(Owner, Request, Holder, Health, HoldState, LostReason, PermitId, WaitOutcome => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
-    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError, NameError,
-        Refused, Leftover, InvalidOwner, InvalidPermitId
+    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError,
+        NameError, Refused, Leftover, InvalidOwner, InvalidPermitId
         => std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static);
 }
 
