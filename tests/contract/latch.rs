@@ -60,6 +60,8 @@ pub async fn deletion_ends_waits(case: Case) {
         // Answered behind their looks.
         assert_eq!(waiting.count().await.unwrap(), 2);
         case.until_waiting(&b).await;
+        // Behind their second looks, too.
+        sleep(ms(50)).await;
         assert!(latch.delete().await.unwrap());
         let later = match is_set_again {
             true => latch.try_set_count(1).await.unwrap().then(|| tokio::spawn(waited(waiting))),
