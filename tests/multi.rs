@@ -42,14 +42,15 @@ async fn dropped_at_any_point_it_leaves_nothing() {
                 };
                 let request = Request::default().wait(ms(300));
                 let lock = both();
-                let done = match verb {
-                    0 => give_up_after(polls, lock.acquire_with(request)).await.map(|held| held.unwrap().is_acquired()),
-                    1 => give_up_after(polls, lock.try_lock()).await.map(|held| held.unwrap().is_acquired()),
-                    2 => give_up_after(polls, lock.acquire_with(request.lease(secs(9))))
-                        .await
-                        .map(|held| held.unwrap().is_acquired()),
-                    _ => give_up_after(polls, lock.guard_with(request)).await.map(|held| held.unwrap().is_some()),
+                let taken = async {
+                    match verb {
+                        0 => lock.acquire_with(request).await.unwrap().is_acquired(),
+                        1 => lock.try_lock().await.unwrap().is_acquired(),
+                        2 => lock.acquire_with(request.lease(secs(9))).await.unwrap().is_acquired(),
+                        _ => lock.guard_with(request).await.unwrap().is_some(),
+                    }
                 };
+                let done = give_up_after(polls, taken).await;
                 if done == Some(true) && verb != 3 {
                     assert!(busy.is_none());
                     lock.unlock().await.unwrap();
@@ -119,12 +120,8 @@ async fn a_lost_reply_takes_nothing_twice() {
                 server.lose_replies(0);
                 match ended {
                     Ok(()) | Err(UnlockError::Unconfirmed { .. }) => {}
-                    Err(UnlockError::Several(errors)) => {
-                        assert!(
-                            errors.iter().all(|error| matches!(error, UnlockError::Unconfirmed { .. })),
-                            "{errors:?}"
-                        );
-                    }
+                    Err(UnlockError::Several(errors))
+                        if errors.iter().all(|error| matches!(error, UnlockError::Unconfirmed { .. })) => {}
                     Err(error) => panic!("{error:?}"),
                 }
                 sleep(secs(2)).await;
@@ -178,10 +175,7 @@ async fn one_name_of_two_clients_of_one_server_is_one_lock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_name_on_two_servers_is_taken_in_one_order() {
     let servers = [Server::start(), Server::start()];
-    let mut clients = Vec::new();
-    for server in servers.iter().chain(&servers) {
-        clients.push(server.locks().await);
-    }
+    let clients = join_all(servers.iter().chain(&servers).map(Server::locks)).await;
     let [a, b, c, d] = &clients[..] else { unreachable!() };
     let (one, other) = (over(&[a, b], &["x", "x"]), over(&[d, c], &["x", "x"]));
     let guard = patient("both are free", one.guard()).await.unwrap();
@@ -218,11 +212,9 @@ async fn one_name_on_two_servers_is_taken_in_one_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_leaves_nothing_held_elsewhere() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
-    let builder = || Builder::default().command_timeout(ms(300)).watchdog_lease(secs(20)).outage_limit(secs(2));
-    let mut clients = Vec::new();
-    for server in &servers {
-        clients.push(builder().connect(&server.url()).await.unwrap());
-    }
+    let builder = Builder::default().command_timeout(ms(300)).watchdog_lease(secs(20)).outage_limit(secs(2));
+    let connect = async |server: &Server| builder.clone().connect(&server.url()).await.unwrap();
+    let clients = join_all(servers.iter().map(connect)).await;
     let all = over(&[&clients[0], &clients[1], &clients[2]], &["a", "b", "c"]);
     let nothing_held = |but: usize| {
         let servers = &servers;
@@ -254,46 +246,4 @@ async fn a_killed_server_leaves_nothing_held_elsewhere() {
         victim.restart();
         patient("all are there again", async { while all.guard().await.is_err() {} }).await;
     }
-}
-
-/// A link that fails while it is taken and given back: nothing stays, whatever the verbs say.
-#[tokio::test(flavor = "multi_thread")]
-async fn cut_connections_leave_nothing() {
-    let servers = [Server::start(), Server::start()];
-    let proxies = servers.each_ref().map(|server| Proxy::start(server.port()));
-    let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(20)).outage_limit(secs(2));
-    let mut clients = Vec::new();
-    for proxy in &proxies {
-        clients.push(builder().connect(&proxy.url()).await.unwrap());
-    }
-    let all = over(&[&clients[0], &clients[1], &clients[0]], &["a", "b", "c"]);
-    let seed = seed();
-    let mut rng = Rng::new(seed);
-    let (asked, mut done) = (soak(300), 0);
-    while done < asked {
-        for proxy in &proxies {
-            let count = rng.below(3) as usize;
-            match rng.below(2) {
-                0 => proxy.cut_before(count, Filter::Script),
-                _ => proxy.cut_after(count, Filter::Script),
-            };
-        }
-        let limit = Request::default().wait(secs(20));
-        let held: Result<Option<_>, LockError> = patient("it is held", all.guard_with(limit)).await;
-        let guard = held.unwrap().expect("nobody else wants it");
-        guard.verify().await.unwrap();
-        match patient("it is given back", guard.unlock()).await {
-            Ok(()) | Err(UnlockError::Unconfirmed { .. } | UnlockError::Several(_)) => {}
-            Err(error) => panic!("{error:?}, seed {seed}"),
-        }
-        for proxy in &proxies {
-            proxy.heal();
-        }
-        for server in &servers {
-            let free = || async { server.raw().await.keys("*").await.is_empty() };
-            eventually(secs(8), "nothing is held", free).await;
-        }
-        done += 1;
-    }
-    report("cut connections", done, asked, 0, seed);
 }

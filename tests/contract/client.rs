@@ -53,6 +53,38 @@ pub async fn shutdown_ends_waits(case: Case) {
     assert!(ended.iter().all(|outcome| *outcome == Err(LockError::Query(QueryError::Closed))), "{ended:?}");
 }
 
+/// What was taken without a guard stays taken.
+pub async fn shutdown_gives_permits_back_and_ends_their_waits(case: Case) {
+    let (a, b) = (case.client().await, case.client().await);
+    let names: [String; 3] = std::array::from_fn(|number| format!("{}-{number}", case.name));
+    let of = |locks: &Locks| (locks.semaphore(&names[0]), locks.permit_semaphore(&names[1]), locks.latch(&names[2]));
+    let ((pool, leased, latch), (their_pool, their_leased, their_latch)) = (of(&a), of(&b));
+    assert!(pool.try_set_permits(3).await.unwrap() && leased.try_set_permits(3).await.unwrap());
+    assert!(latch.try_set_count(1).await.unwrap());
+    let guards = (their_pool.guard(2).await.unwrap(), their_leased.guard(2).await.unwrap());
+    assert!(their_pool.acquire(1).await.unwrap().is_acquired());
+    let waiters = [
+        spawn_with(their_pool.clone(), |pool| async move { pool.acquire(3).await.map(drop) }),
+        spawn_with(their_leased, |leased| async move { leased.guard(2).await.map(drop) }),
+        spawn_with(their_latch.clone(), |latch| async move { latch.wait().await.map(drop) }),
+    ];
+    eventually(secs(20), "they wait", async || b.health().subscriptions == 3).await;
+    sleep(ms(20)).await;
+    b.shutdown(secs(5)).await.unwrap();
+    let closed = Err(SyncError::Query(QueryError::Closed));
+    assert_eq!(patient_all("the wait ends", waiters).await, [closed.clone(), closed.clone(), closed.clone()]);
+    let free = async || (pool.available_permits().await.unwrap(), leased.available_permits().await.unwrap());
+    assert_eq!((free().await, latch.count().await), ((2, 3), Ok(1)));
+    assert!(!guards.1.is_valid());
+    drop(guards);
+    assert_eq!(their_pool.try_acquire(1).await.map(drop), closed);
+    assert_eq!(their_pool.release(1).await, closed);
+    assert_eq!(their_pool.drain_permits().await.map(drop), closed);
+    assert_eq!(their_pool.available_permits().await.map(drop), closed);
+    assert_eq!(their_latch.count_down().await.map(drop), closed);
+    assert_eq!(free().await, (2, 3));
+}
+
 /// Rule 7: a guard keeps the client alive, nothing else does.
 pub async fn the_last_handle_closes_the_client(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
@@ -83,23 +115,19 @@ pub async fn health_counts(case: Case) {
     assert_eq!(locks.health().holds, 0);
 }
 
-pub async fn prefixes_part_names(case: Case) {
-    let (a, b) = (case.client_with(Locks::builder().key_prefix("app:")).await, case.client().await);
+/// A prefix parts names; the limit is in bytes, with it.
+pub async fn the_limit_of_names_is_the_builders(case: Case) {
+    let limit = "app:".len() + case.name.len();
+    let a = case.client_with(Locks::builder().key_prefix("app:").max_name_len(limit)).await;
+    let b = case.client().await;
     assert!(case.lock(&a).try_lock().await.unwrap().is_acquired());
     assert!(case.lock(&b).try_lock().await.unwrap().is_acquired());
     assert_eq!(case.ask(&["EXISTS", &format!("app:{}", case.name)]).await, "1");
     assert!(!(case.kind.lock)(&b, &format!("app:{}", case.name)).try_lock().await.unwrap().is_acquired());
-}
-
-/// In bytes, with the prefix.
-pub async fn the_limit_of_names_is_the_builders(case: Case) {
-    let limit = "app:".len() + case.name.len();
-    let locks = case.client_with(Locks::builder().key_prefix("app:").max_name_len(limit)).await;
-    assert!(case.lock(&locks).try_lock().await.unwrap().is_acquired());
-    case.lock(&locks).unlock().await.unwrap();
     let longer = format!("{}x", case.name);
-    let refused = (case.kind.lock)(&locks, &longer).try_lock().await;
-    assert_eq!(refused, Err(LockError::Query(QueryError::Name(NameError::TooLong { len: limit + 1, limit }))));
+    let refused = (case.kind.lock)(&a, &longer).try_lock().await;
+    let too_long = NameError::TooLong { len: limit + 1, limit };
+    assert_eq!(refused, Err(LockError::Query(QueryError::Name(too_long))));
     assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
 }
 

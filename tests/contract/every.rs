@@ -104,8 +104,14 @@ pub async fn a_fixed_lease_is_not_renewed(case: Case) {
 pub async fn the_watchdog_renews_and_stops_at_unlock(case: Case) {
     let lease = secs(3);
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(lease)).await;
+    // Redisson's short locks of the last period add half a renewal a second each (6.B.6).
+    for _ in 0..50 {
+        case.lock(&locks).guard().await.unwrap().unlock().await.unwrap();
+    }
     let guard = case.lock(&locks).guard().await.unwrap();
+    let before = case.calls();
     sleep(lease * 3 / 2).await;
+    assert!(case.calls() - before <= 15, "{} scripts", case.calls() - before);
     assert_eq!(guard.state(), HoldState::Held);
     assert!(case.pttl().await > 0);
     guard.unlock().await.unwrap();
@@ -221,8 +227,8 @@ pub async fn a_tampered_hold_is_refused(case: Case) {
     for count in ["7", "nonsense", "9223372036854775807"] {
         lock.lock().await.unwrap();
         case.ask(&["HSET", &case.name, &field, count]).await;
-        let tampered = UnlockError::Query(QueryError::Tampered { name: case.name.clone(), found: count.to_owned() });
-        assert_eq!(lock.unlock().await, Err(tampered));
+        let told = lock.unlock().await;
+        assert_matches!(told, Err(UnlockError::Query(QueryError::Tampered { found, .. })) if found == count, count);
         assert_eq!(case.ask(&["HGET", &case.name, &field]).await, count);
         assert!(matches!(lock.lock().await, Err(LockError::Query(QueryError::Tampered { .. }))), "{count}");
         case.ask(&["DEL", &case.name]).await;

@@ -37,28 +37,18 @@ pub async fn a_loop_that_drops_its_guards_lets_others_in(case: Case) {
     served.unwrap().unlock().await.unwrap();
 }
 
+/// And is no bare hold of the task that it is in.
 pub async fn a_guard_moves_between_tasks(case: Case) {
-    let locks = case.client().await;
-    let guard = case.lock(&locks).guard().await.unwrap();
-    let owner = guard.owner();
-    let guard = tokio::spawn(async move {
-        assert!(guard.is_valid());
-        guard
-    })
-    .await
-    .unwrap();
-    assert_eq!(guard.owner(), owner);
-    tokio::spawn(guard.unlock()).await.unwrap().unwrap();
-    assert!(case.is_free().await);
-}
-
-pub async fn guards_and_bare_holds_are_counted_apart(case: Case) {
     let locks = case.client().await;
     let lock = case.lock(&locks);
     let guard = lock.guard().await.unwrap();
     assert!(matches!(lock.unlock().await, Err(UnlockError::NotHeld { .. })));
     assert!(guard.is_valid() && !case.is_free().await);
-    guard.unlock().await.unwrap();
+    let owner = guard.owner();
+    let guard = spawn_with(guard, |guard| async move { guard.is_valid().then_some(guard) }).await.unwrap().unwrap();
+    assert_eq!(guard.owner(), owner);
+    tokio::spawn(guard.unlock()).await.unwrap().unwrap();
+    assert!(case.is_free().await);
 }
 
 /// Rule 2: an entry has a hold with a generation, not a name.

@@ -23,7 +23,7 @@ pub async fn the_layout_is_redissons(case: Case) {
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{}:{id} 1", locks.client_id()));
 }
 
-/// Rules 5 and 6: past its `not_after` a copy answers late and writes nothing, one whose work is done does nothing more.
+/// Rules 5 and 6: past its `not_after` a copy is late and writes nothing, one whose work is done does nothing more.
 pub async fn copies_apply_once_and_never_late(case: Case) {
     let count = async || case.ask(&["HGET", &case.name, "o"]).await;
     let acquire = async |when: i64, held: &str| case.copy(ACQUIRE, when, &[&case.name], &["o", "5000", held]).await;

@@ -93,7 +93,6 @@ groups! { $
             a_guard_releases_when_dropped,
             a_loop_that_drops_its_guards_lets_others_in,
             a_guard_moves_between_tasks,
-            guards_and_bare_holds_are_counted_apart,
             a_guard_of_a_lost_hold_leaves_the_next_alone,
             losing_it_is_told,
             run_returns_what_the_work_does_or_stops_it,
@@ -110,7 +109,7 @@ groups! { $
         hash: the_layout_is_redissons, copies_apply_once_and_never_late;
     }
     owned {
-        verbs: who_holds_it, holds_are_counted, force_unlock_frees_and_wakes, force_unlock_if_asks_who;
+        verbs: who_holds_it, force_unlock_frees_and_wakes, force_unlock_if_asks_who;
         freed: force_ends_the_hold_of_its_own_client, a_lost_bare_hold_is_said_to_new_handles;
     }
     reentry {
@@ -120,8 +119,7 @@ groups! { $
             re_entry_passes_waiters_by,
             the_lease_only_grows,
             a_lost_outer_hold_is_said,
-            an_inner_limit_leaves_the_outer_alone,
-            an_outer_limit_outlasts_a_re_entry,
+            limits_are_of_their_shares,
             the_hold_limit;
     }
     tokens {
@@ -137,6 +135,18 @@ groups! { $
     }
     tokens_reentry {
         fenced: a_re_entry_keeps_the_token, a_hold_without_a_token_gets_one;
+    }
+    once {
+        verbs: it_is_not_entered_again;
+    }
+    clients {
+        client:
+            labels_never_make_two_clients_one,
+            shutdown_gives_everything_back,
+            shutdown_ends_waits,
+            the_limit_of_names_is_the_builders,
+            the_outage_limit_ends_calls,
+            an_unlock_of_an_expired_hold_is_heard;
     }
     ends {
         ends: a_give_back_outlives_an_outage, shutdown_waits_for_copies_in_doubt;
@@ -168,7 +178,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    lock: hash(Locks::lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends_with_hand_over] {
+    lock: hash(Locks::lock), "",
+        [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends_with_hand_over, clients] {
         verbs: transactions_of_one_task_exclude_each_other;
         limits:
             questions_have_a_limit,
@@ -176,26 +187,17 @@ kinds! {
             an_unlock_that_is_not_awaited_gives_all_members_back;
         ends: give_backs_are_no_flood, permits_of_nobody_go_on;
         client:
-            labels_never_make_two_clients_one,
-            shutdown_gives_everything_back,
-            shutdown_ends_waits,
+            shutdown_gives_permits_back_and_ends_their_waits,
             the_last_handle_closes_the_client,
-            health_counts,
-            the_limit_of_names_is_the_builders,
-            the_outage_limit_ends_calls,
-            prefixes_part_names,
-            an_unlock_of_an_expired_hold_is_heard;
+            health_counts;
     }
-    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned, ends_with_hand_over] {
-        verbs: it_is_not_entered_again;
-    }
+    mutex: hash(Locks::mutex), "", [exclusive, plain_hash, owned, ends_with_hand_over, once] {}
     spin_lock: hash(spin_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends] {
         spin:
             it_says_nothing,
             the_wait_limit_is_kept,
             it_excludes_the_other_kinds,
-            an_exponential_back_off_grows,
-            its_own_back_off_is_asked;
+            an_exponential_back_off_grows;
     }
     fenced_lock: tokens(Locks::lock), "",
         [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry, ends_with_hand_over] {
@@ -203,7 +205,6 @@ kinds! {
             a_script_runs_while_the_lock_is_held,
             a_script_gets_no_key_of_another_slot,
             a_scripts_own_error_is_said,
-            a_script_that_does_not_compile_runs_nothing,
             a_late_script_does_not_run;
     }
     read: hash(read), "", [reentry, owned, ends] {
@@ -221,10 +222,9 @@ kinds! {
             a_write_hold_lives_on_beside_a_longer_read_hold_in_it,
             a_writer_passes_a_stream_of_readers, writers_of_processes_take_turns,
             very_many_dead_readers_keep_nobody_out, very_many_readers_are_listed_and_ended,
-            a_writer_that_gives_up_lets_readers_in;
+            a_writer_that_gives_up_lets_readers_in, a_write_release_wakes_no_herd;
         readers:
             readers_that_wait_together_come_in_together,
-            readers_behind_their_own_clients_writer,
             readers_behind_a_downgrade,
             readers_behind_a_writer_that_goes_first,
             each_of_them_holds_as_if_it_came_alone,
@@ -240,10 +240,9 @@ kinds! {
     }
     fair_lock: hash(Locks::fair_lock), "", [exclusive, plain_hash, reentry, exclusive_reentry, owned, ends] {
         fair:
-            the_queue_is_served_in_order, length_and_position, a_wait_limit_leaves_the_queue,
-            a_cancelled_waiter_leaves_the_queue,
+            the_queue_is_served_in_order, length_and_position, who_gives_up_leaves_the_queue,
             the_dead_cost_three_seconds_however_many_wait,
-            a_deaf_foreign_head_is_dropped, a_foreign_head_that_ignores_its_turn_is_dropped,
+            a_foreign_head_that_ignores_its_turn_is_dropped,
             live_foreign_waiters_stay, one_attempt_does_not_queue, waiters_that_do_not_ask_are_refreshed,
             a_lost_queue_is_made_again, a_java_acquisition_prunes_nobody,
             lost_messages_cost_at_most_the_cap;
@@ -258,10 +257,8 @@ kinds! {
             copies_of_an_enqueue_make_one_entry, a_settled_owner_is_not_in_the_queue;
         client: shutdown_ends_waits;
     }
-    fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned] {
-        verbs: it_is_not_entered_again;
-    }
-    plain_lock: value(Locks::plain_lock), "", [exclusive, ends_with_hand_over] {
+    fair_mutex: hash(Locks::fair_mutex), "", [exclusive, plain_hash, owned, once] {}
+    plain_lock: value(Locks::plain_lock), "", [exclusive, ends_with_hand_over, once, clients] {
         plain:
             the_layout_is_the_common_one,
             every_hold_has_a_token_of_its_own,
@@ -274,15 +271,6 @@ kinds! {
             late_copies_write_nothing,
             copies_apply_once,
             a_renewal_renews_only_its_own;
-        verbs: it_is_not_entered_again;
-        client:
-            labels_never_make_two_clients_one,
-            shutdown_gives_everything_back,
-            an_unlock_of_an_expired_hold_is_heard,
-            shutdown_ends_waits,
-            the_limit_of_names_is_the_builders,
-            the_outage_limit_ends_calls,
-            prefixes_part_names;
     }
     multi: value(multi_members), "", [exclusive] {
         multi_lock:
@@ -300,7 +288,6 @@ kinds! {
             one_lost_member_loses_the_guard,
             one_lost_member_keeps_nothing_else_locked,
             a_member_that_is_lost_while_others_are_waited_for,
-            a_lost_outer_hold_is_said,
             every_member_has_a_token_of_its_own;
     }
     red: value(red_of_one), "", [exclusive, reentry, exclusive_reentry] {
@@ -314,17 +301,13 @@ kinds! {
     lock_in_transaction: hash(lock_in_transaction), ":t1", [exclusive, reentry, exclusive_reentry, owned] {}
     read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
     write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
-    fenced_mutex: tokens(Locks::mutex), "", [exclusive, plain_hash, owned, tokens] {
-        verbs: it_is_not_entered_again;
-    }
+    fenced_mutex: tokens(Locks::mutex), "", [exclusive, plain_hash, owned, tokens, once] {}
     fenced_spin: tokens(spin_lock), "",
         [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {}
     fenced_fair: tokens(Locks::fair_lock), "",
         [exclusive, plain_hash, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
     }
-    fenced_fair_mutex: tokens(Locks::fair_mutex), "", [exclusive, plain_hash, owned, tokens] {
-        verbs: it_is_not_entered_again;
-    }
+    fenced_fair_mutex: tokens(Locks::fair_mutex), "", [exclusive, plain_hash, owned, tokens, once] {}
     fenced_write: tokens(write), ":write",
         [exclusive, reentry, exclusive_reentry, owned, tokens, tokens_reentry] {
         fenced: readers_have_no_token_and_leave_it_alone;
@@ -343,7 +326,6 @@ mod synchronizers {
         a_large_request_is_not_starved,
         a_wait_limit_ends_as_busy,
         a_dropped_wait_leaves_nothing,
-        shutdown_gives_back_and_ends_waits,
         bad_input_is_refused,
         copies_of_a_call_do_it_once,
         receipts_are_few_and_end,
@@ -359,7 +341,6 @@ mod synchronizers {
         max_hold_ends_the_renewal_of_permits,
         takers_of_permits_stand_in_line,
         a_dropped_wait_for_permits_leaves_nothing,
-        shutdown_gives_permits_back,
         bad_input_about_permits_is_refused,
         copies_about_permits_do_it_once,
     );
@@ -369,7 +350,6 @@ mod synchronizers {
         deletion_ends_waits,
         a_latch_that_vanishes_is_open, an_opening_by_java_and_a_new_latch,
         a_dropped_waiter_passes_on_its_part,
-        shutdown_ends_latch_waits,
         bad_input_for_a_latch_is_refused,
         copies_count_once,
     );

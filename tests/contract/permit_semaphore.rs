@@ -256,21 +256,6 @@ pub async fn a_dropped_wait_for_permits_leaves_nothing(case: Case) {
     assert_eq!(locks.health().holds, 0);
 }
 
-pub async fn shutdown_gives_permits_back(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let semaphore = with_permits(&case, &a, 3).await;
-    let guard = b.permit_semaphore(&case.name).guard(2).await.unwrap();
-    let waiter =
-        spawn_with(b.permit_semaphore(&case.name), |semaphore| async move { semaphore.guard(2).await.map(drop) });
-    case.until_waiting(&b).await;
-    b.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(counts(&semaphore).await, (3, 0));
-    assert!(!guard.is_valid());
-    drop(guard);
-    assert_eq!(counts(&semaphore).await, (3, 0));
-}
-
 pub async fn bad_input_about_permits_is_refused(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.permit_semaphore(&case.name);

@@ -198,32 +198,32 @@ pub async fn late_copies_write_nothing(case: Case) {
 /// Rule 5: what is there before, a call, its status, and what is there then, with a lease of so many seconds at most.
 pub async fn copies_apply_once(case: Case) {
     let [busy, fresh] = ["u 9000", "t 9000"];
-    let calls: [(&str, &str, &str, &str, (&str, i64)); 21] = [
-        ("", ACQUIRE, "t 5000", "1", ("t", 5)),
-        ("", ACQUIRE, "t 5000", "1", ("t", 5)),
-        ("", ACQUIRE, "t 9000", "1", ("t", 9)),
-        ("", ACQUIRE, "t 1000", "1", ("t", 9)),
-        ("", ACQUIRE, "u 60000", "0", ("t", 9)),
-        (fresh, RELEASE, "t 0", "1", ("nil", 0)),
-        ("", RELEASE, "t 0", "3", ("nil", 0)),
+    let calls: [([&str; 5], i64); 21] = [
+        (["", ACQUIRE, "t 5000", "1", "t"], 5),
+        (["", ACQUIRE, "t 5000", "1", "t"], 5),
+        (["", ACQUIRE, "t 9000", "1", "t"], 9),
+        (["", ACQUIRE, "t 1000", "1", "t"], 9),
+        (["", ACQUIRE, "u 60000", "0", "t"], 9),
+        ([fresh, RELEASE, "t 0", "1", "nil"], 0),
+        (["", RELEASE, "t 0", "3", "nil"], 0),
         // The next hold is not theirs, whoever's it is.
-        (busy, RELEASE, "t 0", "3", ("u", 9)),
-        (fresh, SETTLE, "t 0", "1", ("nil", 0)),
-        ("", SETTLE, "t 0", "3", ("nil", 0)),
-        (busy, SETTLE, "t 0", "3", ("u", 9)),
+        ([busy, RELEASE, "t 0", "3", "u"], 9),
+        ([fresh, SETTLE, "t 0", "1", "nil"], 0),
+        (["", SETTLE, "t 0", "3", "nil"], 0),
+        ([busy, SETTLE, "t 0", "3", "u"], 9),
         // What the registry has is not settled away.
-        ("", SETTLE, "u 1", "0", ("u", 9)),
-        ("t 60000", HAND_OVER, "t u 5000", "1", ("u", 5)),
-        ("", HAND_OVER, "t u 5000", "1", ("u", 5)),
-        ("", HAND_OVER, "t u 9000", "1", ("u", 9)),
-        ("", HAND_OVER, "t u 1000", "1", ("u", 9)),
-        ("", HAND_OVER, "t v 5000", "3", ("u", 9)),
-        (fresh, RELEASE, "t 0", "1", ("nil", 0)),
-        ("", HAND_OVER, "t u 5000", "3", ("nil", 0)),
-        (busy, HAND_OVER, "t u 5000", "1", ("u", 9)),
-        (busy, ACQUIRE, "t 5000", "0", ("u", 9)),
+        (["", SETTLE, "u 1", "0", "u"], 9),
+        (["t 60000", HAND_OVER, "t u 5000", "1", "u"], 5),
+        (["", HAND_OVER, "t u 5000", "1", "u"], 5),
+        (["", HAND_OVER, "t u 9000", "1", "u"], 9),
+        (["", HAND_OVER, "t u 1000", "1", "u"], 9),
+        (["", HAND_OVER, "t v 5000", "3", "u"], 9),
+        ([fresh, RELEASE, "t 0", "1", "nil"], 0),
+        (["", HAND_OVER, "t u 5000", "3", "nil"], 0),
+        ([busy, HAND_OVER, "t u 5000", "1", "u"], 9),
+        ([busy, ACQUIRE, "t 5000", "0", "u"], 9),
     ];
-    for (at, (before, text, args, status, (token, secs))) in calls.into_iter().enumerate() {
+    for (at, ([before, text, args, status, token], secs)) in calls.into_iter().enumerate() {
         if let Some((token, lease)) = before.split_once(' ') {
             case.ask(&["SET", &case.name, token, "PX", lease]).await;
         }

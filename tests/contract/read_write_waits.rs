@@ -270,3 +270,23 @@ pub async fn very_many_readers_are_listed_and_ended(case: Case) {
     assert!(case.is_free().await);
     assert!(!lock.read().force_unlock().await.unwrap());
 }
+
+/// Redisson woke all waiters of all clients: 20 waiters, 20 scripts, one winner (6.E.2).
+pub async fn a_write_release_wakes_no_herd(case: Case) {
+    let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
+    let guard = a.read_write_lock(&case.name).write().guard().await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..20 {
+        let write = b.read_write_lock(&case.name).write().owned_by(&Owner::unique());
+        waiters.push(begun(async move { write.guard().await.unwrap() }).await);
+    }
+    case.until_waiting(&b).await;
+    sleep(ms(200)).await;
+    let before = case.calls();
+    guard.unlock().await.unwrap();
+    let mut waiters = waiters.into_iter();
+    let winner = patient("one winner", waiters.next().unwrap()).await.unwrap();
+    sleep(ms(20)).await;
+    assert!(case.calls() - before <= 3 && waiters.all(|waiter| !waiter.is_finished()), "{}", case.calls() - before);
+    drop(winner);
+}

@@ -79,46 +79,30 @@ async fn give_back(case: &Case, guards: Vec<Guard>) {
     assert!(case.is_free().await);
 }
 
-/// What readers who wait behind a writer cost, while they wait and when it goes.
-async fn come_in_together(case: &Case, counted: &Counted, readers: usize, most: usize, writer: Guard) {
-    let before = counted.asked(case);
-    let tasks = waiting(&counted.client.read_write_lock(&case.name), readers).await;
-    case.until_waiting(&counted.client).await;
-    sleep(ms(300)).await;
-    let waiting = counted.asked(case) - before;
-    writer.unlock().await.unwrap();
-    let guards = all_in(tasks).await;
-    let asked = counted.asked(case) - before - waiting;
-    println!("{readers} readers: {waiting} scripts while they waited, {asked} to come in");
-    assert!(waiting <= 3, "{waiting} scripts while {readers} waited");
-    assert!(asked <= most, "{asked} scripts to come in");
-    assert_eq!(counted.client.read_write_lock(&case.name).read().holders().await.unwrap().len(), readers);
-    give_back(case, guards).await;
-}
-
-/// One of them talks to the server while they wait; one script when it got in takes the others along, as many as one
-/// script takes.
+/// One of them talks to the server while they wait, none behind a writer of their own client; one script when it got in
+/// takes the others along, as many as one script takes.
 pub async fn readers_that_wait_together_come_in_together(case: Case) {
-    for (readers, most) in [(READERS, 4), (250, 6)] {
-        let counted = Counted::new(&case).await;
-        let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
-        come_in_together(&case, &counted, readers, most, writer).await;
+    for (readers, is_own, most) in [(READERS, false, (3, 4)), (250, false, (3, 6)), (READERS, true, (0, 4))] {
+        let (counted, other) = (Counted::new(&case).await, case.client().await);
+        let lock = counted.client.read_write_lock(&case.name);
+        let write = if is_own { lock.write() } else { other.read_write_lock(&case.name).write() };
+        let writer = write.owned_by(&named("w")).guard().await.unwrap();
+        let before = counted.asked(&case);
+        let tasks = waiting(&lock, readers).await;
+        if !is_own {
+            case.until_waiting(&counted.client).await;
+        }
+        sleep(ms(300)).await;
+        let waiting = counted.asked(&case) - before;
+        writer.unlock().await.unwrap();
+        let guards = all_in(tasks).await;
+        let asked = counted.asked(&case) - before - waiting;
+        println!("{readers} readers: {waiting} scripts while they waited, {asked} to come in");
+        assert!(waiting <= most.0, "{waiting} scripts while {readers} waited");
+        assert!(asked <= most.1, "{asked} scripts to come in");
+        assert_eq!(lock.read().holders().await.unwrap().len(), readers);
+        give_back(&case, guards).await;
     }
-}
-
-pub async fn readers_behind_their_own_clients_writer(case: Case) {
-    let counted = Counted::new(&case).await;
-    let lock = counted.client.read_write_lock(&case.name);
-    let writer = lock.write().owned_by(&named("w")).guard().await.unwrap();
-    let before = counted.asked(&case);
-    let tasks = waiting(&lock, READERS).await;
-    sleep(ms(100)).await;
-    assert_eq!(counted.asked(&case), before, "who holds it is known here");
-    writer.unlock().await.unwrap();
-    let guards = all_in(tasks).await;
-    let asked = counted.asked(&case) - before;
-    assert!(asked <= 4, "{asked} scripts to come in");
-    give_back(&case, guards).await;
 }
 
 /// The writer goes on reading as it lets them in.

@@ -114,8 +114,9 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     assert!(lock.try_lock().await.unwrap().is_acquired());
 }
 
-/// Rule 11: a limit is its share's, as a lease is. While another share wants the hold, it is everybody's.
-pub async fn an_inner_limit_leaves_the_outer_alone(case: Case) {
+/// Rule 11: a limit is its share's, as a lease is. While another share wants the hold, it is everybody's; who enters
+/// again does not lift the outer limit for longer than it is inside.
+pub async fn limits_are_of_their_shares(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let lock = case.lock(&locks);
     let outer = lock.guard().await.unwrap();
@@ -123,18 +124,12 @@ pub async fn an_inner_limit_leaves_the_outer_alone(case: Case) {
     let short = lock.guard_with(Request::default().lease(ms(300))).await.unwrap().unwrap();
     sleep(secs(3)).await;
     assert!(outer.is_valid() && limited.is_valid() && short.is_valid());
-    limited.unlock().await.unwrap();
-    short.unlock().await.unwrap();
+    unlock_all([limited, short]).await;
     sleep(secs(3)).await;
     assert!(outer.is_valid() && !case.is_free().await);
     outer.unlock().await.unwrap();
     assert!(case.is_free().await);
-}
 
-/// The other way round: who enters again does not lift the limit, for longer than it is inside.
-pub async fn an_outer_limit_outlasts_a_re_entry(case: Case) {
-    let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
-    let lock = case.lock(&locks);
     let outer = lock.guard_with(Request::default().max_hold(ms(600))).await.unwrap().unwrap();
     let inner = lock.guard().await.unwrap();
     lock.lock().await.unwrap();

@@ -206,26 +206,6 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     }
 }
 
-pub async fn shutdown_gives_back_and_ends_waits(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let semaphore = with_permits(&case, &a, 3).await;
-    let guard = b.semaphore(&case.name).guard(2).await.unwrap();
-    assert!(b.semaphore(&case.name).acquire(1).await.unwrap().is_acquired());
-    let waiter = spawn_with(b.semaphore(&case.name), |semaphore| async move { semaphore.acquire(3).await });
-    case.until_waiting(&b).await;
-    b.shutdown(secs(5)).await.unwrap();
-    assert_eq!(patient("the wait ends", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
-    // What was taken without a guard stays taken.
-    assert_eq!(semaphore.available_permits().await.unwrap(), 2);
-    drop(guard);
-    let closed = b.semaphore(&case.name);
-    assert_eq!(closed.try_acquire(1).await, Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(closed.release(1).await, Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(closed.drain_permits().await, Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(closed.available_permits().await, Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(semaphore.available_permits().await.unwrap(), 2);
-}
-
 pub async fn bad_input_is_refused(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.semaphore(&case.name);

@@ -44,6 +44,15 @@ pub async fn the_wait_limit_is_kept(case: Case) {
     let began = Instant::now();
     assert!(!lock.acquire().wait(ms(150)).await.unwrap().is_acquired());
     assert!(began.elapsed() >= ms(150) && began.elapsed() < secs(20), "{:?}", began.elapsed());
+    // By one of its own, which is asked each time, too.
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = asked.clone();
+    let own = move |attempts| {
+        count.fetch_max(attempts, Ordering::SeqCst);
+        ms(5)
+    };
+    assert!(!b.spin_lock(&case.name, Backoff::own(own)).acquire().wait(ms(300)).await.unwrap().is_acquired());
+    assert!(asked.load(Ordering::SeqCst) > 3);
 }
 
 /// The same lock on the server as the reentrant one, whose waiters find a silent release within the cap.
@@ -77,20 +86,4 @@ pub async fn an_exponential_back_off_grows(case: Case) {
     // A minute of pauses of 2 to 4 s; of 1 s it would be 60 to 120.
     assert!((15..=34).contains(&attempts()), "{} attempts", attempts());
     waiter.abort();
-}
-
-pub async fn its_own_back_off_is_asked(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    case.lock(&a).lock().await.unwrap();
-    let asked = Arc::new(AtomicU32::new(0));
-    let count = asked.clone();
-    let lock = b.spin_lock(
-        &case.name,
-        Backoff::own(move |attempts| {
-            count.fetch_max(attempts, Ordering::SeqCst);
-            ms(5)
-        }),
-    );
-    assert!(!lock.acquire().wait(ms(300)).await.unwrap().is_acquired());
-    assert!(asked.load(Ordering::SeqCst) > 3);
 }

@@ -9,7 +9,11 @@ pub async fn who_holds_it(case: Case) {
     assert!(!other.is_locked().await);
     assert_eq!(other.remaining_ttl().await, None);
     let owner = Owner::named("holder").unwrap();
+    assert_eq!(mine.of(&owner).hold_count().await, 0);
     mine.of(&owner).verbs().lock().await.unwrap();
+    assert_eq!(mine.of(&owner).hold_count().await, 1);
+    // The same owner of another client is another owner, and so is another one of this client.
+    assert_eq!(other.of(&owner).hold_count().await + mine.of(&Owner::unique()).hold_count().await, 0);
     let holder = other.holder().await.unwrap();
     assert_eq!((holder.client.as_str(), holder.count), (a.client_id(), 1));
     assert_eq!(holder.owner.as_str(), case.owner(&owner));
@@ -20,20 +24,7 @@ pub async fn who_holds_it(case: Case) {
     case.ask(&["PERSIST", &case.name]).await;
     assert_eq!(other.holder().await.unwrap().ttl, None);
     mine.of(&owner).verbs().unlock().await.unwrap();
-}
-
-pub async fn holds_are_counted(case: Case) {
-    let (a, b) = (case.client().await, case.client().await);
-    let owner = Owner::named("holder").unwrap();
-    let (mine, other) = (case.owned(&a).of(&owner), case.owned(&b).of(&owner));
-    assert_eq!(mine.hold_count().await, 0);
-    mine.verbs().lock().await.unwrap();
-    assert_eq!(mine.hold_count().await, 1);
-    // The same owner of another client is another owner, and so is another one of this client.
-    assert_eq!(other.hold_count().await, 0);
-    assert_eq!(case.owned(&a).of(&Owner::unique()).hold_count().await, 0);
-    mine.verbs().unlock().await.unwrap();
-    assert_eq!(mine.hold_count().await, 0);
+    assert_eq!(mine.of(&owner).hold_count().await, 0);
 }
 
 pub async fn force_unlock_frees_and_wakes(case: Case) {

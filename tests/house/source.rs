@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Spacing, TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::{Fields, FieldsNamed, File, Item, UseTree};
+use quote::{quote, ToTokens};
+use syn::{Fields, FieldsNamed, File, Item, ItemUse, UseTree};
 
 /// From the crate's root: `["backend", "fred", "Fred"]`. `*` is all that a module has.
 pub type Route = Vec<String>;
@@ -79,7 +79,8 @@ impl Tree {
                 }
                 (Some("use"), _, [next, ..]) if !is(next, '<') => {
                     let (tree, after) = after.split_at(after.iter().position(|token| is(token, ';')).unwrap());
-                    self.imports(module, &[], syn::parse2(tree.iter().cloned().collect()).unwrap());
+                    let import: ItemUse = syn::parse2(quote!(use #(#tree)*;)).unwrap();
+                    self.imports(module, &[], import.tree);
                     after
                 }
                 (Some(_), _, [colon, ..]) if is_colon(colon) => {

@@ -134,8 +134,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The types that a function names in its signature, its fields and its body, in order and each once, after what was
-    /// met before it.
+    /// The types that a function names in its signature, its fields and its body, in order, each once; after these.
     pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
         let function = &self.functions[at];
         let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());

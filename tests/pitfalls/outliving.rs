@@ -2,45 +2,27 @@
 
 use lockson::FencedGuard;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::pitfalls::*;
 
 const PATIENCE: Duration = secs(20);
 
-/// The network between a replica and its primary.
-struct Network {
-    port: u16,
-    cut: watch::Sender<bool>,
-}
-
-impl Network {
-    async fn to(primary: u16) -> Network {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (cut, is_cut) = watch::channel(false);
-        tokio::spawn(async move {
-            let mut ended = is_cut.clone();
-            let serve = async {
-                loop {
-                    let (mut replica, _) = listener.accept().await.unwrap();
-                    let mut ended = is_cut.clone();
-                    tokio::spawn(async move {
-                        let Ok(mut primary) = TcpStream::connect(("127.0.0.1", primary)).await else { return };
-                        tokio::select! {
-                            _ = ended.wait_for(|cut| *cut) => {}
-                            _ = tokio::io::copy_bidirectional(&mut replica, &mut primary) => {}
-                        }
-                    });
-                }
-            };
-            tokio::select! {
-                _ = ended.wait_for(|cut| *cut) => {}
-                () = serve => {}
-            }
-        });
-        Network { port, cut }
-    }
+/// The network between a replica and its primary, by its port, until its task is aborted.
+async fn network(primary: u16) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let task = tokio::spawn(async move {
+        let mut links = JoinSet::new();
+        loop {
+            let (mut replica, _) = listener.accept().await.unwrap();
+            links.spawn(async move {
+                let Ok(mut primary) = TcpStream::connect(("127.0.0.1", primary)).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut replica, &mut primary).await;
+            });
+        }
+    });
+    (port, task)
 }
 
 async fn until_info(server: &Server, line: &str) {
@@ -51,15 +33,15 @@ async fn until_info(server: &Server, line: &str) {
 #[tokio::test]
 async fn an_asynchronous_failover() {
     let primary = Server::with(&[("repl-diskless-sync-delay", "0")]);
-    let network = Network::to(primary.port()).await;
-    let replica = Server::with(&[("replicaof", &format!("127.0.0.1 {}", network.port))]);
+    let (port, network) = network(primary.port()).await;
+    let replica = Server::with(&[("replicaof", &format!("127.0.0.1 {port}"))]);
     until_info(&replica, "master_link_status:up").await;
     let [mut a, mut b] = [primary.raw().await, replica.raw().await];
     a.must(&["SET", "before", "1"]).await;
     eventually(PATIENCE, "it replicates", async || b.get("before").await.is_some()).await;
 
     // What is written from here on does not get to the replica in time.
-    network.cut.send_replace(true);
+    network.abort();
     until_info(&primary, "connected_slaves:0").await;
     assert!(take(&mut a, "lock", "a", LONG).await, "a is told that it has the lock");
     let settings = Locks::builder().watchdog_lease(secs(8));
@@ -96,14 +78,12 @@ async fn a_paused_holder_writes_late() {
     let lease = ms(200);
     let paused = first.fenced_lock(&name).acquire().lease(lease).guard().await.unwrap().unwrap();
     let current = patient("the second", second.fenced_lock(&name).guard()).await.unwrap();
-    let script = "local seen, token = redis.call('HGET', KEYS[1], 'token') or '0', ARGV[2]
-        if #seen > #token or (#seen == #token and seen > token) then return 0 end
-        return redis.call('HSET', KEYS[1], 'value', ARGV[1], 'token', token)";
+    let script = crate::fencing::FENCED_SET;
     a.must(&["DEL", &resource]).await;
     let token = |guard: &FencedGuard| guard.token().to_string();
-    assert_eq!(b.must(&["EVAL", script, "1", &resource, "by b", &token(&current)]).await.int(), 2);
+    assert_eq!(b.must(&["EVAL", script, "1", &resource, "by b", &token(&current)]).await.int(), 1);
     assert_eq!(a.must(&["EVAL", script, "1", &resource, "by a", &token(&paused)]).await.int(), 0);
-    assert_eq!(a.hget(&resource, "value").await.as_deref(), Some("by b"));
+    assert_eq!(a.hget(&resource, "state").await.as_deref(), Some("by b"));
 }
 
 #[tokio::test]

@@ -41,30 +41,6 @@ async fn id_6_b_5_stale_holds_delay_no_renewal() {
     guard.unlock().await.unwrap();
 }
 
-/// Each short lock of the last period added half a renewal a second there, for as long as anything was held.
-#[tokio::test(flavor = "multi_thread")]
-async fn id_6_b_6_short_locks_add_no_renewals() {
-    let server = Server::start();
-    let name = unique("6b6");
-    let mut renewals = Vec::new();
-    for short_locks in [0, 1000] {
-        let locks = Locks::builder().watchdog_lease(secs(3)).connect(&server.url()).await.unwrap();
-        let brief = locks.lock(&unique("brief"));
-        for _ in 0..short_locks {
-            brief.lock().await.unwrap();
-            brief.unlock().await.unwrap();
-        }
-        let guard = locks.lock(&name).guard().await.unwrap();
-        server.reset_stats();
-        sleep(secs(10)).await;
-        renewals.push(server.stats().get("evalsha").map_or(0, |stat| stat.0));
-        guard.unlock().await.unwrap();
-        locks.shutdown(secs(5)).await.unwrap();
-    }
-    // 10 s at 1 s each, and the slack of a slow machine.
-    assert!(renewals.iter().all(|count| (6..=12).contains(count)), "{renewals:?}");
-}
-
 /// One key of ten turned into a string: the five that came after it expired there.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_7_one_bad_key_spoils_no_other() {
