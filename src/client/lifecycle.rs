@@ -12,7 +12,7 @@ use crate::base::config::Settings;
 use crate::client::names::Names;
 use crate::engine::{Engine, Session};
 use crate::error::{in_runtime, LostReason};
-use crate::hold::queue::leave_queue;
+use crate::hold::contend::leave_queue;
 use crate::hold::release::give_all_back;
 
 /// Starts a client's tasks on the current runtime. They hold its parts, not the session.
@@ -65,7 +65,7 @@ async fn end(engine: &Engine, names: &Names) {
     engine.channels.close().await;
     for entry in names.entries() {
         // What this drops may take others' locks.
-        let elected = std::mem::take(&mut *entry.elected());
+        let elected = std::mem::take(&mut *entry.elected.lock());
         drop(elected);
     }
     engine.wire.close().await;
@@ -95,7 +95,7 @@ async fn give_back(engine: &Arc<Engine>, names: &Names, limit: Duration) -> Vec<
     let mut entries = Vec::new();
     let mut waiters = Vec::new();
     for line in names.lines.all() {
-        waiters.extend(line.crowd.close());
+        waiters.extend(line.crowd.lock().close());
         line.close();
         entries.extend(line.entries());
     }
@@ -112,7 +112,7 @@ async fn give_back(engine: &Arc<Engine>, names: &Names, limit: Duration) -> Vec<
         let given_back = tokio::time::timeout(limit, pool.shutdown()).await;
         (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
     });
-    let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(engine.clone(), &waiter.wish)));
+    let leaves = waiters.iter().map(|waiter| tokio::time::timeout(limit, leave_queue(waiter.wish.clone())));
     let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
     // Copies in doubt of calls that were given up, which may take something yet.
     let rest = limit.saturating_sub(engine.now().since(began));

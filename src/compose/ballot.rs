@@ -150,11 +150,11 @@ impl<'a> Candidate<'a> {
         let Some(first) = self.voters.first() else { return };
         let mut permit = pin!(first.wish.entry.line.candidates.clone().acquire_owned());
         loop {
-            let held: Vec<_> = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified())).collect();
-            let mut held = held;
-            held.iter_mut().for_each(|held| {
+            let held = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified()));
+            let mut held: Vec<_> = held.collect();
+            for held in &mut held {
                 held.as_mut().enable();
-            });
+            }
             if self.is_inner() {
                 return;
             }

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{join_all, ready, select_all};
@@ -131,14 +131,9 @@ impl Quorum {
             closed: Notify::new(),
         });
         for ticket in quorum.tickets() {
-            ticket.hold.leased.tell(quorum.as_observer());
+            ticket.hold.leased.tell(Arc::downgrade(&quorum));
         }
         Some(quorum)
-    }
-
-    fn as_observer(self: &Arc<Self>) -> Weak<dyn Observer> {
-        let weak: Weak<Self> = Arc::downgrade(self);
-        weak
     }
 
     /// A lost one is on its way back when this returns, whoever asks.
@@ -200,7 +195,7 @@ impl Quorum {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            wish.entry.elected().push(self.clone());
+            wish.entry.elected.lock().push(self.clone());
         }
         drop(votes);
         self.standing();
@@ -208,7 +203,7 @@ impl Quorum {
 
     /// The newest bare hold that the vote of this entry belongs to.
     pub(crate) fn elected(entry: &Entry) -> Option<Arc<Self>> {
-        entry.elected().last()?.clone().downcast().ok()
+        entry.elected.lock().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -227,7 +222,7 @@ impl Quorum {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            wish.entry.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
+            wish.entry.elected.lock().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -338,7 +333,7 @@ impl Quorum {
             drop(votes);
             return;
         }
-        ticket.hold.leased.tell(self.as_observer());
+        ticket.hold.leased.tell(Arc::downgrade(self));
         ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }

@@ -110,7 +110,7 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
 pub(crate) fn settle_args<'a>(kind: &Table, entry: &Entry, mark: &'a str, n: &'a str) -> Vec<&'a str> {
     let mut args = vec![mark, n];
     if kind.queue.is_some() {
-        args.push(if entry.line.crowd.has(&entry.field) { "1" } else { "0" });
+        args.push(if entry.line.crowd.lock().has(&entry.field) { "1" } else { "0" });
     }
     args
 }

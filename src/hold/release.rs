@@ -13,7 +13,6 @@ use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::ticket::Ticket;
-use crate::lease::watchdog::report_lost;
 use crate::wire::script::{Answer, Fault, Patience, Status};
 
 /// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
@@ -32,8 +31,8 @@ struct Release {
     done: bool,
 }
 
-/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once polled it is carried out: callers run it as
-/// carried work or in the janitor.
+/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once polled
+/// it is carried out: callers run it as carried work or in the janitor.
 pub(crate) async fn release(
     engine: Arc<Engine>,
     entry: Arc<Entry>,
@@ -202,7 +201,7 @@ impl Release {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                report_lost(&self.hold.leased);
+                self.hold.leased.report_lost();
                 UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.engine.now()) }
             }
         }

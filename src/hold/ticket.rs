@@ -1,7 +1,7 @@
 //! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::owner::Owner;
@@ -18,8 +18,7 @@ impl Ticket {
     pub(crate) fn hand_to(self, place: &Arc<Place>) {
         let engine = self.engine.clone();
         place.post(Mail::Won(self));
-        let handed: Weak<Place> = Arc::downgrade(place);
-        engine.hand_out(handed);
+        engine.hand_out(Arc::downgrade(place));
     }
 
     /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
+use crate::base::janitor::say;
 use crate::base::keys::Keys;
 use crate::error::{Lost, LostReason};
 
@@ -233,7 +234,7 @@ impl Leased {
     }
 
     /// Tells this one what becomes of it.
-    pub(crate) fn tell(&self, observer: Weak<dyn Observer>) {
+    pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
         let mut observers = self.observers.lock();
         observers.retain(|other| other.strong_count() > 0);
         observers.push(observer);
@@ -243,11 +244,6 @@ impl Leased {
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
         let observers = self.observers.lock().clone();
         observers.into_iter().filter_map(|observer| observer.upgrade())
-    }
-
-    /// Whether what it is a part of stands without it.
-    pub(crate) fn is_spared(&self) -> bool {
-        self.observers().any(|observer| observer.stands())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
@@ -264,7 +260,7 @@ impl Leased {
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
         let mut validity = self.validity.lock();
         let Some((lease, _)) = validity.change.take() else { return };
-        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != HoldState::Lost) {
+        if let Some(sent) = sent.filter(|_| validity.lost(now).is_none()) {
             validity.until = sent.after(lease - margin(lease));
         }
         validity.changed = now;
@@ -290,21 +286,31 @@ impl Leased {
         self.observers().for_each(|observer| observer.ended());
     }
 
-    /// Why it is lost, to be said: once, and not of one that was given back, or ended by force: who does that says so.
-    pub(crate) fn unsaid_loss(&self) -> Option<LostReason> {
+    /// Says that it was lost: once, and not of one that was given back, or ended by force: who does that says so.
+    pub(crate) fn report_lost(&self) {
+        self.changed.notify_waiters();
         let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
-        why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed))
+        let Some(why) = why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed)) else { return };
+        let (name, owner) = (&*self.keys.name, &*self.holder);
+        let text = match self.observers().any(|observer| observer.stands()) {
+            true => "a vote was lost: most servers still vote for this owner",
+            false => "lost: somebody else may have this lock now",
+        };
+        say(|| tracing::warn!(target: "lockson", name, owner, %why, "{text}"));
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {
-        judge(&mut self.validity.lock(), now)
+        let mut validity = self.validity.lock();
+        match (validity.lost(now), validity.uncertain) {
+            (Some(_), _) => HoldState::Lost,
+            (None, true) => HoldState::Uncertain,
+            (None, false) => HoldState::Held,
+        }
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn lost(&self, now: Moment) -> Option<LostReason> {
-        let mut validity = self.validity.lock();
-        judge(&mut validity, now);
-        validity.lost
+        self.validity.lock().lost(now)
     }
 
     /// What begins only while it is not lost.
@@ -346,13 +352,9 @@ impl Leased {
         std::mem::replace(&mut self.validity.lock().due, due)
     }
 
-    pub(crate) fn due(&self) -> Option<Moment> {
-        self.validity.lock().due
-    }
-
     /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
     pub(crate) fn is_watched(&self) -> bool {
-        self.due().is_some()
+        self.validity.lock().due.is_some()
     }
 
     /// `true` when no renewal of it was under way.
@@ -408,9 +410,17 @@ pub(crate) async fn while_held<F: Future>(
 }
 
 impl Validity {
+    /// Judged on every read: once lost, lost for good.
+    fn lost(&mut self, now: Moment) -> Option<LostReason> {
+        if self.lost.is_none() && now >= self.until {
+            self.lost = Some(LostReason::Deadline);
+        }
+        self.lost
+    }
+
     /// The server has given it this lease, or more, by a call that was sent at `sent`. `false`: it was lost before.
     fn confirm(&mut self, sent: Moment, lease: Duration, now: Moment) -> bool {
-        if judge(self, now) == HoldState::Lost {
+        if self.lost(now).is_some() {
             return false;
         }
         self.uncertain = false;
@@ -423,17 +433,5 @@ impl Validity {
         let lease = self.change.map_or(lease, |(exact, _)| lease.min(exact));
         self.until = self.until.max(sent.after(lease - margin(lease)));
         true
-    }
-}
-
-/// Judged on every read: once lost, lost for good.
-fn judge(validity: &mut Validity, now: Moment) -> HoldState {
-    if validity.lost.is_none() && now >= validity.until {
-        validity.lost = Some(LostReason::Deadline);
-    }
-    match (validity.lost, validity.uncertain) {
-        (Some(_), _) => HoldState::Lost,
-        (None, true) => HoldState::Uncertain,
-        (None, false) => HoldState::Held,
     }
 }

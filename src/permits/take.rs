@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::permits::receipt::Ledger;
-use crate::waiting::listener::Listener;
-use crate::waiting::wait::{contend, deadline, wait, Contest, Tried};
+use crate::waiting::wait::{contend, deadline, wait, Contest, Listener, Tried};
 use crate::wire::script::Patience;
 
 /// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a

@@ -181,9 +181,7 @@ impl<H, W, P> Turns<H, W, P> {
             waiter.post(Mail::Closed);
         }
     }
-}
 
-impl<H, W, P> Turns<H, W, P> {
     fn is_held(&self) -> bool {
         !self.holds.is_empty()
     }
