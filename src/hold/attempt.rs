@@ -138,8 +138,7 @@ impl Wish {
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
-            let n = self.entry.count().to_string();
-            let settled = settle(&self.engine, self.kind, &self.entry, gate, [&self.entry.field, &n], patience).await;
+            let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
             settled.map_err(|fault| self.failed(fault))?;
             wait_out(&self.engine, gate).await;
         }

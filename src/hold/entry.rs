@@ -154,6 +154,21 @@ impl Ticket {
         engine.watchdog.watch(&hold.leased, answer.sent);
         Self { engine, hold, share, inner, armed: AtomicBool::new(true) }
     }
+
+    /// It becomes a bare hold, for `unlock()` to give back, unless the hold is over already.
+    pub(crate) fn keep_bare(self) {
+        self.armed.store(false, Ordering::Release);
+        let mut counts = self.hold.entry.counts.lock();
+        if counts.take_guard(self.share) {
+            counts.bare.push(self.share);
+            self.hold.leased.set_bare(true);
+        }
+        drop(counts);
+        if !self.hold.leased.is_watched() {
+            // Lost before its owner had it.
+            self.hold.clone().ended();
+        }
+    }
 }
 
 /// Ownership of a lock by one owner, from the first acquisition until the count is zero.
@@ -336,20 +351,6 @@ impl Entry {
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
         self.counts.lock().hold.clone()
-    }
-
-    /// A guard's share becomes a bare hold, unless the hold is over already.
-    pub(crate) fn keep_bare(&self, hold: &Arc<Hold>, share: u64) {
-        let mut counts = self.counts.lock();
-        if counts.take_guard(share) {
-            counts.bare.push(share);
-            hold.leased.set_bare(true);
-        }
-        drop(counts);
-        if !hold.leased.is_watched() {
-            // Lost before its owner had it.
-            hold.clone().ended();
-        }
     }
 
     /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has

@@ -1,6 +1,5 @@
 //! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place};
-use crate::lease::validity::Lease;
+use crate::lease::validity::{Lease, Standing};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::Status;
 
@@ -37,10 +36,8 @@ impl Ticket {
         self.hold.lose(&self.engine, LostReason::Server);
     }
 
-    /// It becomes a bare hold, for `unlock()` to give back.
-    pub(crate) fn keep_bare(self) {
-        self.armed.store(false, Ordering::Release);
-        self.hold.entry.keep_bare(&self.hold, self.share);
+    pub(crate) fn standing(&self) -> Standing {
+        self.hold.leased.standing(self.engine.now())
     }
 
     pub(crate) fn owner(&self) -> Owner {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::select_all;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -27,6 +28,35 @@ pub enum HoldState {
     Uncertain,
     /// Somebody else may have it.
     Lost,
+}
+
+/// What is known at one instant of what is held.
+pub(crate) struct Standing {
+    /// Whether nothing speaks against it: its last renewal was confirmed.
+    pub(crate) sure: bool,
+    /// How long it is valid from now on if nothing is renewed.
+    pub(crate) left: Duration,
+    pub(crate) lost: Option<LostReason>,
+}
+
+impl Standing {
+    pub(crate) fn over(why: LostReason) -> Self {
+        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
+    }
+
+    /// Of both as one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
+        Self { sure, left, lost: self.lost.or(other.lost) }
+    }
+
+    pub(crate) fn state(&self) -> HoldState {
+        match self {
+            Self { lost: Some(_), .. } => HoldState::Lost,
+            Self { sure: true, .. } => HoldState::Held,
+            Self { sure: false, .. } => HoldState::Uncertain,
+        }
+    }
 }
 
 /// How long a lock is taken for.
@@ -299,13 +329,16 @@ impl Leased {
         say(|| tracing::warn!(target: "lockson", name, owner, %why, "{text}"));
     }
 
-    pub(crate) fn state(&self, now: Moment) -> HoldState {
+    pub(crate) fn standing(&self, now: Moment) -> Standing {
         let mut validity = self.validity.lock();
-        match (validity.lost(now), validity.uncertain) {
-            (Some(_), _) => HoldState::Lost,
-            (None, true) => HoldState::Uncertain,
-            (None, false) => HoldState::Held,
+        match validity.lost(now) {
+            Some(why) => Standing::over(why),
+            None => Standing { sure: !validity.uncertain, left: validity.until.since(now), lost: None },
         }
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> HoldState {
+        self.standing(now).state()
     }
 
     /// Why it is lost, if it is.
@@ -366,25 +399,34 @@ impl Leased {
         self.validity.lock().renewing = false;
     }
 
-    /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer
-    /// is late: the watchdog, which looks again and again, judges the deadline in its place and rings.
+    /// Resolves when it is lost, and before the server would give it to another.
     pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(why) = self.lost(clock.now()) {
-                return Lost { why };
-            }
-            tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep(self.valid_until().since(clock.now())) => {}
-            }
-        }
+        until_lost(|| vec![self.clone()], || self.standing(clock.now())).await
     }
 
     /// Runs work that must not outlive it.
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
         while_held(|| self.lost(clock.now()), self.clone().until_lost(clock), work).await
+    }
+}
+
+/// Resolves when what stands by these leases is lost. Where the machine slept its timer is late: the watchdog, which
+/// looks again and again, judges the deadlines in its place and rings.
+pub(crate) async fn until_lost(leases: impl Fn() -> Vec<Arc<Leased>>, standing: impl Fn() -> Standing) -> Lost {
+    loop {
+        let leases = leases();
+        let mut changed: Vec<_> = leases.iter().map(|leased| Box::pin(leased.changed.notified())).collect();
+        for change in &mut changed {
+            change.as_mut().enable();
+        }
+        let Standing { left, lost, .. } = standing();
+        if let Some(why) = lost {
+            return Lost { why };
+        }
+        tokio::select! {
+            _ = select_all(changed) => {}
+            () = tokio::time::sleep(left) => {}
+        }
     }
 }
 

@@ -263,7 +263,7 @@ impl<K: Votes> RLock for RedLock<K> {
         self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
-        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
+        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.first.share) else {
             return Err(UnlockError::NotHeld { name: self.rules.name.to_string(), owner, lost: None });
         };
         let votes = quorum.tickets().len();
