@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// Somebody was given what it waited for. If it does not take it in time, the next one gets it.
-    pub(crate) fn hand_out(&self, waiter: Weak<dyn Observer>) {
+    pub(crate) fn hand_out(&self, waiter: Weak<impl Observer + 'static>) {
         self.watchdog.hand_out(waiter, self.settings.command_timeout * CLAIMED_WITHIN);
     }
 

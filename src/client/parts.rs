@@ -16,8 +16,8 @@ use crate::base::keys::Keys;
 use crate::base::registry::Registry;
 use crate::engine::Engine;
 use crate::error::{in_runtime, LostReason};
+use crate::hold::contend::leave_queue;
 use crate::hold::entry::{Entry, Forgotten, Line};
-use crate::hold::queue::leave_queue;
 use crate::hold::release::give_all_back;
 use crate::permits::latch::LocalLatch;
 use crate::permits::permit_semaphore::Expirable;
@@ -117,7 +117,7 @@ impl Parts {
         self.engine.channels.close().await;
         for entry in self.entries() {
             // What this drops may take others' locks.
-            let elected = std::mem::take(&mut *entry.elected());
+            let elected = std::mem::take(&mut *entry.elected.lock());
             drop(elected);
         }
         self.engine.wire.close().await;
@@ -143,7 +143,7 @@ impl Parts {
         let mut entries = Vec::new();
         let mut waiters = Vec::new();
         for line in self.lines.all() {
-            waiters.extend(line.crowd.close());
+            waiters.extend(line.crowd.lock().close());
             line.close();
             entries.extend(line.entries());
         }
@@ -158,7 +158,7 @@ impl Parts {
             let given_back = timeout(limit, pool.shutdown()).await;
             (!given_back.unwrap_or(false)).then(|| pool.ledger.name())
         });
-        let leaves = waiters.iter().map(|waiter| timeout(limit, leave_queue(engine.clone(), &waiter.wish)));
+        let leaves = waiters.iter().map(|waiter| timeout(limit, leave_queue(waiter.wish.clone())));
         let (holds, permits, _) = tokio::join!(join_all(holds), join_all(permits), join_all(leaves));
         // Copies in doubt of calls that were given up, which may take something yet.
         let rest = limit.saturating_sub(engine.now().since(began));

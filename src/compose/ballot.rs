@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::select_all;
+use futures::future::{select_all, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -106,7 +107,11 @@ impl<'a> Candidate<'a> {
     async fn ask(&self) -> Count {
         let mut count = Count::default();
         let mut open: Vec<&Voter> = self.voters.iter().collect();
-        let mut calls: FuturesUnordered<_> = self.voters.iter().map(|voter| self.call(voter)).collect();
+        let calls = self.voters.iter().map(|voter| {
+            let asked = timeout(self.rules.server_timeout, voter.wish.attempt(None));
+            asked.map(move |tried| (voter, tried.ok()))
+        });
+        let mut calls: FuturesUnordered<_> = calls.collect();
         while let Some((voter, tried)) = calls.next().await {
             open.retain(|other| !std::ptr::eq(*other, voter));
             count.add(voter, tried, self.rules.trust);
@@ -120,10 +125,6 @@ impl<'a> Candidate<'a> {
             }
         }
         count
-    }
-
-    async fn call<'v>(&self, voter: &'v Voter) -> (&'v Voter, Option<Result<Tried<Ticket>, LockError>>) {
-        (voter, tokio::time::timeout(self.rules.server_timeout, voter.wish.attempt(None)).await.ok())
     }
 
     /// The votes as one hold, if enough of the lease is left.
@@ -150,11 +151,11 @@ impl<'a> Candidate<'a> {
         let Some(first) = self.voters.first() else { return };
         let mut permit = pin!(first.wish.entry.line.candidates.clone().acquire_owned());
         loop {
-            let held: Vec<_> = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified())).collect();
-            let mut held = held;
-            held.iter_mut().for_each(|held| {
+            let held = self.voters.iter().map(|voter| Box::pin(voter.wish.entry.held.notified()));
+            let mut held: Vec<_> = held.collect();
+            for held in &mut held {
                 held.as_mut().enable();
-            });
+            }
             if self.is_inner() {
                 return;
             }

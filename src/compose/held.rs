@@ -10,11 +10,11 @@ use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use crate::base::config::InvalidLease;
-use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
+use crate::compose::quorum::{enough, Quorum, Rules, Voter};
 use crate::engine::Session;
 use crate::error::{HoldError, Lost, LostReason, UnlockError};
 use crate::hold::ticket::Ticket;
-use crate::lease::validity::Lease;
+use crate::lease::validity::{Lease, Standing};
 
 /// What was acquired, and the clients that it keeps open. Dropped, it gives itself back.
 pub enum Held {
@@ -91,7 +91,7 @@ impl Held {
     /// What is known of it at this instant: of several, the worst that is known of any.
     pub(crate) fn standing(&self) -> Standing {
         match self {
-            Self::One(ticket, _) => Standing::of(ticket),
+            Self::One(ticket, _) => ticket.standing(),
             Self::All { first, rest, .. } => {
                 rest.iter().rev().map(Self::standing).fold(first.standing(), Standing::and)
             }

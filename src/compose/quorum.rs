@@ -3,11 +3,11 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::future::{join_all, ready, select_all};
+use futures::future::{join_all, ready};
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use crate::hold::attempt::Wish;
 use crate::hold::entry::{Entry, Hold};
 use crate::hold::release::not_held;
 use crate::hold::ticket::Ticket;
-use crate::lease::validity::{HoldState, Lease, Observer};
+use crate::lease::validity::{until_lost, Lease, Observer, Standing};
 use crate::waiting::wait::Tried;
 use crate::wire::life::Trust;
 
@@ -44,51 +44,10 @@ pub(crate) struct Voter {
     pub(crate) session: Arc<Session>,
 }
 
-/// What is known at one instant of what is held.
-pub(crate) struct Standing {
-    /// Whether nothing speaks against it: its last renewal was confirmed.
-    sure: bool,
-    /// How long it is valid from now on if nothing is renewed.
-    pub(crate) left: Duration,
-    pub(crate) lost: Option<LostReason>,
-}
-
-impl Standing {
-    pub(crate) fn of(Ticket { hold, engine, .. }: &Ticket) -> Self {
-        let now = engine.now();
-        match hold.leased.lost(now) {
-            Some(why) => Self::over(why),
-            None => {
-                let (sure, left) = (hold.leased.state(now) == HoldState::Held, hold.leased.valid_until().since(now));
-                Self { sure, left, lost: None }
-            }
-        }
-    }
-
-    fn over(why: LostReason) -> Self {
-        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
-    }
-
-    /// Of both as one.
-    pub(crate) fn and(self, other: Self) -> Self {
-        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
-        Self { sure, left, lost: self.lost.or(other.lost) }
-    }
-
-    pub(crate) fn state(&self) -> HoldState {
-        match self {
-            Self { lost: Some(_), .. } => HoldState::Lost,
-            Self { sure: true, .. } => HoldState::Held,
-            Self { sure: false, .. } => HoldState::Uncertain,
-        }
-    }
-}
-
 /// Votes for one owner, of which most have to stand.
 pub(crate) struct Quorum {
-    /// Of an older one than another's: lower.
-    pub(crate) id: u64,
     pub(crate) rules: Rules,
+    /// Of an older quorum than another: with a lower share.
     pub(crate) first: Arc<Ticket>,
     /// Once lost, lost for good.
     lost: OnceLock<LostReason>,
@@ -119,11 +78,10 @@ struct Seat {
 impl Quorum {
     /// `None`: of no votes.
     pub(crate) fn new(rules: Rules, voters: Vec<Voter>, won: Vec<Arc<Ticket>>) -> Option<Arc<Self>> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let first = won.first()?.clone();
-        let seats = voters.into_iter().map(Seat::new).collect();
+        let seat = |Voter { wish, .. }| Seat { since: wish.engine.now(), asked: None, wish };
+        let seats = voters.into_iter().map(seat).collect();
         let quorum = Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
             rules,
             first,
             lost: OnceLock::new(),
@@ -131,14 +89,9 @@ impl Quorum {
             closed: Notify::new(),
         });
         for ticket in quorum.tickets() {
-            ticket.hold.leased.tell(quorum.as_observer());
+            ticket.hold.leased.tell(Arc::downgrade(&quorum));
         }
         Some(quorum)
-    }
-
-    fn as_observer(self: &Arc<Self>) -> Weak<dyn Observer> {
-        let weak: Weak<Self> = Arc::downgrade(self);
-        weak
     }
 
     /// A lost one is on its way back when this returns, whoever asks.
@@ -150,24 +103,10 @@ impl Quorum {
         standing
     }
 
-    /// Resolves when it is lost. Where the machine slept its timer is late, but not the watchdogs', which ring.
+    /// Resolves when it is lost.
     pub(crate) async fn until_lost(self: Arc<Self>) -> Lost {
-        loop {
-            let tickets = self.tickets();
-            let mut changed: Vec<_> =
-                tickets.iter().map(|ticket| Box::pin(ticket.hold.leased.changed.notified())).collect();
-            for change in &mut changed {
-                change.as_mut().enable();
-            }
-            let Standing { left, lost, .. } = self.standing();
-            if let Some(why) = lost {
-                return Lost { why };
-            }
-            tokio::select! {
-                _ = select_all(changed) => {}
-                () = tokio::time::sleep(left) => {}
-            }
-        }
+        let leases = || self.tickets().iter().map(|ticket| ticket.hold.leased.clone()).collect();
+        until_lost(leases, || self.standing()).await
     }
 
     /// Of all votes that were ever won.
@@ -200,7 +139,7 @@ impl Quorum {
         (votes.open, votes.bare) = (true, true);
         votes.won.iter().for_each(|ticket| ticket.hold.leased.set_bare(true));
         for Seat { wish, .. } in &votes.seats {
-            wish.entry.elected().push(self.clone());
+            wish.entry.elected.lock().push(self.clone());
         }
         drop(votes);
         self.standing();
@@ -208,7 +147,7 @@ impl Quorum {
 
     /// The newest bare hold that the vote of this entry belongs to.
     pub(crate) fn elected(entry: &Entry) -> Option<Arc<Self>> {
-        entry.elected().last()?.clone().downcast().ok()
+        entry.elected.lock().last()?.clone().downcast().ok()
     }
 
     /// Its guard is gone.
@@ -227,7 +166,7 @@ impl Quorum {
         drop(votes);
         self.closed.notify_waiters();
         for Seat { wish, .. } in seats {
-            wish.entry.elected().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
+            wish.entry.elected.lock().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), self));
         }
         won
     }
@@ -264,7 +203,7 @@ impl Quorum {
     fn judge(&self, won: &[Arc<Ticket>]) -> Standing {
         let (mut lefts, mut sure, mut lost) = (Vec::new(), 0, None);
         for ticket in won {
-            let vote = Standing::of(ticket);
+            let vote = ticket.standing();
             let left = vote.left.saturating_sub(self.rules.drift);
             lost = lost.or(vote.lost);
             if !left.is_zero() {
@@ -281,11 +220,6 @@ impl Quorum {
             Some(why) => Standing::over(*why),
             None => Standing { sure: sure >= self.rules.needed, left: left.unwrap_or_default(), lost: None },
         }
-    }
-
-    /// What a vote that comes now has to be. That the servers were fresh when the lock was taken says nothing of now.
-    fn trust(&self) -> Trust {
-        Trust { fresh: false, ..self.rules.trust }
     }
 
     /// Who has no vote here now and may give one; only while most of the others stand.
@@ -331,14 +265,16 @@ impl Quorum {
     /// nobody had the lock in between. Else it is given back, as the ticket goes.
     fn add(self: &Arc<Self>, ticket: Ticket) {
         let now = ticket.engine.now();
-        let may_vote = ticket.engine.life.rests(self.trust(), now).is_none();
+        // That the servers were fresh when the lock was taken says nothing of now.
+        let trust = Trust { fresh: false, ..self.rules.trust };
+        let may_vote = ticket.engine.life.rests(trust, now).is_none();
         let mut votes = self.votes.lock();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
         if !may_vote || !stands || is_among(&votes.won, &ticket.hold, now) {
             drop(votes);
             return;
         }
-        ticket.hold.leased.tell(self.as_observer());
+        ticket.hold.leased.tell(Arc::downgrade(self));
         ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
@@ -362,11 +298,6 @@ impl Observer for Quorum {
 }
 
 impl Seat {
-    fn new(voter: Voter) -> Self {
-        let since = voter.wish.engine.now();
-        Self { wish: voter.wish, asked: None, since }
-    }
-
     fn missing(&mut self, won: &[Arc<Ticket>], trust: Trust) -> Option<Wish> {
         let wish = &self.wish;
         let (life, now) = (&wish.engine.life, wish.engine.now());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::Script;
-use crate::base::clock::{millis, ServerTime};
+use crate::base::clock::millis;
 use crate::engine::Engine;
 use crate::hold::doubt::Rest;
 use crate::hold::entry::{Gate, Line, Place};
@@ -54,23 +54,17 @@ async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, ba
             for (place, mut gate) in batch {
                 gate.acquire = gate.acquire.max(Some(not_after));
                 let gate = place.is_gone().then_some(gate);
-                take_back(&engine, &place, gate, Some(not_after));
+                Rest::of_attempt(&place.wish, place.wish.entry.field.clone()).take_back(&engine, gate, Some(not_after));
             }
         }
         _ => {}
     }
 }
 
-/// Has what one reader may have got, and did not get to hold, given back.
-fn take_back(engine: &Arc<Engine>, place: &Place, gate: Option<Gate>, doubt: Option<ServerTime>) {
-    let mark = place.wish.entry.field.clone();
-    Rest::of_attempt(&place.wish, mark).take_back(engine, gate, doubt);
-}
-
 fn let_in(engine: &Arc<Engine>, (place, gate): Reader, answer: &Answer) {
     let lease = place.wish.lease.duration();
     if engine.is_closing() || engine.now() >= answer.sent.after(lease - margin(lease)) {
-        return take_back(engine, &place, Some(gate), None);
+        return Rest::of_attempt(&place.wish, place.wish.entry.field.clone()).take_back(engine, Some(gate), None);
     }
     let ticket = Ticket::enter(&place.wish, &place.wish.entry.field, answer);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.

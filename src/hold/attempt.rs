@@ -11,7 +11,6 @@ use crate::hold::doubt::{look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
 use crate::hold::entry::{Debts, Gate, Hold, Place};
 use crate::hold::ticket::Ticket;
-use crate::lease::watchdog::report_lost;
 use crate::waiting::wait::Tried;
 use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::Role;
@@ -23,18 +22,15 @@ impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
     pub(crate) async fn attempt(&self, waiter: Option<Arc<Place>>) -> Result<Tried<Ticket>, LockError> {
         self.engine.ready()?;
-        let Ok(begun) = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await
-        else {
+        let begun = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await;
+        let (gate, handed) = begun.unwrap_or_else(|_| {
             // What an earlier call left in doubt is still asked about, in vain.
-            let name = self.name();
             let detail = "an earlier call of this owner is not over yet".to_owned();
-            return Err(QueryError::Unreachable { name, detail }.into());
-        };
-        let (gate, is_upgrade) = match begun {
-            Ok(ticket) => return Ok(Tried::Won(ticket)),
-            Err(begun) => begun,
-        };
-        let gate = self.check(gate, is_upgrade)?;
+            Err(QueryError::Unreachable { name: self.name(), detail }.into())
+        })?;
+        if let Some(ticket) = handed {
+            return Ok(Tried::Won(ticket));
+        }
         let wish = self.clone();
         let work = self.engine.janitor.carry(move |abandoned| {
             let patience = wish.patience.clone().unless(abandoned);
@@ -45,17 +41,16 @@ impl Wish {
         tried
     }
 
-    /// The entry to itself, with nothing owed, and whether this would be an upgrade then; or what was handed over
-    /// meanwhile.
-    async fn begin(&self, waiter: Option<&Place>) -> Result<Ticket, (Gate, bool)> {
+    /// The entry to itself, with nothing owed; and what was handed over meanwhile, if anything.
+    async fn begin(&self, waiter: Option<&Place>) -> Result<(Gate, Option<Ticket>), LockError> {
         let mut gate = self.gate().await;
         if let Some(ticket) = waiter.and_then(Place::take_prize) {
-            return Ok(ticket);
+            return Ok((gate, Some(ticket)));
         }
         wait_out(&self.engine, &mut gate).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
-        Err((gate, is_upgrade))
+        Ok((self.check(gate, is_upgrade)?, None))
     }
 
     /// The entry to itself, behind the releases that this owner began, in the other role too.
@@ -130,7 +125,7 @@ impl Wish {
     fn drop_hold(&self, hold: &Hold, why: LostReason) {
         self.engine.watchdog.forget(&hold.leased);
         self.entry.drop_hold(hold.leased.id, why);
-        report_lost(&hold.leased);
+        hold.leased.report_lost();
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.
@@ -143,8 +138,7 @@ impl Wish {
     /// what is found there would be taken for what this attempt did.
     async fn clear(&self, gate: &mut Gate, patience: &Patience) -> Result<(), LockError> {
         if gate.unanswered && !self.kind.anonymous {
-            let n = self.entry.count().to_string();
-            let settled = settle(&self.engine, self.kind, &self.entry, gate, [&self.entry.field, &n], patience).await;
+            let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
             settled.map_err(|fault| self.failed(fault))?;
             wait_out(&self.engine, gate).await;
         }

@@ -1,22 +1,28 @@
-//! Waiting for a lock in the process's line, and at its head for the server. Rules 15 and 16 of docs/PROTOCOL.md.
+//! Waiting for a lock: in the process's line, whose head asks the server; or in a queue that the server keeps, where
+//! every waiter asks for its own place, and hears of its turn on its own channel. Rules 15 to 17 of docs/PROTOCOL.md.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::OptionFuture;
+use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::backend::Script;
 use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
-use crate::hold::doubt::{sweep, Rest};
+use crate::hold::doubt::{owe, sweep, Rest};
 use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
-use crate::waiting::listener::Listener;
-use crate::waiting::wait::{Contest, Tried};
+use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
 use crate::waiting::waiters::Mail;
+use crate::wire::script::{Answer, Status};
+use crate::wire::table::Queue;
 
-/// A waiter: in the process's line, and at its head on the server.
+/// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
+const CAP: Duration = Duration::from_secs(1);
+
+/// A waiter in the process's line.
 pub(crate) struct Contender {
     place: Arc<Place>,
     pub(crate) listener: Listener,
@@ -92,10 +98,6 @@ impl Contest for Contender {
             }
             let mut held = pin!(entry.held.notified());
             held.as_mut().enable();
-            let sibling = self.place.wish.sibling.clone();
-            let mut sibling_held = pin!(OptionFuture::from(sibling.as_ref().map(|sibling| sibling.held.notified())));
-            // Nothing to be told yet: the first poll registers it.
-            let _ = futures::poll!(sibling_held.as_mut());
             if entry.is_enterable() || self.finds_sibling() {
                 // The same owner got it elsewhere: entering again needs no place in the line.
                 return Ok(None);
@@ -106,8 +108,7 @@ impl Contest for Contender {
                 // Mail first: who was handed the lock holds it, too.
                 biased;
                 () = self.place.bell.notified() => {}
-                () = held => return Ok(None),
-                Some(()) = sibling_held => {}
+                () = held => {}
                 () = self.listener.wakes(), if listens => {
                     self.place.wish.doubt_holders();
                     return Ok(None);
@@ -163,5 +164,133 @@ impl Drop for Contender {
                 sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), None).await;
             });
         }
+    }
+}
+
+/// A waiter in the server's queue.
+pub(crate) struct Queuer {
+    /// Says that waiters are still there.
+    refresh: &'static Script,
+    place: Arc<Place>,
+    pub(crate) listener: Listener,
+    /// The server took it out of the queue as it got the lock.
+    won: bool,
+}
+
+impl Queuer {
+    pub(crate) fn new(wish: Wish, queue: Queue) -> Self {
+        let entry = wish.entry.clone();
+        let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
+        let place = entry.line.crowd.lock().join(&entry.field, Wish { learn: learn_rank, ..wish });
+        Self { refresh: queue.refresh, place, listener, won: false }
+    }
+
+    /// Says for all waiters of this process that they still wait, those that did not lately; this is the first of them.
+    async fn refresh(&self) {
+        let (script, line) = (self.refresh, &self.place.wish.entry.line);
+        let batches = line.crowd.lock().due(&self.place);
+        let calls = batches.into_iter().map(|owners| async move {
+            let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
+            // One copy: it is said again.
+            let (answer, _) = self.place.wish.engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+            if let Ok(answer) = answer {
+                let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
+                for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {
+                    line.crowd.lock().missing(owner);
+                }
+            }
+        });
+        join_all(calls).await;
+    }
+}
+
+/// What a busy answer says of a waiter's place: its score, and whether it came just now.
+fn learn_rank(Wish { entry, .. }: &Wish, answer: &Answer) {
+    if let Some(score) = answer.int(1).filter(|_| answer.status == Status::Busy) {
+        entry.line.crowd.lock().rank(&entry.field, (answer.time, score), answer.int(2) == Some(1));
+    }
+}
+
+impl Contest for Queuer {
+    type Prize = Ticket;
+    type Error = LockError;
+
+    async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
+        let (began, entry) = (Instant::now(), self.place.wish.entry.clone());
+        loop {
+            match self.place.take_mail() {
+                Mail::Won(ticket) => return Ok(Some(ticket)),
+                Mail::Closed => return Err(QueryError::Closed.into()),
+                // Its owner's place on the server is gone.
+                Mail::Try => return Ok(None),
+                Mail::Nothing | Mail::Lapsed | Mail::Gone => {}
+            }
+            let Some(pause) = pause.filter(|pause| !pause.is_zero()) else { return Ok(None) };
+            let mut held = pin!(entry.held.notified());
+            held.as_mut().enable();
+            if entry.is_enterable() {
+                // The same owner got it elsewhere.
+                return Ok(None);
+            }
+            // One of a process asks for all; the others wait for their message.
+            let deaf = (!self.listener.is_confirmed()).then_some(began);
+            let since = entry.line.crowd.lock().asked(&self.place).or(deaf);
+            tokio::select! {
+                () = self.place.bell.notified() => {}
+                () = held => return Ok(None),
+                () = self.listener.wakes() => {
+                    self.place.wish.doubt_holders();
+                    return Ok(None);
+                }
+                () = sleep_until(since.map(|since| since.max(began) + pause)) => return Ok(None),
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
+        self.listener.asks();
+        self.place.wish.entry.line.crowd.lock().asks();
+        let tried = self.place.wish.attempt(Some(self.place.clone())).await;
+        self.listener.answered();
+        match &tried {
+            Ok(Tried::Won(_)) => self.won = true,
+            Ok(Tried::Busy(_)) => self.refresh().await,
+            Err(_) => {}
+        }
+        tried
+    }
+
+    fn listen(&mut self) -> bool {
+        self.listener.listen()
+    }
+
+    fn pause(&mut self) -> Duration {
+        let engine = &self.place.wish.engine;
+        engine.wire.jittered(engine.settings.wait_cap.min(CAP))
+    }
+}
+
+impl Drop for Queuer {
+    fn drop(&mut self) {
+        let entry = &self.place.wish.entry;
+        entry.line.crowd.lock().leave(&entry.field, &self.place);
+        if self.listener.attempts() > 0 && !self.won {
+            let wish = self.place.wish.clone();
+            wish.engine.janitor.clone().finish(leave_queue(wish));
+        }
+    }
+}
+
+/// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over.
+pub(crate) async fn leave_queue(Wish { engine, kind, entry, .. }: Wish) {
+    let Some(queue) = kind.queue else { return };
+    let mut gate = entry.gate.clone().lock_owned().await;
+    let _permit = entry.line.leaving.acquire().await;
+    let is_awaited = entry.line.crowd.lock().has(&entry.field);
+    if !is_awaited {
+        let keys = entry.line.keys.of(queue.leave.keys);
+        let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
+        // A copy of this may come late, too.
+        owe(&engine, &entry, &mut gate, called.doubt);
     }
 }

@@ -57,8 +57,7 @@ impl Rest {
     }
 
     async fn is_answered(&self, engine: &Arc<Engine>, mut gate: Gate) -> bool {
-        let n = self.entry.count_of(&self.mark).to_string();
-        let settled = settle(engine, self.kind, &self.entry, &mut gate, [&self.mark, &n], &engine.brief()).await;
+        let settled = settle(engine, self.kind, &self.entry, &mut gate, &self.mark, &engine.brief()).await;
         !is_to_be_tried_again(&settled)
     }
 }
@@ -110,7 +109,7 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
 pub(crate) fn settle_args<'a>(kind: &Table, entry: &Entry, mark: &'a str, n: &'a str) -> Vec<&'a str> {
     let mut args = vec![mark, n];
     if kind.queue.is_some() {
-        args.push(if entry.line.crowd.has(&entry.field) { "1" } else { "0" });
+        args.push(if entry.line.crowd.lock().has(&entry.field) { "1" } else { "0" });
     }
     args
 }
@@ -136,17 +135,17 @@ pub(crate) fn owe(engine: &Arc<Engine>, entry: &Arc<Entry>, gate: &mut Gate, dou
     }
 }
 
-/// Makes the server's count `n`, or lower where it is.
+/// Makes the server's count what the registry says, or lower where it is.
 pub(crate) async fn settle(
     engine: &Arc<Engine>,
     kind: &'static Table,
     entry: &Arc<Entry>,
     gate: &mut Gate,
-    [mark, n]: [&str; 2],
+    mark: &str,
     patience: &Patience,
 ) -> Result<Answer, Fault> {
-    let keys = &entry.line.keys;
-    let args = settle_args(kind, entry, mark, n);
+    let (keys, n) = (&entry.line.keys, entry.count_of(mark).to_string());
+    let args = settle_args(kind, entry, mark, &n);
     let called = engine.wire.call(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
     owe(engine, entry, gate, called.doubt);

@@ -3,10 +3,11 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::backend::Script;
@@ -26,6 +27,8 @@ use crate::wire::table::Table;
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
+/// Scripts at once by which waiters leave the server's queue for one lock.
+const LEAVING: usize = 64;
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
@@ -52,9 +55,8 @@ impl Observer for Place {
     fn lapsed(self: Arc<Self>) {
         if self.lapse() {
             let name = &*self.wish.entry.line.keys.name;
-            say(
-                || tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"),
-            );
+            let text = "handed over to a future that nobody polls: on to the next";
+            say(|| tracing::warn!(target: "lockson", name, "{text}"));
         }
     }
 }
@@ -68,7 +70,9 @@ pub(crate) struct Line {
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
     /// Those who wait in the server's queue.
-    pub(crate) crowd: Crowd<Wish, Ticket>,
+    pub(crate) crowd: Mutex<Crowd<Wish, Ticket>>,
+    /// So many leave that queue at once: more would be asked twice, as the answers take longer than a call may.
+    pub(crate) leaving: Semaphore,
     /// One of this process at a time asks for the votes of a red lock.
     pub(crate) candidates: Arc<Semaphore>,
     forgotten: Arc<Forgotten>,
@@ -83,7 +87,8 @@ impl Line {
             entries: Registry::default(),
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
-            crowd: Crowd::default(),
+            crowd: Mutex::default(),
+            leaving: Semaphore::new(LEAVING),
             candidates: Arc::new(Semaphore::new(1)),
             forgotten: forgotten.clone(),
             _listed: listed,
@@ -109,14 +114,10 @@ impl Line {
         self.token.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn saw_token(&self, token: u64) {
-        self.token.fetch_max(token, Ordering::Relaxed);
-    }
-
     /// Ends every wait.
     pub(crate) fn close(&self) {
         self.turns.lock().close();
-        drop(self.crowd.close());
+        let _left = self.crowd.lock().close();
     }
 }
 
@@ -144,14 +145,29 @@ impl Ticket {
         drop(counts);
         if !inner {
             entry.line.turns.lock().took(&hold, kind.role, hold.leased.id, answer.sent);
-            entry.held.notify_waiters();
+            iter::once(entry).chain(&wish.sibling).for_each(|entry| entry.held.notify_waiters());
         }
         if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
-            entry.line.saw_token(token);
-            hold.set_token(token);
+            entry.line.token.fetch_max(token, Ordering::Relaxed);
+            hold.token.store(token, Ordering::Release);
         }
         engine.watchdog.watch(&hold.leased, answer.sent);
         Self { engine, hold, share, inner, armed: AtomicBool::new(true) }
+    }
+
+    /// It becomes a bare hold, for `unlock()` to give back, unless the hold is over already.
+    pub(crate) fn keep_bare(self) {
+        self.armed.store(false, Ordering::Release);
+        let mut counts = self.hold.entry.counts.lock();
+        if counts.take_guard(self.share) {
+            counts.bare.push(self.share);
+            self.hold.leased.set_bare(true);
+        }
+        drop(counts);
+        if !self.hold.leased.is_watched() {
+            // Lost before its owner had it.
+            self.hold.clone().ended();
+        }
     }
 }
 
@@ -182,17 +198,12 @@ impl Hold {
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
         });
-        let told: Weak<Self> = Arc::downgrade(&hold);
-        hold.leased.tell(told);
+        hold.leased.tell(Arc::downgrade(&hold));
         hold
     }
 
     pub(crate) fn token(&self) -> u64 {
         self.token.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_token(&self, token: u64) {
-        self.token.store(token, Ordering::Release);
     }
 
     /// The server does not have it any more.
@@ -260,14 +271,15 @@ pub(crate) struct Entry {
     /// One operation at a time (rule 3).
     pub(crate) gate: Arc<tokio::sync::Mutex<Debts>>,
     counts: Mutex<Counts>,
-    /// Rung when the count leaves 0: whoever waits as the same owner may enter.
+    /// Rung when the count leaves 0, here or in the other role: whoever waits as the same owner may enter, or must not
+    /// wait.
     pub(crate) held: Notify,
     /// Whether a guard of this owner, which still lives, lost what it held and gave the rest back: said once to whoever
     /// would enter again (rule 5).
     pub(crate) outer_lost: AtomicBool,
     /// Bare holds by the votes of several servers of which one is for this owner here, oldest first. Nobody but the
     /// clients of those servers keeps them; only those who put them in know what they are.
-    elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    pub(crate) elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Drop for Entry {
@@ -299,10 +311,6 @@ impl Entry {
     pub(crate) fn new(line: Arc<Line>, field: Arc<str>) -> Self {
         let (gate, counts, outer_lost) = (Arc::default(), Mutex::default(), AtomicBool::new(false));
         Self { line, field, gate, counts, held: Notify::new(), outer_lost, elected: Mutex::default() }
-    }
-
-    pub(crate) fn elected(&self) -> MutexGuard<'_, Vec<Arc<dyn Any + Send + Sync>>> {
-        self.elected.lock()
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -343,20 +351,6 @@ impl Entry {
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
         self.counts.lock().hold.clone()
-    }
-
-    /// A guard's share becomes a bare hold, unless the hold is over already.
-    pub(crate) fn keep_bare(&self, hold: &Arc<Hold>, share: u64) {
-        let mut counts = self.counts.lock();
-        if counts.take_guard(share) {
-            counts.bare.push(share);
-            hold.leased.set_bare(true);
-        }
-        drop(counts);
-        if !hold.leased.is_watched() {
-            // Lost before its owner had it.
-            hold.clone().ended();
-        }
     }
 
     /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has

@@ -5,6 +5,5 @@ pub(crate) mod attempt;
 pub(crate) mod contend;
 pub(crate) mod doubt;
 pub(crate) mod entry;
-pub(crate) mod queue;
 pub(crate) mod release;
 pub(crate) mod ticket;

@@ -13,7 +13,6 @@ use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::ticket::Ticket;
-use crate::lease::watchdog::report_lost;
 use crate::wire::script::{Answer, Fault, Patience, Status};
 
 /// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
@@ -32,8 +31,8 @@ struct Release {
     done: bool,
 }
 
-/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once polled it is carried out: callers run it as
-/// carried work or in the janitor.
+/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once
+/// polled it is carried out: callers run it as carried work or in the janitor.
 pub(crate) async fn release(
     engine: Arc<Engine>,
     entry: Arc<Entry>,
@@ -202,7 +201,7 @@ impl Release {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                report_lost(&self.hold.leased);
+                self.hold.leased.report_lost();
                 UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.engine.now()) }
             }
         }
@@ -293,8 +292,7 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let n = entry.count_of(&hold.leased.mark).to_string();
-    let settled = settle(&engine, hold.kind, &entry, &mut gate, [&hold.leased.mark, &n], &engine.patience()).await;
+    let settled = settle(&engine, hold.kind, &entry, &mut gate, &hold.leased.mark, &engine.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
         Rest::of(&hold).take_back(&engine, None, Some(doubt));
     }

@@ -1,7 +1,6 @@
 //! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::owner::Owner;
@@ -9,7 +8,7 @@ use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place};
-use crate::lease::validity::Lease;
+use crate::lease::validity::{Lease, Standing};
 use crate::waiting::waiters::Mail;
 use crate::wire::script::Status;
 
@@ -18,8 +17,7 @@ impl Ticket {
     pub(crate) fn hand_to(self, place: &Arc<Place>) {
         let engine = self.engine.clone();
         place.post(Mail::Won(self));
-        let handed: Weak<Place> = Arc::downgrade(place);
-        engine.hand_out(handed);
+        engine.hand_out(Arc::downgrade(place));
     }
 
     /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
@@ -38,10 +36,8 @@ impl Ticket {
         self.hold.lose(&self.engine, LostReason::Server);
     }
 
-    /// It becomes a bare hold, for `unlock()` to give back.
-    pub(crate) fn keep_bare(self) {
-        self.armed.store(false, Ordering::Release);
-        self.hold.entry.keep_bare(&self.hold, self.share);
+    pub(crate) fn standing(&self) -> Standing {
+        self.hold.leased.standing(self.engine.now())
     }
 
     pub(crate) fn owner(&self) -> Owner {

@@ -8,11 +8,13 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::select_all;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
+use crate::base::janitor::say;
 use crate::base::keys::Keys;
 use crate::error::{Lost, LostReason};
 
@@ -26,6 +28,35 @@ pub enum HoldState {
     Uncertain,
     /// Somebody else may have it.
     Lost,
+}
+
+/// What is known at one instant of what is held.
+pub(crate) struct Standing {
+    /// Whether nothing speaks against it: its last renewal was confirmed.
+    pub(crate) sure: bool,
+    /// How long it is valid from now on if nothing is renewed.
+    pub(crate) left: Duration,
+    pub(crate) lost: Option<LostReason>,
+}
+
+impl Standing {
+    pub(crate) fn over(why: LostReason) -> Self {
+        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
+    }
+
+    /// Of both as one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
+        Self { sure, left, lost: self.lost.or(other.lost) }
+    }
+
+    pub(crate) fn state(&self) -> HoldState {
+        match self {
+            Self { lost: Some(_), .. } => HoldState::Lost,
+            Self { sure: true, .. } => HoldState::Held,
+            Self { sure: false, .. } => HoldState::Uncertain,
+        }
+    }
 }
 
 /// How long a lock is taken for.
@@ -233,7 +264,7 @@ impl Leased {
     }
 
     /// Tells this one what becomes of it.
-    pub(crate) fn tell(&self, observer: Weak<dyn Observer>) {
+    pub(crate) fn tell(&self, observer: Weak<impl Observer + 'static>) {
         let mut observers = self.observers.lock();
         observers.retain(|other| other.strong_count() > 0);
         observers.push(observer);
@@ -243,11 +274,6 @@ impl Leased {
     fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
         let observers = self.observers.lock().clone();
         observers.into_iter().filter_map(|observer| observer.upgrade())
-    }
-
-    /// Whether what it is a part of stands without it.
-    pub(crate) fn is_spared(&self) -> bool {
-        self.observers().any(|observer| observer.stands())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
@@ -264,7 +290,7 @@ impl Leased {
     pub(crate) fn end_change(&self, sent: Option<Moment>, now: Moment, doubt: Option<Moment>) {
         let mut validity = self.validity.lock();
         let Some((lease, _)) = validity.change.take() else { return };
-        if let Some(sent) = sent.filter(|_| judge(&mut validity, now) != HoldState::Lost) {
+        if let Some(sent) = sent.filter(|_| validity.lost(now).is_none()) {
             validity.until = sent.after(lease - margin(lease));
         }
         validity.changed = now;
@@ -290,21 +316,34 @@ impl Leased {
         self.observers().for_each(|observer| observer.ended());
     }
 
-    /// Why it is lost, to be said: once, and not of one that was given back, or ended by force: who does that says so.
-    pub(crate) fn unsaid_loss(&self) -> Option<LostReason> {
+    /// Says that it was lost: once, and not of one that was given back, or ended by force: who does that says so.
+    pub(crate) fn report_lost(&self) {
+        self.changed.notify_waiters();
         let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
-        why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed))
+        let Some(why) = why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed)) else { return };
+        let (name, owner) = (&*self.keys.name, &*self.holder);
+        let text = match self.observers().any(|observer| observer.stands()) {
+            true => "a vote was lost: most servers still vote for this owner",
+            false => "lost: somebody else may have this lock now",
+        };
+        say(|| tracing::warn!(target: "lockson", name, owner, %why, "{text}"));
+    }
+
+    pub(crate) fn standing(&self, now: Moment) -> Standing {
+        let mut validity = self.validity.lock();
+        match validity.lost(now) {
+            Some(why) => Standing::over(why),
+            None => Standing { sure: !validity.uncertain, left: validity.until.since(now), lost: None },
+        }
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {
-        judge(&mut self.validity.lock(), now)
+        self.standing(now).state()
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn lost(&self, now: Moment) -> Option<LostReason> {
-        let mut validity = self.validity.lock();
-        judge(&mut validity, now);
-        validity.lost
+        self.validity.lock().lost(now)
     }
 
     /// What begins only while it is not lost.
@@ -346,13 +385,9 @@ impl Leased {
         std::mem::replace(&mut self.validity.lock().due, due)
     }
 
-    pub(crate) fn due(&self) -> Option<Moment> {
-        self.validity.lock().due
-    }
-
     /// Whether the watchdog looks after it: it is not lost, as far as is known, nor on its way back.
     pub(crate) fn is_watched(&self) -> bool {
-        self.due().is_some()
+        self.validity.lock().due.is_some()
     }
 
     /// `true` when no renewal of it was under way.
@@ -364,25 +399,34 @@ impl Leased {
         self.validity.lock().renewing = false;
     }
 
-    /// Resolves when it is lost, and before the server would give it to another. Where the machine slept its timer
-    /// is late: the watchdog, which looks again and again, judges the deadline in its place and rings.
+    /// Resolves when it is lost, and before the server would give it to another.
     pub(crate) async fn until_lost(self: Arc<Self>, clock: Clock) -> Lost {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(why) = self.lost(clock.now()) {
-                return Lost { why };
-            }
-            tokio::select! {
-                () = changed => {}
-                () = tokio::time::sleep(self.valid_until().since(clock.now())) => {}
-            }
-        }
+        until_lost(|| vec![self.clone()], || self.standing(clock.now())).await
     }
 
     /// Runs work that must not outlive it.
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, clock: Clock, work: F) -> Result<F::Output, Lost> {
         while_held(|| self.lost(clock.now()), self.clone().until_lost(clock), work).await
+    }
+}
+
+/// Resolves when what stands by these leases is lost. Where the machine slept its timer is late: the watchdog, which
+/// looks again and again, judges the deadlines in its place and rings.
+pub(crate) async fn until_lost(leases: impl Fn() -> Vec<Arc<Leased>>, standing: impl Fn() -> Standing) -> Lost {
+    loop {
+        let leases = leases();
+        let mut changed: Vec<_> = leases.iter().map(|leased| Box::pin(leased.changed.notified())).collect();
+        for change in &mut changed {
+            change.as_mut().enable();
+        }
+        let Standing { left, lost, .. } = standing();
+        if let Some(why) = lost {
+            return Lost { why };
+        }
+        tokio::select! {
+            _ = select_all(changed) => {}
+            () = tokio::time::sleep(left) => {}
+        }
     }
 }
 
@@ -408,9 +452,17 @@ pub(crate) async fn while_held<F: Future>(
 }
 
 impl Validity {
+    /// Judged on every read: once lost, lost for good.
+    fn lost(&mut self, now: Moment) -> Option<LostReason> {
+        if self.lost.is_none() && now >= self.until {
+            self.lost = Some(LostReason::Deadline);
+        }
+        self.lost
+    }
+
     /// The server has given it this lease, or more, by a call that was sent at `sent`. `false`: it was lost before.
     fn confirm(&mut self, sent: Moment, lease: Duration, now: Moment) -> bool {
-        if judge(self, now) == HoldState::Lost {
+        if self.lost(now).is_some() {
             return false;
         }
         self.uncertain = false;
@@ -423,17 +475,5 @@ impl Validity {
         let lease = self.change.map_or(lease, |(exact, _)| lease.min(exact));
         self.until = self.until.max(sent.after(lease - margin(lease)));
         true
-    }
-}
-
-/// Judged on every read: once lost, lost for good.
-fn judge(validity: &mut Validity, now: Moment) -> HoldState {
-    if validity.lost.is_none() && now >= validity.until {
-        validity.lost = Some(LostReason::Deadline);
-    }
-    match (validity.lost, validity.uncertain) {
-        (Some(_), _) => HoldState::Lost,
-        (None, true) => HoldState::Uncertain,
-        (None, false) => HoldState::Held,
     }
 }

@@ -102,11 +102,11 @@ impl Watchdog {
     pub(crate) fn lose(&self, hold: &Leased, why: LostReason) {
         self.forget(hold);
         hold.end(why);
-        report_lost(hold);
+        hold.report_lost();
     }
 
     /// What this waiter was handed lapses after `limit`, which is the same for all.
-    pub(crate) fn hand_out(&self, waiter: Weak<dyn Observer>, limit: Duration) {
+    pub(crate) fn hand_out(&self, waiter: Weak<impl Observer + 'static>, limit: Duration) {
         let due = self.clock.now().after(limit);
         let mut queue = self.queue.lock();
         // They come and go in their order, mostly: so there are few.
@@ -192,7 +192,7 @@ impl Watchdog {
 
     /// What was to be done for it was cut short by a panic.
     fn again(&self, hold: &Arc<Leased>, now: Moment) {
-        if hold.due().is_some() {
+        if hold.is_watched() {
             self.put(hold, now.after(SHORTEST_RETRY));
         }
     }
@@ -243,7 +243,7 @@ impl Watchdog {
         for ((hold, lease), verdict) in batch.iter().zip(verdicts.into_iter().chain(missing)) {
             hold.end_renewal();
             // Given back meanwhile: the verdict is about nothing.
-            if hold.due().is_none() {
+            if !hold.is_watched() {
                 continue;
             }
             failed += usize::from(verdict == Verdict::Unknown);
@@ -304,21 +304,6 @@ fn batches(lane: Batch) -> Vec<Batch> {
     }
     batches.push(batch);
     batches
-}
-
-/// Says that it was lost, unless that was said before.
-pub(crate) fn report_lost(hold: &Leased) {
-    hold.changed.notify_waiters();
-    let Some(why) = hold.unsaid_loss() else { return };
-    let (name, owner) = (&*hold.keys.name, &*hold.holder);
-    let is_spared = hold.is_spared();
-    say(|| match is_spared {
-        true => {
-            let text = "a vote was lost: most servers still vote for this owner";
-            tracing::warn!(target: "lockson", name, owner, %why, "{text}");
-        }
-        false => tracing::warn!(target: "lockson", name, owner, %why, "lost: somebody else may have this lock now"),
-    });
 }
 
 #[cfg(test)]

@@ -249,7 +249,9 @@ impl<K: Votes> RLock for RedLock<K> {
         self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
-        let Some(quorum) = self.of_caller().locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
+        let caller = self.of_caller();
+        let locks = caller.locks.iter();
+        let Some(quorum) = locks.filter_map(elected).max_by_key(|quorum| quorum.first.share) else {
             return Err(UnlockError::NotHeld { name: self.rules.name.to_string(), owner, lost: None });
         };
         let votes = quorum.tickets().len();

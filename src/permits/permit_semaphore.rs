@@ -16,7 +16,6 @@ use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::engine::Engine;
 use crate::error::{Lost, LostReason, SyncError};
 use crate::lease::validity::{HoldState, Leased};
-use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
@@ -296,7 +295,7 @@ impl SemaphorePermit<Expirable> {
         if !is_done(&work.await?) {
             engine.watchdog.forget(&self.lease.leased);
             self.lease.leased.end(LostReason::Server);
-            report_lost(&self.lease.leased);
+            self.lease.leased.report_lost();
         }
         self.lease.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
     }

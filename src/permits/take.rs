@@ -6,9 +6,8 @@ use std::time::Duration;
 use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, PermitWaiter, Pool, Wanted};
 use crate::permits::receipt::Ledger;
-use crate::waiting::listener::Listener;
 use crate::waiting::request::Request;
-use crate::waiting::wait::{contend, Contest, Tried};
+use crate::waiting::wait::{contend, Contest, Listener, Tried};
 use crate::wire::script::Patience;
 
 /// Contends as long as the request says: `None` when it was not won until then.

@@ -1,7 +1,6 @@
 //! The wait loop, and who waits in which order: no Redis, no kinds.
 
 pub(crate) mod crowd;
-pub(crate) mod listener;
 pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod turns;

@@ -9,8 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::error::{QueryError, SyncError};
-use crate::waiting::listener::Listener;
-use crate::waiting::wait::sleep_until;
+use crate::waiting::wait::{sleep_until, Listener};
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 
 /// Those who wait, and whether anybody may yet.

@@ -117,7 +117,7 @@ impl<H, W, P> Turns<H, W, P> {
             self.holder = Some(id);
         }
         self.holds.insert(id, Arc::downgrade(hold));
-        self.others.aside = None;
+        self.others.stop();
         self.run += 1;
         self.run_began.get_or_insert(since);
         if is_reader {
@@ -181,9 +181,7 @@ impl<H, W, P> Turns<H, W, P> {
             waiter.post(Mail::Closed);
         }
     }
-}
 
-impl<H, W, P> Turns<H, W, P> {
     fn is_held(&self) -> bool {
         !self.holds.is_empty()
     }
@@ -297,6 +295,11 @@ impl Others {
     /// Until when to stand aside, unless it is over before.
     pub(crate) fn until(&self) -> Option<Moment> {
         self.aside.as_ref().map(|aside| aside.until)
+    }
+
+    /// This process has it.
+    fn stop(&mut self) {
+        self.aside = None;
     }
 
     /// No more of them come. Who comes rarely is far away, or listens only: it is waited for no longer than it needs,
