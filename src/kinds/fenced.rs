@@ -140,7 +140,7 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 /// long as the new clock is not behind by more than the outage and no Java client (which counts from 1) takes the lock
 /// first.
 ///
-/// [`FencedGuards`] is that of a multi-lock.
+/// A multi-lock's guard has one for each of its members: [`FencedGuards`].
 #[must_use = "what is locked is released when the guard is dropped"]
 #[clippy::has_significant_drop]
 pub struct FencedGuard<const MANY: bool = false>(Guard);
@@ -170,10 +170,7 @@ impl<const MANY: bool> FencedGuard<MANY> {
     /// See [`Guard::unlock_within`].
     ///
     /// # Errors
-    /// As [`Guard::unlock_within`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`Guard::unlock`]'s.
+    /// As [`Guard::unlock_within`]'s; so is its cancel safety.
     pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
         self.0.unlock_within(limit).await
     }

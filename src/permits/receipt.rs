@@ -35,19 +35,12 @@ pub(crate) fn is_done(answer: &Answer) -> bool {
     answer.status == Status::Done
 }
 
-/// A receipt, for one call at a time.
-struct Receipt {
-    key: String,
-    /// The number of its last call.
-    call: String,
-}
-
 /// One semaphore or latch, as this client calls it.
 pub(crate) struct Ledger {
     pub(crate) engine: Arc<Engine>,
     pub(crate) keys: Arc<Keys>,
-    /// Receipts whose last call can have no copy on its way.
-    free: Mutex<Vec<Receipt>>,
+    /// The keys of receipts whose last call can have no copy on its way: each is for one call at a time.
+    free: Mutex<Vec<String>>,
 }
 
 /// A call that is done at most once.
@@ -69,15 +62,6 @@ impl Ledger {
         self.keys.name.to_string()
     }
 
-    /// A receipt for a new call. Numbers are never used again by this client, so that a receipt of an earlier ledger of
-    /// this name says nothing to a later one.
-    fn receipt(&self) -> Receipt {
-        let call = self.engine.next_number().to_string();
-        let free = self.free.lock().pop();
-        let key = free.map_or_else(|| self.keys.receipt(&self.engine.client_id, &call), |last| last.key);
-        Receipt { key, call }
-    }
-
     /// Calls until it is answered or patience ends, and says whether copies may have run that gave no answer. One that
     /// was not done, as far as its caller is told, but may have been or may yet be, is undone in the background.
     pub(crate) async fn once(
@@ -85,21 +69,25 @@ impl Ledger {
         call: OnceCall,
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
-        let (engine, receipt) = (&self.engine, self.receipt());
+        let engine = &self.engine;
+        // Never used again by this client, so that a receipt of an earlier ledger of this name says nothing here.
+        let number = engine.next_number().to_string();
+        let free = self.free.lock().pop();
+        let key = free.unwrap_or_else(|| self.keys.receipt(&engine.client_id, &number));
         // No copy runs later than this and one command timeout, and no cancellation later than twice that: so long a
         // receipt has to live.
         let limit = engine.settings.outage_limit;
-        let receipt_ms = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
+        let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let called = self.send_once(call.script, &receipt, &receipt_ms, &call.args, &patience).await;
+        let called = self.send_once(call.script, [&key, &number, &life], &call.args, &patience).await;
         let was_done = called.result.as_ref().is_ok_and(is_done);
         match (called.doubt, call.cancel) {
-            (None, _) => self.free.lock().push(receipt),
+            (None, _) => self.free.lock().push(key),
             (Some(_), Some((script, args))) if !was_done => {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(script, &receipt, &receipt_ms, &args, &patience).await;
+                    let undone = ledger.send_once(script, [&key, &number, &life], &args, &patience).await;
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
@@ -117,18 +105,17 @@ impl Ledger {
         (self.read(called.result), called.doubt.is_some())
     }
 
+    /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.
     async fn send_once(
         &self,
         script: &'static Script,
-        receipt: &Receipt,
-        receipt_ms: &str,
+        [receipt, number, life]: [&str; 3],
         args: &[String],
         patience: &Patience,
     ) -> Called {
         let mut keys = self.keys.of(script.keys);
-        keys.push(&receipt.key);
-        let args: Vec<&str> =
-            [receipt.call.as_str(), receipt_ms].into_iter().chain(args.iter().map(String::as_str)).collect();
+        keys.push(receipt);
+        let args: Vec<&str> = [number, life].into_iter().chain(args.iter().map(String::as_str)).collect();
         self.engine.wire.call(script, &keys, &args, patience).await
     }
 
