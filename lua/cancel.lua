@@ -1,4 +1,4 @@
--- cancel.lua: undo a call that changed how many permits are free, and let no late copy of it do that.
+-- cancel.lua: undo a call that changed how many permits are free, and keep copies of it that come later from doing it.
 -- KEYS[1] number  string  free permits
 -- KEYS[2] channel
 -- KEYS[3] made  string  which semaphore of this name it is, where lockson made it

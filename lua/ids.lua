@@ -1,5 +1,5 @@
 -- ids.lua: stands behind begin.lua in scripts about permits with ids. An id is 16 raw bytes on the server, as Redisson
--- writes it, and 32 hexadecimal digits in calls, where several stand in one text.
+-- writes it; in calls it is 32 hexadecimal digits, and several ids are one text without blanks.
 -- A call is about at most MOST permits, and frees at most as many expired ones (rule 12).
 local MOST = 500
 local bytes = setmetatable({}, {__index = function(known, digits)

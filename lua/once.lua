@@ -1,9 +1,10 @@
--- once.lua: stands behind begin.lua in scripts that do their work once, however many copies of a call come.
--- A receipt is a string `call done back of`: the last call that used this key, how much it did, the number that undoes it,
--- and which semaphore or latch of the name that was: by which call the semaphore was made; how the latch before it ended. A
--- client uses the key for its next call only when no copy of the last one can be on its way, so what an earlier call wrote
--- counts as nothing. Rule 22.
--- What this call did, if a copy of it ran before.
+-- once.lua: stands behind begin.lua in scripts that do their work once, however many copies of a call come. A lock's owner
+-- has a count, by which copies are known; permits and latches have no owner, so a receipt says what a call did. Rule 22.
+-- A receipt is a string `call done back of`: the number of the last call that used this key, how much it did, the number
+-- that undoes it, and which semaphore or latch of the name it was about (a semaphore by the call that made it, a latch by
+-- how the one before it ended). A client uses a key for its next call only when no copy of the last one can be on its way,
+-- so the receipt of another call says nothing.
+-- Returns what this call did, or nil if no copy of it ran before.
 local function done_before(receipt, call)
   local found = redis.call('GET', receipt)
   if not found then return nil end

@@ -10,12 +10,12 @@ use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
 use crate::base::clock::{millis, Clock, Moment};
-use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS, SHORTEST_LEASE};
+use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
-use crate::lease::validity::{Lease, Leased, Verdict};
-use crate::lease::watchdog::{Batch, Claim, Watchdog};
+use crate::lease::validity::{Lease, Leased, Observer, Verdict};
+use crate::lease::watchdog::{Batch, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
 use crate::wire::script::{Answer, Called, Patience, Status, Wire};
@@ -26,7 +26,7 @@ const RETRIES: usize = 16;
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LAST_RETRY: Duration = Duration::from_secs(2);
 
-/// Who is given what it waited for has to be polled within so many command timeouts.
+/// Who is given what it waited for has to take it within so many command timeouts.
 const CLAIMED_WITHIN: u32 = 3;
 
 /// The engine: the way to the server, the wake-ups, the renewals and the clean-up of one client. It knows no lock.
@@ -64,7 +64,7 @@ impl Drop for Session {
 }
 
 impl Engine {
-    /// And the work of two of its tasks; that of the third is the watchdog's.
+    /// The engine, and the work of two of the client's tasks. The third is the watchdog's.
     pub(crate) fn new(
         settings: Settings,
         backend: Arc<dyn Backend>,
@@ -171,12 +171,12 @@ impl Engine {
         Patience::new(self.now(), self.settings.outage_limit)
     }
 
-    /// Somebody was given something, and has to take it.
-    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>) {
-        self.watchdog.hand_out(claim, self.settings.command_timeout * CLAIMED_WITHIN);
+    /// Somebody was given what it waited for. If it does not take it in time, the next one gets it.
+    pub(crate) fn hand_out(&self, waiter: Weak<dyn Observer>) {
+        self.watchdog.hand_out(waiter, self.settings.command_timeout * CLAIMED_WITHIN);
     }
 
-    /// Work that is tried again by itself does not hold on for so long.
+    /// A call of what is tried again anyway is not sent again for so long.
     pub(crate) fn brief(&self) -> Patience {
         Patience::new(self.now(), self.settings.command_timeout)
     }
@@ -212,11 +212,7 @@ impl Engine {
 
     /// A lease that somebody asks for.
     pub(crate) fn check_lease(&self, lease: Duration) -> Result<Duration, InvalidLease> {
-        let (min, max) = (SHORTEST_LEASE, self.settings.max_lease);
-        if lease < min || lease > max {
-            return Err(InvalidLease { lease, min, max });
-        }
-        Ok(lease)
+        InvalidLease::check(lease, self.settings.max_lease)
     }
 
     /// The lease of a request: its own, or the watchdog's.
@@ -281,7 +277,7 @@ impl Engine {
 
 /// Renews a batch with one script.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
-    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.keys.of(script.keys)).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();

@@ -128,8 +128,8 @@ pub enum UnlockError {
         limit: Duration,
     },
     /// The server was not asked, did not answer or refused. After [`QueryError::Name`] and [`QueryError::NoRuntime`]
-    /// nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had been
-    /// dropped. After all others the hold is no longer renewed: it ends with its lease, if it did not with this call.
+    /// nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
+    /// been dropped. After all others the hold is no longer renewed: it ends with its lease, if not with this call.
     #[error("{}", unconfirmed(.0))]
     Query(#[from] QueryError),
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were
@@ -331,9 +331,10 @@ pub enum SyncError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server was not asked, did not answer or refused. After [`QueryError::Unreachable`] what was asked for is undone
-    /// if it was done, as soon as the server answers again, so it may be asked for once more. Setting a number is not
-    /// undone, and may be asked for once more too; a release by a guard or by ids is not, and may have been done.
+    /// The server was not asked, did not answer or refused. After [`QueryError::Unreachable`] what was asked for is
+    /// undone if it was done, as soon as the server answers again, so it may be asked for once more. Setting a number
+    /// is not undone, and may be asked for once more too; a release by a guard or by ids is not, and may have been
+    /// done.
     #[error("{0}")]
     Query(#[from] QueryError),
 }

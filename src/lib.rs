@@ -38,7 +38,6 @@ pub use error::{HoldError, LockError, Lost, LostReason, QueryError, RunError, Sy
 pub use kinds::fenced::{FencedGuard, FencedGuards, FencedHold};
 pub use kinds::read_write::ReadWriteLock;
 pub use lease::validity::HoldState;
-pub use locks::acquire::Request;
 pub use locks::any::{Acquire, RLock};
 pub use locks::guard::Guard;
 pub use locks::lock::{Holder, Lock};
@@ -46,8 +45,8 @@ pub use locks::multi::MultiLock;
 pub use locks::red::RedLock;
 pub use permits::latch::{Latch, WaitOutcome};
 pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
-pub use permits::semaphore::{Semaphore, SemaphorePermit};
-pub use permits::take::Take;
+pub use permits::semaphore::{AcquirePermits, Semaphore, SemaphorePermit};
+pub use waiting::request::Request;
 pub use waiting::wait::AcquireOutcome;
 pub use wire::reply::Reply;
 

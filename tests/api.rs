@@ -26,8 +26,8 @@ fn types_are_what_users_count_on() {
         => Send + Sync + Unpin + Debug + 'static);
     all!(Guard, FencedGuard, FencedGuards, FencedHold<'static>, SemaphorePermit, PermitGuard
         => Send + Sync + Unpin + Debug + 'static);
-    all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, Take<'static, Semaphore>,
-        Take<'static, PermitSemaphore> => Send + Sync + Unpin + Debug + 'static);
+    all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, AcquirePermits<'static>,
+        AcquirePermits<'static, kind::Expirable> => Send + Sync + Unpin + Debug + 'static);
     all!(Owner, Request, Holder, Health, HoldState, LostReason, PermitId, WaitOutcome => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
     all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError,

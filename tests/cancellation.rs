@@ -89,8 +89,8 @@ impl Pair {
     }
 }
 
-/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger neither a client nor the
-/// server knows of a subscription.
+/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger nobody knows of any
+/// subscription.
 async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
     let all = Mutex::new(Vec::new());
     let server = every_kind_at_a_server(async |server, kind| {
@@ -386,12 +386,13 @@ async fn a_late_answer_is_no_hold_of_its_owner() {
     for round in 0..5 {
         let locks: [Arc<dyn RLock>; 2] =
             [Arc::new(locks.mutex(&fresh_name())), Arc::new(locks.fair_mutex(&fresh_name()))];
-        proxy.delay_replies(ms(60));
         for lock in locks.map(|lock| lock.owned_by(&owner)) {
+            proxy.stall_replies(true);
             lock.acquire_with(Request::default().wait(ms(10))).await.expect_err("the limit comes first");
-            patient("the next one", lock.lock()).await.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            let answer = async { proxy.stall_replies(false) };
+            let (next, ()) = join(patient("the next one", lock.lock()), answer).await;
+            next.unwrap_or_else(|error| panic!("round {round}: {error}"));
             lock.unlock().await.unwrap();
         }
-        proxy.heal();
     }
 }

@@ -2,15 +2,14 @@
 //! touches nothing else (PROTOCOL rules 6, 9, 13 and 22).
 
 use lockson::PermitGuard;
-use support::lua;
 use support::prelude::*;
 use support::sites::Place;
 
-const ACQUIRE: &str = lua!("once", "ids", "permit_semaphore/acquire");
-const EXTEND: &str = lua!("ids", "permit_semaphore/extend");
-const CHANGE: &str = lua!("once", "semaphore/change");
-const COUNT_DOWN: &str = lua!("once", "latch/count_down");
-const INSPECT: &str = lua!("once", "latch/inspect");
+const ACQUIRE: &str = "permit_semaphore/acquire";
+const EXTEND: &str = "permit_semaphore/extend";
+const CHANGE: &str = "semaphore/change";
+const COUNT_DOWN: &str = "latch/count_down";
+const INSPECT: &str = "latch/inspect";
 
 async fn start(builder: Builder) -> Place {
     Place::start(builder, &[ACQUIRE, EXTEND, CHANGE, COUNT_DOWN, INSPECT]).await
@@ -18,7 +17,7 @@ async fn start(builder: Builder) -> Place {
 
 /// A call whose answer is lost, and then its client's way to the server.
 async fn in_doubt<T>(site: &Place, script: &str, call: impl Future<Output = T>) -> T {
-    let fault = site.proxy.cut_after(1, Filter::script_of(script));
+    let fault = site.proxy.cut_after(1, Filter::of(script));
     let cut_off = async {
         fault.done().await;
         site.proxy.refuse(true);
@@ -39,7 +38,7 @@ async fn a_lease_counts_from_the_first_copy() {
     let site = start(Locks::builder().command_timeout(ms(500))).await;
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
-    let fault = site.proxy.cut_after(1, Filter::script_of(ACQUIRE));
+    let fault = site.proxy.cut_after(1, Filter::of(ACQUIRE));
     let (guard, ()) = tokio::join!(semaphore.acquire(1).lease(ms(20_000)).guard(), async {
         fault.done().await;
         site.proxy.refuse(true);
@@ -58,14 +57,14 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(1).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
-    let copy = site.proxy.hold_back(1, Filter::script_of(EXTEND));
+    let copy = site.proxy.hold_back(1, Filter::of(EXTEND));
     guard.set_lease(ms(3000)).await.unwrap();
     guard.set_lease(ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
     let left = kept(&site, &guard).await;
     assert!(guard.remaining() <= left && left > ms(50_000), "says {:?}, the server {left:?}", guard.remaining());
     // The same by ids.
-    let copy = site.proxy.hold_back(1, Filter::script_of(EXTEND));
+    let copy = site.proxy.hold_back(1, Filter::of(EXTEND));
     semaphore.set_lease(&guard.ids(), ms(3000)).await.unwrap();
     semaphore.set_lease(&guard.ids(), ms(60_000)).await.unwrap();
     assert_eq!(copy.release().await.len(), 1);
@@ -79,7 +78,7 @@ async fn permits_in_doubt_can_be_set_again() {
     let semaphore = site.ours.semaphore(&site.name);
     let set = in_doubt(&site, CHANGE, semaphore.try_set_permits(10)).await;
     assert!(matches!(set, Err(SyncError::Query(QueryError::Unreachable { .. }))), "{set:?}");
-    let cancel = Filter::script_of(lua!("once", "cancel"));
+    let cancel = Filter::of("cancel");
     let cancels = site.proxy.requests(cancel.clone());
     site.proxy.refuse(false);
     patient("the cancellation", site.proxy.wait_requests(cancels + 1, cancel)).await;
@@ -122,7 +121,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
     });
     let waits: Vec<_> = waits.collect();
     // Each has looked once.
-    site.proxy.wait_requests(50, Filter::script_of(INSPECT)).await;
+    site.proxy.wait_requests(50, Filter::of(INSPECT)).await;
     eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
     site.proxy.black_hole_requests(true);
     for waited in patient("fifty errors, of which one comes after a second", join_all(waits)).await {
@@ -134,7 +133,7 @@ async fn waiters_of_a_latch_hear_of_an_outage_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_renews() {
     let site = start(Locks::builder().command_timeout(ms(500)).watchdog_lease(ms(6000))).await;
-    let renew = Filter::script_of(lua!("ids", "permit_semaphore/renew"));
+    let renew = Filter::of("permit_semaphore/renew");
     let semaphore = site.ours.permit_semaphore(&site.name);
     assert!(semaphore.try_set_permits(2).await.unwrap());
     let guard = semaphore.guard(1).await.unwrap();
@@ -177,8 +176,8 @@ async fn a_shutdown_ends_takers_and_waiters() {
     site.proxy.delay_replies(ms(500));
     let taker = spawn_with(site.ours.semaphore(&site.name), |pool| async move { pool.guard(1).await.map(drop) });
     let waiter = spawn_with(site.ours.latch(&latch), |latch| async move { latch.wait().await });
-    site.proxy.wait_requests(1, Filter::script_of(lua!("once", "semaphore/acquire"))).await;
-    site.proxy.wait_requests(1, Filter::script_of(INSPECT)).await;
+    site.proxy.wait_requests(1, Filter::of("semaphore/acquire")).await;
+    site.proxy.wait_requests(1, Filter::of(INSPECT)).await;
     site.ours.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     assert_eq!(

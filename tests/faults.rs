@@ -2,42 +2,11 @@
 
 use lockson::ReentrantLock;
 use support::prelude::*;
-use support::sites::Place;
 use tokio::task::JoinSet;
 
 /// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
 fn uncapped() -> Builder {
     Locks::builder().command_timeout(ms(300)).wait_cap(ms(60_000))
-}
-
-/// A half-open connection: both ways lose everything, the lock is released meanwhile, then the network heals. Whatever
-/// began before or during it ends well.
-#[tokio::test]
-async fn a_half_open_connection_is_noticed() {
-    let (pair, asked) = (Place::start(uncapped(), &[]).await, soak(20));
-    for done in 0..asked {
-        let name = unique("half-open");
-        let held = pair.theirs.lock(&name).acquire().lease(ms(60_000)).guard().await.unwrap().unwrap();
-        pair.proxy.forget_requests();
-        let waiting = spawn_with(pair.ours.lock(&name), |lock| async move { lock.guard().await.unwrap() });
-        // One attempt, and one after it has subscribed: it has nothing left to do but wait.
-        pair.proxy.wait_requests(2, Filter::Script.with(&name)).await;
-        pair.proxy.black_hole_requests(true);
-        pair.proxy.black_hole_replies(true);
-        held.unlock().await.unwrap();
-        let during = spawn_with(pair.ours.lock(&unique("during")), |other| async move {
-            other.guard().await.unwrap().unlock().await
-        });
-        // Shorter and longer than it takes the client to find out by itself.
-        sleep(if done % 2 == 0 { ms(100) } else { ms(1200) }).await;
-        pair.proxy.heal();
-        let guard = patient("the lock", waiting).await.unwrap();
-        guard.verify().await.unwrap();
-        guard.unlock().await.unwrap();
-        assert!(!pair.server.raw().await.exists(&name).await);
-        patient("the other lock", during).await.unwrap().unwrap();
-    }
-    report("half-open connections", asked, asked, 0, None);
 }
 
 /// So many turns of a task, which moves a counter that is not atomic; how many of its unlocks were unconfirmed.

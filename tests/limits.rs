@@ -52,49 +52,42 @@ async fn a_taker_looks_whatever_its_subscription_does() {
     assert_eq!(patient("all find it free", waiters).await.unwrap(), (Ok(()), Ok(()), Ok(())));
 }
 
-mod debts {
-    use tokio::time::Instant;
+/// The connection was cut in the release of a write hold: for a command timeout a copy of that may run, and the
+/// owner's next acquire waits for as long.
+async fn in_debt(timeout: Duration, limit: Duration) -> (EmbeddedServer, Locks, Owner) {
+    let server = EmbeddedServer::new();
+    let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).outage_limit(limit);
+    let locks = server.connect_with(builder).unwrap();
+    let owner = Owner::named("debtor").unwrap();
+    let config = locks.read_write_lock("config");
+    config.write().owned_by(&owner).lock().await.unwrap();
+    config.read().owned_by(&owner).lock().await.unwrap();
+    server.lose_replies(1);
+    assert_matches!(config.write().owned_by(&owner).unlock().await, Err(UnlockError::Unconfirmed { .. }));
+    (server, locks, owner)
+}
 
-    use super::*;
+/// What an earlier call owes is waited for until the outage limit, no longer.
+#[tokio::test(start_paused = true)]
+async fn an_earlier_call_is_waited_for_until_the_outage_limit() {
+    let (_server, locks, owner) = in_debt(secs(60), ms(5000)).await;
+    let config = locks.read_write_lock("config");
+    config.read().owned_by(&owner).unlock().await.unwrap();
+    let began = tokio::time::Instant::now();
+    let locked = config.write().owned_by(&owner).lock().await;
+    assert!(matches!(locked, Err(LockError::Query(QueryError::Unreachable { .. }))), "{locked:?}");
+    assert!(began.elapsed() >= ms(5000) && began.elapsed() <= ms(5001), "{:?}", began.elapsed());
+}
 
-    /// The connection was cut in the release of a write hold: for a command timeout a copy of that may run, and the
-    /// owner's next acquire waits for as long.
-    async fn in_debt(timeout: Duration, limit: Duration) -> (EmbeddedServer, Locks, Owner) {
-        let server = EmbeddedServer::new();
-        let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).outage_limit(limit);
-        let locks = server.connect_with(builder).unwrap();
-        let owner = Owner::named("debtor").unwrap();
-        let config = locks.read_write_lock("config");
-        config.write().owned_by(&owner).lock().await.unwrap();
-        config.read().owned_by(&owner).lock().await.unwrap();
-        server.lose_replies(1);
-        let unlocked = config.write().owned_by(&owner).unlock().await;
-        assert!(matches!(unlocked, Err(UnlockError::Unconfirmed { .. })), "{unlocked:?}");
-        (server, locks, owner)
-    }
-
-    /// What an earlier call owes is waited for until the outage limit, no longer.
-    #[tokio::test(start_paused = true)]
-    async fn an_earlier_call_is_waited_for_until_the_outage_limit() {
-        let (_server, locks, owner) = in_debt(secs(60), ms(5000)).await;
-        let config = locks.read_write_lock("config");
-        config.read().owned_by(&owner).unlock().await.unwrap();
-        let began = Instant::now();
-        let locked = config.write().owned_by(&owner).lock().await;
-        assert!(matches!(locked, Err(LockError::Query(QueryError::Unreachable { .. }))), "{locked:?}");
-        assert!(began.elapsed() >= ms(5000) && began.elapsed() <= ms(5001), "{:?}", began.elapsed());
-    }
-
-    /// The owner gives its read hold back while its write attempt waits: no upgrade any more.
-    #[tokio::test(start_paused = true)]
-    async fn an_upgrade_is_judged_behind_what_is_owed() {
-        let (_server, locks, owner) = in_debt(ms(4000), ms(30_000)).await;
-        let config = locks.read_write_lock("config");
-        let (read, write) = (config.read().owned_by(&owner), config.write().owned_by(&owner));
-        let (locked, unlocked) = tokio::join!(write.try_lock(), async {
-            sleep(ms(500)).await;
-            read.unlock().await
-        });
-        assert_eq!((locked, unlocked), (Ok(Acquired), Ok(())));
-    }
+/// The owner gives its read hold back while its write attempt waits: no upgrade any more.
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_is_judged_behind_what_is_owed() {
+    let (_server, locks, owner) = in_debt(ms(4000), ms(30_000)).await;
+    let config = locks.read_write_lock("config");
+    let (read, write) = (config.read().owned_by(&owner), config.write().owned_by(&owner));
+    let (locked, unlocked) = tokio::join!(write.try_lock(), async {
+        sleep(ms(500)).await;
+        read.unlock().await
+    });
+    assert_eq!((locked, unlocked), (Ok(Acquired), Ok(())));
 }

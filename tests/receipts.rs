@@ -4,7 +4,7 @@
 use support::permits::Kind;
 use support::prelude::*;
 use support::sites::Place;
-use support::{lua, Reply};
+use support::Reply;
 
 /// Longer than a test takes: `not_after` alone keeps no late copy out.
 const COMMAND_TIMEOUT: Duration = secs(10);
@@ -12,12 +12,8 @@ const COMMAND_TIMEOUT: Duration = secs(10);
 /// The scripts of a kind: acquire, give back, cancel.
 fn scripts(kind: &str) -> [&'static str; 3] {
     match kind {
-        "counted" => [lua!("once", "semaphore/acquire"), lua!("once", "semaphore/change"), lua!("once", "cancel")],
-        _ => [
-            lua!("once", "ids", "permit_semaphore/acquire"),
-            lua!("once", "ids", "permit_semaphore/release"),
-            lua!("once", "ids", "permit_semaphore/cancel"),
-        ],
+        "counted" => ["semaphore/acquire", "semaphore/change", "cancel"],
+        _ => ["permit_semaphore/acquire", "permit_semaphore/release", "permit_semaphore/cancel"],
     }
 }
 
@@ -47,8 +43,8 @@ async fn cut_calls_are_done_once(kind: &str) {
     for cuts in 1..4 {
         for answers in [false, true] {
             let cut = |text| match answers {
-                true => site.at.proxy.cut_after(cuts, Filter::script_of(text)),
-                false => site.at.proxy.cut_before(cuts, Filter::script_of(text)),
+                true => site.at.proxy.cut_after(cuts, Filter::of(text)),
+                false => site.at.proxy.cut_before(cuts, Filter::of(text)),
             };
             let fault = cut(acquire);
             let guard = patient("permits", site.ours.guard(3, ms(19_000))).await.unwrap().unwrap();
@@ -67,12 +63,12 @@ async fn late_copies_take_nothing(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     for _ in 0..3 {
-        let held = site.at.proxy.hold_back(1000, Filter::script_of(acquire));
+        let held = site.at.proxy.hold_back(1000, Filter::of(acquire));
         let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
         held.wait_for(1).await;
-        let before = site.at.proxy.requests(Filter::script_of(cancel));
+        let before = site.at.proxy.requests(Filter::of(cancel));
         taker.abort();
-        site.at.proxy.wait_requests(before + 1, Filter::script_of(cancel)).await;
+        site.at.proxy.wait_requests(before + 1, Filter::of(cancel)).await;
         // Its answer is there when that of a later call is.
         site.until_free(10).await;
         assert_eq!(site.ours.available().await, 10);
@@ -95,8 +91,8 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);
     let all = site.theirs.guard(10, ms(0)).await.unwrap().unwrap();
-    let lost = site.at.proxy.hold_back(1, Filter::script_of(acquire));
-    let held = site.at.proxy.hold_back(1, Filter::script_of(cancel));
+    let lost = site.at.proxy.hold_back(1, Filter::of(acquire));
+    let held = site.at.proxy.hold_back(1, Filter::of(cancel));
     let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.unwrap().unwrap() });
     held.wait_for(1).await;
     all.release().await.unwrap();
@@ -109,19 +105,6 @@ async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     assert_eq!(site.theirs.available().await, 10);
 }
 
-/// The answer is lost and the taker gives up: what it took is given back, by the cancellation.
-async fn a_taker_that_gives_up_in_doubt(kind: &'static str) {
-    let site = Site::start(kind, Locks::builder().command_timeout(ms(500))).await;
-    let [acquire, ..] = scripts(kind);
-    for _ in 0..5 {
-        let fault = site.at.proxy.cut_after(1, Filter::script_of(acquire));
-        let taker = spawn_with(site.ours.clone(), |ours| async move { ours.guard(3, ms(60_000)).await.map(drop) });
-        fault.done().await;
-        taker.abort();
-        site.until_free(10).await;
-    }
-}
-
 /// Nobody hears of the release, or of anything: a waiter looks within the cap.
 async fn lost_messages_cost_the_cap(kind: &str) {
     let site = Site::start(kind, Locks::builder()).await;
@@ -131,7 +114,7 @@ async fn lost_messages_cost_the_cap(kind: &str) {
     let [acquire, ..] = scripts(kind);
     let (guard, ()) = tokio::join!(patient("the permit", waiting), async {
         // Before it subscribed, and after: answered when a call behind them is.
-        site.at.proxy.wait_requests(2, Filter::script_of(acquire)).await;
+        site.at.proxy.wait_requests(2, Filter::of(acquire)).await;
         site.ours.available().await;
         all.release().await.unwrap();
     });
@@ -198,7 +181,6 @@ both!(
     cut_calls_are_done_once,
     late_copies_take_nothing,
     a_late_cancellation_is_of_its_own_call,
-    a_taker_that_gives_up_in_doubt,
     lost_messages_cost_the_cap,
     a_gap_makes_waiters_look,
     silence_is_an_error,
@@ -207,32 +189,27 @@ both!(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_counts_once_whatever_is_cut() {
-    let scripts = [
-        lua!("once", "latch/set"),
-        lua!("once", "latch/count_down"),
-        lua!("once", "latch/delete"),
-        lua!("once", "latch/inspect"),
-    ];
+    let scripts = ["latch/set", "latch/count_down", "latch/delete", "latch/inspect"];
     let [set, count_down, delete, inspect] = scripts;
     let Place { server: _server, proxy, ours, name, .. } =
         Place::start(Locks::builder().command_timeout(ms(500)), &scripts).await;
     let latch = ours.latch(&name);
     for cuts in 1..4 {
-        let fault = proxy.cut_after(cuts, Filter::script_of(set));
+        let fault = proxy.cut_after(cuts, Filter::of(set));
         assert!(latch.try_set_count(3).await.unwrap());
         fault.done().await;
         for left in [2, 1] {
-            let fault = proxy.cut_after(cuts, Filter::script_of(count_down));
+            let fault = proxy.cut_after(cuts, Filter::of(count_down));
             assert_eq!(latch.count_down().await.unwrap(), Some(left));
             fault.done().await;
         }
-        let looks = proxy.requests(Filter::script_of(inspect));
+        let looks = proxy.requests(Filter::of(inspect));
         let waiter = spawn_with(latch.clone(), |latch| async move { latch.wait().await.unwrap() });
-        proxy.wait_requests(looks + 1, Filter::script_of(inspect)).await;
+        proxy.wait_requests(looks + 1, Filter::of(inspect)).await;
         // One way or the other, by a call whose answer is lost, on connections that were cut.
         let (last, expected) =
             if cuts == 2 { (delete, WaitOutcome::Deleted) } else { (count_down, WaitOutcome::Opened) };
-        let fault = proxy.cut_after(cuts, Filter::script_of(last));
+        let fault = proxy.cut_after(cuts, Filter::of(last));
         match expected {
             WaitOutcome::Deleted => assert!(latch.delete().await.unwrap()),
             _ => assert_eq!(latch.count_down().await.unwrap(), Some(0)),
@@ -245,12 +222,12 @@ async fn a_latch_counts_once_whatever_is_cut() {
 /// Its caller hears that there is no latch: a copy of the call that comes later does not count down the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_count_down_is_not_of_the_next_latch() {
-    let count_down = lua!("once", "latch/count_down");
+    let count_down = "latch/count_down";
     let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);
     let Place { server: _server, proxy, ours, name, .. } = Place::start(builder, &[count_down]).await;
     let latch = ours.latch(&name);
-    let held = proxy.hold_back(1, Filter::script_of(count_down));
-    let undo = proxy.hold_back(1000, Filter::script_of(lua!("once", "latch/cancel")));
+    let held = proxy.hold_back(1, Filter::of(count_down));
+    let undo = proxy.hold_back(1000, Filter::of("latch/cancel"));
     let mut counted = spawn_with(latch.clone(), |latch| async move { latch.count_down().await.unwrap() });
     undo.wait_for(1).await;
     // It is told so when the copy can't count any more.
@@ -266,20 +243,20 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_set_once() {
     let site = Site::start("leased", Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
-    let set = lua!("once", "permit_semaphore/set");
-    site.at.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
+    let set = "permit_semaphore/set";
+    site.at.server.raw().await.must(&["SCRIPT", "LOAD", &support::files::sent(set)]).await;
     let [ours, theirs] = [&site.at.ours, &site.at.theirs].map(|locks| locks.permit_semaphore(&site.at.name));
     // A client's first call is late, and does nothing.
     assert_eq!(ours.available_permits().await.unwrap(), 10);
-    let before = site.at.proxy.requests(Filter::script_of(set));
-    let cut = site.at.proxy.cut_after(1, Filter::script_of(set));
-    let next = site.at.proxy.hold_back(1, Filter::script_of(set));
+    let before = site.at.proxy.requests(Filter::of(set));
+    let cut = site.at.proxy.cut_after(1, Filter::of(set));
+    let next = site.at.proxy.hold_back(1, Filter::of(set));
     let call = tokio::spawn(async move { ours.set_permits(20).await });
     cut.done().await;
     theirs.add_permits(5).await.unwrap();
     next.wait_for(1).await;
     next.release().await;
     patient("the call", call).await.unwrap().unwrap();
-    assert!(site.at.proxy.requests(Filter::script_of(set)) >= before + 2);
+    assert!(site.at.proxy.requests(Filter::of(set)) >= before + 2);
     assert_eq!(theirs.available_permits().await.unwrap(), 25);
 }

@@ -2,7 +2,7 @@
 //! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
 
 use lockson::kind::NonReentrant;
-use support::fleet::{acquaint, connected, red, votes, Fleet};
+use support::fleet::{connected, red, votes, Fleet};
 use support::prelude::*;
 use support::sites::give_up_after;
 
@@ -59,8 +59,7 @@ async fn a_hold_outlives_two_and_not_three() {
     assert_eq!(guard.state(), HoldState::Lost);
     patient("it is told", lost).await.unwrap();
     fleet.servers[2].start();
-    let error = guard.unlock().await.unwrap_err();
-    assert!(matches!(error, UnlockError::NotHeld { .. }), "{error:?}");
+    assert_matches!(guard.unlock().await.unwrap_err(), UnlockError::NotHeld { .. });
     // What is left of it is given back all the same.
     sleep(secs(3)).await;
     assert_eq!(fleet.held(), "00000");
@@ -154,9 +153,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
 /// Rule 21: what a server may have forgotten it does not vote on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
-    let fleet = Fleet::start();
-    let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-    acquaint(&[&ours, &theirs]).await;
+    let (fleet, ours, theirs) = Fleet::acquainted().await;
     let guard = ours.acquire().lease(secs(60)).guard().await.unwrap().unwrap();
     fleet.servers[..3].iter().for_each(|server| server.wipe());
     // The hold is on two only, and does not know; nobody else may get three.
@@ -186,9 +183,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_ahead_gives_two_holders() {
     for watched in [false, true] {
-        let fleet = Fleet::start();
-        let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-        acquaint(&[&ours, &theirs]).await;
+        let (fleet, ours, theirs) = Fleet::acquainted().await;
         fleet.servers[3..].iter().for_each(|server| server.stop());
         let request = ours.acquire().wait(secs(20));
         let first = if watched { request } else { request.lease(secs(30)) }.guard().await.unwrap().unwrap();
@@ -266,31 +261,14 @@ async fn candidates_take_turns() {
     assert_eq!(fleet.held(), "00000");
 }
 
-/// How servers fail.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Failure {
-    Killed,
-    Frozen,
-    Emptied,
-}
-
-impl Failure {
-    fn happens_to(self, server: &Server) {
-        match self {
-            Failure::Killed => server.kill(),
-            Failure::Frozen => server.freeze(),
-            Failure::Emptied => server.restart(),
-        }
-    }
-
-    fn ends_at(self, server: &Server) {
-        match self {
-            Failure::Killed => server.restart(),
-            Failure::Frozen => server.thaw(),
-            Failure::Emptied => {}
-        }
-    }
-}
+/// How servers fail, and how that ends.
+type Failure = (&'static str, fn(&Server), fn(&Server));
+const FAILURES: [Failure; 3] = [
+    ("killed", Server::kill, Server::restart),
+    ("frozen", Server::freeze, Server::thaw),
+    (EMPTIED, Server::restart, |_| {}),
+];
+const EMPTIED: &str = "emptied";
 
 const LEASE: Duration = secs(3);
 
@@ -311,14 +289,14 @@ async fn two_and_then_three(
     (servers, clients): (&[Server], &[Locks]),
     ours: &RedLock<Reentrant>,
     theirs: &RedLock<Reentrant>,
-    fails: Failure,
+    (fails, happens_to, ends_at): Failure,
     rng: &mut Rng,
 ) {
     let mut order = [0, 1, 2, 3, 4];
     for at in (1..5).rev() {
         order.swap(at, rng.below(at as u64 + 1) as usize);
     }
-    let what = format!("{fails:?} {:?}, then {}", &order[..2], order[2]);
+    let what = format!("{fails} {:?}, then {}", &order[..2], order[2]);
     // The rival too has seen the servers before.
     patient("it is free", theirs.guard()).await.unwrap().unlock().await.unwrap();
     let all = || async {
@@ -342,20 +320,20 @@ async fn two_and_then_three(
         }
     })
     .await;
-    order[..2].iter().for_each(|at| fails.happens_to(&servers[*at]));
+    order[..2].iter().for_each(|at| happens_to(&servers[*at]));
     valid_for(&guard, LEASE + ms(1000), &what).await;
     patient("most still have it", guard.verify()).await.unwrap();
     assert_eq!(patient("they say so", theirs.acquire().wait(secs(2)).into_future()).await, Ok(Busy), "{what}");
     patient("most give it back", guard.unlock()).await.unwrap();
     let guard = patient("three vote", theirs.guard()).await.unwrap();
     // Those that were emptied may have voted again.
-    let from = if fails == Failure::Emptied { 0 } else { 2 };
-    order[from..3].iter().for_each(|at| fails.happens_to(&servers[*at]));
+    let from = if fails == EMPTIED { 0 } else { 2 };
+    order[from..3].iter().for_each(|at| happens_to(&servers[*at]));
     patient("two are not enough", guard.lost()).await;
     let refused = patient("nobody gets it", ours.acquire().wait(secs(1)).guard()).await;
     assert!(matches!(refused, Err(LockError::NoMajority { .. })), "{what}: {refused:?}");
     drop(guard);
-    order[..3].iter().for_each(|at| fails.ends_at(&servers[*at]));
+    order[..3].iter().for_each(|at| ends_at(&servers[*at]));
 }
 
 /// "held and renewed while any 2 are killed, stopped or restarted empty; refused when 3 are"
@@ -369,8 +347,7 @@ async fn held_while_any_two_fail_and_refused_when_three_do() {
     let (ours, theirs) = (new(&clients), new(&connected(&servers, builder()).await));
     let asked = soak(30);
     for done in 0..asked {
-        let fails = [Failure::Killed, Failure::Frozen, Failure::Emptied][done % 3];
-        two_and_then_three((&servers, &clients), &ours, &theirs, fails, &mut rng).await;
+        two_and_then_three((&servers, &clients), &ours, &theirs, FAILURES[done % 3], &mut rng).await;
     }
     report("two and then three of five servers fail", asked, asked, 0, seed);
 }

@@ -1,7 +1,7 @@
 //! A red lock's servers that lose their data: no vote before every lease that they granted is over (PROTOCOL rule 21).
 
 use lockson::{Faults, Reply};
-use support::fleet::{acquaint, connected, red, Fleet};
+use support::fleet::{connected, red, Fleet};
 use support::prelude::*;
 
 const BOOT: &str = "lockson:boot";
@@ -37,9 +37,7 @@ async fn no_second_holder(first: &Guard, second: &RedLock<Reentrant>) -> Guard {
 /// longest lease, at the end of a second of the server's clock.
 #[tokio::test(start_paused = true)]
 async fn a_restart_right_after_a_grant_gives_no_second_holder() {
-    let fleet = Fleet::start();
-    let ours = red(&fleet.clients());
-    ours.guard().await.unwrap().unlock().await.unwrap();
+    let (fleet, ours, _) = Fleet::acquainted().await;
     sleep(LONGEST + ms(990)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
     fleet.servers.iter().for_each(|server| server.wipe());
@@ -53,9 +51,7 @@ async fn a_restart_right_after_a_grant_gives_no_second_holder() {
 /// The age of a life counts from its answer: a call may have been under way for long before it ran.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_long_under_way_makes_no_server_older() {
-    let fleet = Fleet::start();
-    let ours = red(&fleet.clients());
-    ours.guard().await.unwrap().unlock().await.unwrap();
+    let (fleet, ours, _) = Fleet::acquainted().await;
     for seed in 1..=20 {
         sleep(LONGEST).await;
         let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
@@ -75,9 +71,7 @@ async fn a_call_that_was_long_under_way_makes_no_server_older() {
 /// The marker goes with the data, whoever deletes it: by that it is known what was lost.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_flushed_rests() {
-    let fleet = Fleet::start();
-    let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
-    acquaint(&[&ours, &theirs]).await;
+    let (fleet, ours, theirs) = Fleet::acquainted().await;
     sleep(secs(1)).await;
     let first = ours.acquire().lease(LONGEST).guard().await.unwrap().unwrap();
     for server in &fleet.servers[..3] {
@@ -96,9 +90,7 @@ async fn a_server_that_was_flushed_rests() {
 /// Restored from a dump, or of the server that this one was a replica of; or ahead of a clock that was set back.
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
-    let fleet = Fleet::start();
-    let ours = red(&fleet.clients());
-    ours.guard().await.unwrap().unlock().await.unwrap();
+    let (fleet, ours, _) = Fleet::acquainted().await;
     let markers: Vec<String> = fleet.servers.iter().filter_map(marker).collect();
     assert_eq!(markers.len(), 5);
     sleep(LONGEST * 2).await;
@@ -115,8 +107,7 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
             server.wipe();
             server.command(&["SET", BOOT, &restored]).unwrap();
         }
-        let refused = strict(&fleet.clients()).try_lock().await;
-        assert!(matches!(refused, Err(LockError::NoMajority { votes: 0, .. })), "{refused:?}");
+        assert_matches!(strict(&fleet.clients()).try_lock().await, Err(LockError::NoMajority { votes: 0, .. }));
         drop(no_second_holder(&first, &strict(&fleet.clients())).await);
         sleep(secs(1)).await;
     }
@@ -136,8 +127,7 @@ async fn a_marker_that_is_not_of_this_run_vouches_for_nothing() {
 async fn a_stranger_in_the_markers_place_is_said() {
     let server = EmbeddedServer::new();
     server.command(&["HSET", BOOT, "a", "b"]).unwrap();
-    let taken = red(&[server.connect()]).try_lock().await;
-    assert!(matches!(&taken, Err(LockError::Query(QueryError::Refused { .. }))), "{taken:?}");
+    assert_matches!(red(&[server.connect()]).try_lock().await, Err(LockError::Query(QueryError::Refused { .. })));
     assert_eq!(server.command(&["EXISTS", "red"]), Ok(Reply::Int(0)));
 }
 

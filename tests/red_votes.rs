@@ -122,15 +122,15 @@ async fn anothers_key_stays_anothers() {
     assert_eq!(fleet.held(), "00000");
 }
 
-/// A lock that gives each server so long for its answer: a call to one that is stopped stays under way meanwhile.
-fn waits_for(fleet: &Fleet, server_timeout: Duration) -> RedLock<Reentrant> {
-    red(&fleet.clients_of(Builder::default().outage_limit(secs(60)))).server_timeout(server_timeout)
-}
-
-/// All vote for all of these, so that they know the servers; then a minute, so that all may vote.
-async fn acquainted(locks: &[&RedLock<Reentrant>]) {
-    acquaint(locks).await;
+/// Locks that give each server so long for its answer: a call to one that is stopped stays under way meanwhile. All
+/// servers have voted for all of these, and may by now vote again.
+async fn patient_locks<const N: usize>(timeouts: [Duration; N]) -> (Fleet, [RedLock<Reentrant>; N]) {
+    let fleet = Fleet::start();
+    let builder = || Builder::default().outage_limit(secs(60));
+    let locks = timeouts.map(|timeout| red(&fleet.clients_of(builder())).server_timeout(timeout));
+    acquaint(&locks.each_ref()).await;
     sleep(secs(60)).await;
+    (fleet, locks)
 }
 
 /// Taken from 1, 2 and 3, while 4 and 5 are stopped.
@@ -146,9 +146,7 @@ async fn with_three_votes(fleet: &Fleet, lock: &RedLock<Reentrant>) -> Guard {
 /// the second one 3, when it is back and the first one's lease there is over, 5, and 4, as far as it knows.
 #[tokio::test(start_paused = true)]
 async fn a_vote_taken_again_too_early_would_give_two_holders() {
-    let fleet = Fleet::start();
-    let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, secs(35)));
-    acquainted(&[&ours, &theirs]).await;
+    let (fleet, [ours, theirs]) = patient_locks([ms(50), secs(35)]).await;
     let first = with_three_votes(&fleet, &ours).await;
     let began = Instant::now();
     fleet.servers[2].stop();
@@ -173,9 +171,7 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
 /// asked for before.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_comes_too_late_revives_nothing() {
-    let fleet = Fleet::start();
-    let ours = waits_for(&fleet, secs(25));
-    acquainted(&[&ours]).await;
+    let (fleet, [ours]) = patient_locks([secs(25)]).await;
     // Taken after 25 s, renewed after 20 and then each 10.
     let first = with_three_votes(&fleet, &ours).await;
     fleet.servers[2].stop();
@@ -190,9 +186,7 @@ async fn a_vote_that_comes_too_late_revives_nothing() {
 /// Nor one that would be asked for after that: another has had the lock in between.
 #[tokio::test(start_paused = true)]
 async fn a_lost_hold_asks_for_nothing() {
-    let fleet = Fleet::start();
-    let (ours, theirs) = (waits_for(&fleet, ms(50)), waits_for(&fleet, ms(50)));
-    acquainted(&[&ours, &theirs]).await;
+    let (fleet, [ours, theirs]) = patient_locks([ms(50), ms(50)]).await;
     let first = with_three_votes(&fleet, &ours).await;
     fleet.servers[2].stop();
     sleep(secs(31)).await;
@@ -212,9 +206,7 @@ async fn a_lost_hold_asks_for_nothing() {
 async fn a_lost_hold_gives_the_rest_back_at_once() {
     for bare in [false, true] {
         for lease in [None, Some(secs(20))] {
-            let fleet = Fleet::start();
-            let (ours, theirs) = (waits_for(&fleet, ms(300)), waits_for(&fleet, ms(300)));
-            acquainted(&[&ours, &theirs]).await;
+            let (fleet, [ours, theirs]) = patient_locks([ms(300), ms(300)]).await;
             let request = || lease.map_or(ours.acquire(), |lease| ours.acquire().lease(lease));
             let kept = match bare {
                 true => request().await.map(|held| held.is_acquired().then_some(None)),
@@ -239,9 +231,7 @@ async fn a_lost_hold_gives_the_rest_back_at_once() {
 /// What a lost outer hold held is gone: its owner is told once when it would enter again, as with every lock.
 #[tokio::test(start_paused = true)]
 async fn who_would_enter_a_lost_hold_is_told() {
-    let fleet = Fleet::start();
-    let ours = waits_for(&fleet, ms(300));
-    acquainted(&[&ours]).await;
+    let (fleet, [ours]) = patient_locks([ms(300)]).await;
     let outer = ours.guard().await.unwrap();
     fleet.servers[..3].iter().for_each(|server| drop(server.command(&["DEL", "red"])));
     assert!(outer.verify().await.is_err());
@@ -285,9 +275,7 @@ async fn bare_holds_are_given_back_one_by_one() {
 /// Given back while a vote is asked for: nothing is asked any more.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_given_back_asks_for_nothing() {
-    let fleet = Fleet::start();
-    let ours = waits_for(&fleet, secs(25));
-    acquainted(&[&ours]).await;
+    let (fleet, [ours]) = patient_locks([secs(25)]).await;
     for by_drop in [false, true] {
         let lock = ours.clone();
         let guard = tokio::spawn(async move { lock.guard().await.unwrap() }).await.unwrap();
@@ -319,9 +307,7 @@ async fn a_hold_that_is_given_back_asks_for_nothing() {
 /// Asked for twice, as the first call has no answer yet: it is one vote, taken once.
 #[tokio::test(start_paused = true)]
 async fn a_vote_counts_once() {
-    let fleet = Fleet::start();
-    let ours = waits_for(&fleet, secs(25));
-    acquainted(&[&ours]).await;
+    let (fleet, [ours]) = patient_locks([secs(25)]).await;
     let guard = with_three_votes(&fleet, &ours).await;
     sleep(secs(27)).await;
     fleet.servers[3].start();
@@ -358,8 +344,7 @@ async fn a_hold_outlives_a_rolling_restart_of_real_servers() {
     for server in &servers {
         tokio::task::block_in_place(|| server.restart());
         all_vote(&servers, &clients, &guard).await;
-        let other = patient("an answer", theirs.try_lock()).await;
-        assert!(matches!(other, Ok(Busy) | Err(LockError::NoMajority { .. })), "{other:?}");
+        assert_matches!(patient("an answer", theirs.try_lock()).await, Ok(Busy) | Err(LockError::NoMajority { .. }));
     }
     patient("most still have it", guard.verify()).await.unwrap();
     patient("it is given back", guard.unlock()).await.unwrap();

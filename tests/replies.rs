@@ -350,9 +350,6 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let case = async |site: &Site, _: usize, rng: &mut Rng| {
         let (own, depth) = (site.own(), 2 + rng.below(2));
-        if own.kind.deepest < 2 {
-            return Ok(1);
-        }
         own.lock_times(depth - 1).await;
         let held = hold_back(site, "acquire", &own.name);
         own.lock_times(1).await;
@@ -366,11 +363,17 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
         own.unlock_times(depth - 1).await?;
         taken_back(site, &own).await
     };
-    drive_every_kind("late inner acquire", soak_part(500, SHORT), (24, patient_builder()), case).await;
+    every_kind_at_a_server(async |server, kind| {
+        if kind.deepest > 1 {
+            let sites = Site::many(server, kind, 24, patient_builder()).await;
+            drive(&format!("{}: late inner acquire", kind.name), soak_part(500, SHORT), seed(), &sites, case).await;
+        }
+    })
+    .await;
 }
 
-/// What is in the contract's list alone: locks of other locks, whose lost answers are those of `multi::a_lost_reply_..`
-/// and `red_schedules`, and kinds with the scripts of another one here.
+/// What is in the contract's list alone: locks of other locks, whose lost answers are in `multi` and `red_schedules`,
+/// and kinds with the scripts of another one here.
 const TESTED_ELSEWHERE: [&str; 6] =
     ["multi", "red", "fenced_mutex", "fenced_spin", "fenced_fair_mutex", "fenced_write in a transaction"];
 

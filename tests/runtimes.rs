@@ -31,6 +31,10 @@ fn outside<T>(future: impl Future<Output = T>) -> T {
     futures::executor::block_on(future)
 }
 
+macro_rules! are_refused {
+    ($($verb:expr),*) => { $(assert_eq!(outside($verb).map(drop), Err(QueryError::NoRuntime.into()));)* };
+}
+
 #[test]
 fn a_verb_outside_of_a_runtime_is_an_error() {
     let url = Server::shared().url();
@@ -39,27 +43,14 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
     for locks in runtime.block_on(clients()) {
         let (name, owner) = (unique("outside"), Owner::unique());
         let lock = locks.lock(&name).owned_by(&owner);
+        let (fair, red) = (locks.fair_lock(&name).owned_by(&owner), RedLock::new(vec![lock.clone()]).fresh());
         let limit = Request::default().wait(secs(1));
-        assert_eq!(outside(lock.lock()), Err(LockError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(lock.try_lock()), Err(LockError::Query(QueryError::NoRuntime)));
-        assert!(matches!(outside(lock.acquire().wait(secs(1)).guard()), Err(LockError::Query(QueryError::NoRuntime))));
-        let fair = locks.fair_lock(&name).owned_by(&owner);
-        assert_eq!(outside(lockson::RLock::acquire_with(&fair, limit)), Err(LockError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(lock.is_locked()), Err(QueryError::NoRuntime));
-        assert_eq!(outside(lock.force_unlock()), Err(QueryError::NoRuntime));
-        let red = lockson::RedLock::new(vec![lock.clone()]).fresh();
-        assert_eq!(outside(red.try_lock()), Err(LockError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(red.is_held()), Err(QueryError::NoRuntime));
-        assert_eq!(outside(red.unlock()), Err(UnlockError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(red.unlock_within(secs(1))), Err(UnlockError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(lock.unlock_within(secs(1))), Err(UnlockError::Query(QueryError::NoRuntime)));
+        are_refused!(lock.lock(), lock.try_lock(), lock.acquire().wait(secs(1)).guard(), red.try_lock());
+        are_refused!(RLock::acquire_with(&fair, limit), lock.is_locked(), lock.force_unlock(), red.is_held());
+        are_refused!(red.unlock(), red.unlock_within(secs(1)), lock.unlock_within(secs(1)));
         let (semaphore, permits, latch) = (locks.semaphore(&name), locks.permit_semaphore(&name), locks.latch(&name));
-        assert_eq!(outside(semaphore.try_set_permits(1)), Err(SyncError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(semaphore.try_acquire(1)), Err(SyncError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(semaphore.drain_permits()), Err(SyncError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(permits.guard(1)).unwrap_err(), SyncError::Query(QueryError::NoRuntime));
-        assert_eq!(outside(permits.available_permits()), Err(SyncError::Query(QueryError::NoRuntime)));
-        assert_eq!(outside(latch.wait_for(secs(1))), Err(SyncError::Query(QueryError::NoRuntime)));
+        are_refused!(semaphore.try_set_permits(1), semaphore.try_acquire(1), semaphore.drain_permits());
+        are_refused!(permits.guard(1), permits.available_permits(), latch.wait_for(secs(1)));
 
         // What is held stays held, or goes in the background; the client works on.
         runtime.block_on(lock.lock()).unwrap();

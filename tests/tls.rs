@@ -87,17 +87,13 @@ async fn a_good_certificate_works() {
             guard.unlock().await.unwrap();
         });
         let mut raw = server.raw().await;
-        eventually(secs(5), "the waiter listens", || async {
-            server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 1
-        })
-        .await;
+        let listens = async || server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 1;
+        eventually(secs(5), "the waiter listens", listens).await;
         guard.unlock().await.unwrap();
         patient("the lock", waiter).await.unwrap();
         assert!(!raw.exists("safe").await);
-        eventually(secs(10), "the clients are gone", || async {
-            server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 0
-        })
-        .await;
+        let gone = async || server.raw().await.subscribers("redisson_lock__channel:{safe}").await == 0;
+        eventually(secs(10), "the clients are gone", gone).await;
     }
     assert!(tap.talks() >= 8);
 }

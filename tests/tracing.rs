@@ -252,10 +252,8 @@ async fn a_planted_password_appears_nowhere() {
     let gaps = locks.health().gaps;
     server.raw().await.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     server.raw().await.must(&["CLIENT", "KILL", "TYPE", "normal"]).await;
-    eventually(secs(10), "the client is back", || async {
-        lock.is_locked().await.is_ok() && locks.health().gaps > gaps
-    })
-    .await;
+    let back = async || lock.is_locked().await.is_ok() && locks.health().gaps > gaps;
+    eventually(secs(10), "the client is back", back).await;
     patient("the unlock", guard.unlock()).await.unwrap();
     shown += &logs.lines().join("\n");
     assert!(shown.contains("acquire{"), "the spans were captured");

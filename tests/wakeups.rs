@@ -254,17 +254,9 @@ async fn a_wake_up_is_passed_on_embedded() {
     .await;
 }
 
-/// How the subscriptions of a client break while locks are given back.
-#[derive(Clone, Copy)]
-enum Break {
-    /// The server ends the connection of every subscriber, whose next attempts to subscribe are cut, too.
-    Kill,
-    /// All connections of the client end, and it gets no new one until the locks are given back.
-    Refuse,
-}
-
-/// Waiters at one site whose messages fall into a gap.
-async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Break) -> Result<usize, String> {
+/// Waiters at one site whose messages fall into a gap: by an outage of its network, or as the server ends the
+/// connections of subscribers, whose next attempts to subscribe are cut, too.
+async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Option<Outage>) -> Result<usize, String> {
     let names: Vec<String> = (0..25).map(|_| fresh_name()).collect();
     let own = |name| Own::new(site.kind, &site.locks, name);
     let waiters: Vec<Own> = names.iter().flat_map(|name| [own(name), own(name)]).collect();
@@ -283,12 +275,12 @@ async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Break) -> Result<u
         }
         let began = Instant::now();
         match how {
-            Break::Kill => {
+            None => {
                 let deaf = site.proxy.cut_before(2, Filter::Subscribe);
                 raw.must(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
                 deaf.wait_for(1).await;
             }
-            Break::Refuse => site.proxy.refuse(true),
+            Some(outage) => outage.set(&site.proxy, true),
         }
         let given = join_all(holders.iter().map(|own| own.unlock_times(1))).await;
         site.proxy.heal();
@@ -310,14 +302,14 @@ async fn a_gap_wakes_every_waiter() {
     let server = Server::start();
     load_scripts(&server).await;
     let direct = server.locks().await;
-    for (how, label) in [(Break::Kill, "gap by CLIENT KILL"), (Break::Refuse, "gap by lost connections")] {
+    for how in [None, Some(Outage::Refused), Some(Outage::BlackHole)] {
         every_kind_that_hears(async |kind| {
             let sites = Site::many(&server, kind, 2, sleepy()).await;
             let case = async |site: &Site, _: usize, _: &mut Rng| {
                 let mut raw = server.raw().await;
                 gap(site, &direct, &mut raw, how).await
             };
-            drive(&format!("{}: {label}", kind.name), soak(1000), seed(), &sites, case).await;
+            drive(&format!("{}: gap by {how:?}", kind.name), soak(1000), seed(), &sites, case).await;
         })
         .await;
     }

@@ -1,10 +1,11 @@
--- fair/acquire.lua: take the lock if this owner is the next, or enter it once more. Moves the count from n to n + 1, once.
+-- fair/acquire.lua: take the lock if this owner is the next, or enter it once more; else wait in the queue. Moves the count
+--   from n to n + 1, once, as reentrant/acquire.lua does.
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] 1: takes its place in the queue when it has to wait
--- Returns as reentrant/acquire.lua; busy: {0, nonce, now, ms, score, came}: in `ms` more may be known; -3, as in rule 12, when so
---   many were dead that not all are dropped yet; if it is queued its score, and 1 if it came just now, 0 if it was there.
+-- Returns as reentrant/acquire.lua; busy: {0, nonce, now, ms, score, came}: to ask again in `ms`, or at once for -3, when more
+--   waiters were dead than one call drops (rule 12); its score, if it is in the queue; came: 1 just now, 0 before.
 -- Redisson: RedissonFairLock.tryLockInnerAsync. Differs: as reentrant/acquire.lua; the server's time; a waiter is dropped when
---   it is dead, not when its score has passed; the scores of all are not touched at each acquisition, but a debt is kept.
+--   it is dead, not when its score has passed; an acquisition lowers no scores, but adds to a debt of all of them.
 local owner, lease, n, queues = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
 local found = redis.pcall('HGET', lock, owner)
 local score = redis.pcall('ZSCORE', timeouts, owner)

@@ -1,4 +1,5 @@
--- fair/extend.lua: reentrant/extend.lua; and Java drops nobody meanwhile.
+-- fair/extend.lua: set the lease of a hold exactly, or (lease 0) only look whether it is still there; and keep Java from
+--   dropping the head of the queue meanwhile.
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] lease_ms, 0 to leave it
 -- Returns as reentrant/extend.lua.

@@ -2,7 +2,7 @@
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner
 -- Returns {1, nonce, now, length, place}: 0 is the next, -1 is not in the queue; {4, nonce, now, error} another type.
--- Redisson: has none. The list is read up to there.
+-- Redisson: has none. The list is read up to the owner.
 local length, score = redis.pcall('LLEN', queue), redis.pcall('ZSCORE', timeouts, ARGV[3])
 for _, read in ipairs({length, score}) do
   if type(read) == 'table' then return {4, nonce, now, read.err} end

@@ -1,8 +1,8 @@
--- fair/refresh.lua: many waiters of one process are still there.
+-- fair/refresh.lua: say that many waiters of one process are still there, so that nobody drops them as dead.
 -- KEYS as fair/begin.lua
 -- ARGV[i] owner of each, for i from 3 on
 -- Returns {1, nonce, now, v1 .. vn}: 1 queued, 0 not; {4, nonce, now, error} another type.
--- Redisson: has none: a score that is never refreshed passes, and the waiter is dropped alive.
+-- Redisson: has none: there a waiter's score runs out, and it is dropped though it still waits.
 local wrong = redis.pcall('ZCARD', timeouts)
 if type(wrong) == 'table' then return {4, nonce, now, wrong.err} end
 local reply, there, client = {1, nonce, now}, {}

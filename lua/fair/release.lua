@@ -2,13 +2,13 @@
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n
 -- Returns as reentrant/release.lua; the receivers are those of the message to the head of the queue.
--- Redisson: RedissonFairLock.unlockInnerAsync. Differs: as reentrant/release.lua; a hold that expired is said to be (6.C.7).
+-- Redisson: RedissonFairLock.unlockInnerAsync. Differs: as reentrant/release.lua; who holds nothing any more is told so.
 local owner, lease, n = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local count = tonumber(found or 0)
 if found == false then
-  -- Only told: since when the lock is free is not known here, and the watch may be on.
+  -- The head is told, but not watched from here on: a watch may be on, and since when the lock is free is not known.
   local head = redis.call('EXISTS', lock) == 0 and redis.pcall('LINDEX', queue, 0)
   if type(head) == 'string' then tell(head) end
   return {3, nonce, now}

@@ -2,7 +2,8 @@
 -- KEYS in threes: KEYS[3i - 2] lock  hash, KEYS[3i - 1] queue  list, KEYS[3i] timeouts  zset: of hold i, as in fair/begin.lua
 -- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
--- Redisson: FairLock's renewal is the plain lock's. Differs: as reentrant/renew.lua; there a long hold has live waiters dropped.
+-- Redisson: FairLock's renewal is the plain lock's. Differs: as reentrant/renew.lua; there living waiters are dropped during a
+--   long hold.
 local reply = {1, nonce, now}
 for i = 1, #KEYS / 3 do
   local lock, queue, timeouts = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]

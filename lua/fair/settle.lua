@@ -1,4 +1,5 @@
--- fair/settle.lua: make the owner's count and its place in the queue what the client's registry says. Lowers, never raises.
+-- fair/settle.lua: lower the owner's count to what its client knows (n), and take it out of the queue if it waits no more, so
+--   that nothing stays of calls whose answers were lost. Raises nothing.
 -- KEYS as fair/begin.lua
 -- ARGV[3] owner  ARGV[4] n  ARGV[5] 0: nobody waits as this owner any more
 -- Returns as reentrant/settle.lua.

@@ -1,11 +1,12 @@
--- fenced/fence.lua: stands behind the script of a kind that takes the lock, for its owner or for the next, which is the
--- body of the function acquire, and gives a hold that begins a token that rises. What would refuse the token refuses the
--- lock first, as what is refused must have written nothing.
+-- fenced/fence.lua: take the lock, and give each hold that begins a fencing token, which is higher than all before it. The
+-- lock is taken by its kind's acquire or hand_over script, which is the body of the function acquire. Whether the token may
+-- be written is asked first: a call that is refused must not have taken the lock.
 -- KEYS[1] lock  hash  owner -> hold count
 -- KEYS[#KEYS] token  string  the last token given, without TTL; behind the keys of the kind's script
--- ARGV[#ARGV - 2] owner of the hold  ARGV[#ARGV - 1] the highest token that this client has seen  ARGV[#ARGV] the count
---   that a hold without a token comes from, `any` where another may have begun it, empty when it has a token; behind the
---   arguments of the kind's script
+-- Behind the arguments of the kind's script:
+-- ARGV[#ARGV - 2] owner of the hold  ARGV[#ARGV - 1] the highest token that this client has seen
+-- ARGV[#ARGV] empty: the hold has its token; a count: it has none, and begins if this is the owner's count still, else a
+--   copy of this call gave it one; `any`: a call without tokens may have moved the count, so it gets one in any case
 -- Returns what the kind's script does, and where a hold without a token is held, the token as text behind it;
 --   {4, nonce, now, error} another type; {6, nonce, now, error} refused.
 -- Redisson: RedissonFencedLock.tryLockInnerAsync. Differs: a retry and a re-entry keep the token; a token is at least the

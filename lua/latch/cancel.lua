@@ -1,4 +1,5 @@
--- latch/cancel.lua: undo a call of count_down, if its latch is still there, and let no late copy of it count.
+-- latch/cancel.lua: undo a call of count_down, if its latch is still there, and keep copies of it that come later from
+--   counting.
 -- KEYS[1] latch  string  the count
 -- KEYS[2] ended  string  when and how the last latch of this name ended
 -- KEYS[3] receipt  string  what that call did (once.lua)

@@ -1,4 +1,5 @@
--- multi/server_id.lua: an id for this server's data, made when there is none. Clients order and merge locks of one name by it.
+-- multi/server_id.lua: an id of this server, made when there is none. By it a multi-lock knows whether the locks that two
+--   clients have of one name are the same lock, and in which order to take them if not.
 -- KEYS[1] id  string
 -- ARGV[3] a fresh id  ARGV[4] ttl_ms
 -- Returns {1, nonce, now, id} the id; {4, nonce, now, error} another type; {6, nonce, now, error} refused.

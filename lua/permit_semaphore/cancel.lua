@@ -1,4 +1,5 @@
--- permit_semaphore/cancel.lua: undo a call of acquire: give its permits back, and let no late copy of it take them.
+-- permit_semaphore/cancel.lua: undo a call of acquire: give its permits back, and keep copies of it that come later from
+--   taking them.
 -- KEYS[1] permits  string  how many are free
 -- KEYS[2] expiries  zset  permit -> epoch milliseconds
 -- KEYS[3] channel

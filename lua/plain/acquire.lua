@@ -1,4 +1,4 @@
--- plain/acquire.lua: take the lock for one hold, once.
+-- plain/acquire.lua: take the lock for one hold, once: another copy of the call finds its token, and changes nothing.
 -- KEYS[1] lock  string  the token of the hold
 -- ARGV[3] token  ARGV[4] lease_ms
 -- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {4, nonce, now, error} another type.

@@ -1,4 +1,4 @@
--- plain/settle.lua: end one hold that the client's registry does not have.
+-- plain/settle.lua: end one hold that the client's registry does not have, so that nothing stays of calls whose answers were lost.
 -- KEYS[1] lock  string  the token of the hold
 -- KEYS[2] channel
 -- ARGV[3] token  ARGV[4] n, how often the registry has this hold: 0 or 1

@@ -1,4 +1,5 @@
--- read/settle.lua: make the owner's count what the client's registry says. Lowers it, never raises it.
+-- read/settle.lua: lower the owner's count to what its client knows (n), so that nothing stays of calls whose answers were
+--   lost. Raises nothing.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
 -- KEYS[2] channel
 -- ARGV[3] owner  ARGV[4] n

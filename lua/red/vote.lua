@@ -1,7 +1,8 @@
--- red/vote.lua: stands behind the acquire script of a kind, which is the body of the function acquire, and adds to its
--- answer since when the server has lost nothing: by a marker that the first vote of a run writes, and that goes with
--- the data. One of another run is a copy, and one ahead of the clock tells nothing: both are written anew. It comes
--- first, as what is refused must not have taken the lock.
+-- red/vote.lua: take a red lock on this server, one of several that vote, and say since when it has lost no data. The lock
+-- is taken by the acquire script of its kind, which is the body of the function acquire.
+-- A marker says since when: the first vote of a run of the server writes it, and with the data it is lost. One of another
+-- run came with a copy of the data, and one ahead of the clock tells nothing: both are written anew. The marker comes
+-- before the lock, as a call that is refused must not have taken it.
 -- KEYS[#KEYS] boot  string  since_ms run_id; no TTL
 -- Returns {6, nonce, now, error} refused; otherwise what the acquire script does, and where that is held or busy, at the
 --   end the run_id of the server and since_ms.

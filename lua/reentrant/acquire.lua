@@ -1,4 +1,5 @@
--- reentrant/acquire.lua: take the lock, or enter it once more. Moves the owner's count from n to n + 1, once.
+-- reentrant/acquire.lua: take the lock, or enter it once more. Moves the owner's count from n, which its client knows, to
+--   n + 1, once: another copy of the call finds n + 1, and changes nothing.
 -- KEYS[1] lock  hash  owner -> hold count
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n
 -- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {3, nonce, now} the n holds are gone;

@@ -1,4 +1,5 @@
--- reentrant/release.lua: give one hold back. Moves the owner's count from n to n - 1, once.
+-- reentrant/release.lua: give one hold back. Moves the owner's count from n, which its client knows, to n - 1, once: another
+--   copy of the call finds n - 1, and changes nothing.
 -- KEYS[1] lock  hash  owner -> hold count
 -- KEYS[2] channel  left out by the spin lock, which announces nothing
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n

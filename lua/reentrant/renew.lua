@@ -2,7 +2,8 @@
 -- KEYS[i] lock  hash  owner -> hold count
 -- ARGV[2i + 1] owner of hold i  ARGV[2i + 2] lease_ms of hold i
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
--- Redisson: LockTask.renew. Differs: a lease of its own for each hold, a key of another type spoils no other, the TTL only grows.
+-- Redisson: LockTask.renew. Differs: each hold has a lease of its own; a key of another type keeps no other hold from being
+--   renewed; the TTL only grows.
 local reply = {1, nonce, now}
 for i, lock in ipairs(KEYS) do
   local owner, lease = ARGV[2 * i + 1], tonumber(ARGV[2 * i + 2])

@@ -1,4 +1,5 @@
--- reentrant/settle.lua: make the owner's count what the client's registry says. Lowers it, never raises it.
+-- reentrant/settle.lua: lower the owner's count to what its client knows (n), so that nothing stays of calls whose answers were
+--   lost. Raises nothing.
 -- KEYS[1] lock  hash  owner -> hold count
 -- KEYS[2] channel  left out by the spin lock, which announces nothing
 -- ARGV[3] owner  ARGV[4] n

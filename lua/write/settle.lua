@@ -1,5 +1,5 @@
--- write/settle.lua: make the owner's count what the client's registry says, and that of a waiter who went away: none.
---   Lowers it, never raises it.
+-- write/settle.lua: lower the owner's count to what its client knows (n), 0 for a waiter that went away, so that nothing
+--   stays of calls whose answers were lost. Raises nothing.
 -- KEYS[1] lock     hash    mode -> read or write, reader -> count, writer:write -> count
 -- KEYS[2] channel
 -- KEYS[3] writers  zset    lockson writers that wait -> server time until which they do

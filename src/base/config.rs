@@ -20,6 +20,17 @@ pub struct InvalidLease {
     pub max: Duration,
 }
 
+impl InvalidLease {
+    /// The lease, if it is within its limits.
+    pub(crate) fn check(lease: Duration, max: Duration) -> Result<Duration, Self> {
+        let min = SHORTEST_LEASE;
+        if lease < min || lease > max {
+            return Err(Self { lease, min, max });
+        }
+        Ok(lease)
+    }
+}
+
 /// The settings of a client, as they were checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {

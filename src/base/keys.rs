@@ -60,8 +60,8 @@ pub(crate) enum Key {
     Made,
     /// How a latch that is gone ended.
     Ended,
-    /// Since when the server has lost nothing. One for all names: who votes is a single server, so it need not lie in the
-    /// slot of the lock.
+    /// Since when the server has lost nothing. One for all names: a server that votes is a single one, so the key need
+    /// not lie in the slot of the lock.
     Boot,
 }
 
@@ -222,33 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_exclusive_lock_has_names_of_its_own() {
+    fn each_family_has_names_of_its_own() {
         use Key::{Channel, Ended, Expiries, Lock, Turn, Writers};
-        let families: [(fn(Keys) -> Keys, &[Key], &str, &str); 4] = [
-            (Keys::of_plain, &[Lock, Channel], "x lockson:plain:{x}", "{eu}:x lockson:plain:{eu}:x"),
-            (
-                Keys::of_read_write,
-                &[Channel, Writers, Turn],
-                "redisson_rwlock:{x} lockson:writers:{x} lockson:readers_turn:{x}",
-                "redisson_rwlock:{eu}:x lockson:writers:{eu}:x lockson:readers_turn:{eu}:x",
-            ),
-            (
-                Keys::of_semaphore,
-                &[Lock, Channel, Expiries],
-                "x redisson_sc:{x} {x}:timeout",
-                "{eu}:x redisson_sc:{eu}:x {eu}:x:timeout",
-            ),
-            (
-                Keys::of_latch,
-                &[Channel, Ended],
-                "redisson_countdownlatch__channel__{x} lockson:latch_ended:{x}",
-                "redisson_countdownlatch__channel__{{eu}:x} lockson:latch_ended:{eu}:x",
-            ),
-        ];
-        for (family, names, of_x, of_tagged) in families {
-            assert_eq!(family(keys("x").unwrap()).of(names).join(" "), of_x);
-            assert_eq!(family(keys("{eu}:x").unwrap()).of(names).join(" "), of_tagged);
-        }
+        // N: the name; T: with braces, if it has none.
+        let check = |family: fn(Keys) -> Keys, of: &[Key], names: &str| {
+            for (name, tagged) in [("x", "{x}"), ("{eu}:x", "{eu}:x")] {
+                let names = names.replace('N', name).replace('T', tagged);
+                assert_eq!(family(keys(name).unwrap()).of(of).join(" "), names);
+            }
+        };
+        check(Keys::of_plain, &[Lock, Channel], "N lockson:plain:T");
+        let names = "redisson_rwlock:T lockson:writers:T lockson:readers_turn:T";
+        check(Keys::of_read_write, &[Channel, Writers, Turn], names);
+        check(Keys::of_semaphore, &[Lock, Channel, Expiries], "N redisson_sc:T T:timeout");
+        check(Keys::of_latch, &[Channel, Ended], "redisson_countdownlatch__channel__{N} lockson:latch_ended:T");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
-use crate::client::names::Names;
+use crate::client::parts::Parts;
 use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::wire::script::{Answer, Patience, Status};
@@ -39,7 +39,7 @@ impl Locks {
     async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let (backend, signals) = connect(config, settings.command_timeout).await?;
-        let locks = Self::of(Names::start(settings, backend, signals, Clock::System));
+        let locks = Self::of(Parts::start(settings, backend, signals, Clock::System));
         preflight(locks.engine()).await?;
         Ok(locks)
     }

@@ -13,7 +13,7 @@ use crate::base::config::Settings;
 use crate::base::fault::ConnectError;
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
-use crate::client::names::Names;
+use crate::client::parts::Parts;
 use crate::wire::reply::Reply;
 
 pub use lockson_embedded::Faults;
@@ -122,7 +122,7 @@ impl EmbeddedServer {
     fn client(&self, settings: Settings) -> Locks {
         let (backend, signals) = connect(&self.server, settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
-        let locks = Locks::of(Names::start(settings, backend, signals, clock));
+        let locks = Locks::of(Parts::start(settings, backend, signals, clock));
         locks.engine().wire.server.learn(self.server.now_ms(), clock.now());
         locks
     }

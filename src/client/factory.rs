@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::backoff::Backoff;
 use crate::base::keys::Keys;
-use crate::client::names::Names;
+use crate::client::parts::Parts;
 use crate::engine::{Engine, Session};
 use crate::error::QueryError;
 use crate::kinds::fair::{Fair, NonReentrantFair};
@@ -56,7 +56,7 @@ use crate::permits::semaphore::Semaphore;
 #[derive(Clone)]
 pub struct Locks {
     session: Arc<Session>,
-    names: Arc<Names>,
+    parts: Arc<Parts>,
 }
 
 impl fmt::Debug for Locks {
@@ -165,7 +165,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        let line = self.keys(name).map(|keys| self.names.line(keys.of_read_write()));
+        let line = self.keys(name).map(|keys| self.parts.line(keys.of_read_write()));
         ReadWriteLock::new(self.session.clone(), name, line)
     }
 
@@ -205,7 +205,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
-        let line = self.keys(name).map(|keys| self.names.line(keys.of_plain()));
+        let line = self.keys(name).map(|keys| self.parts.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -221,7 +221,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        let pool = self.keys(name).map(|keys| self.names.semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.parts.semaphore(keys));
         Semaphore::new(self.session.clone(), name, pool)
     }
 
@@ -237,7 +237,7 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn permit_semaphore(&self, name: &str) -> PermitSemaphore {
-        let pool = self.keys(name).map(|keys| self.names.permit_semaphore(keys));
+        let pool = self.keys(name).map(|keys| self.parts.permit_semaphore(keys));
         PermitSemaphore::new(self.session.clone(), name, pool)
     }
 
@@ -254,12 +254,12 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub fn latch(&self, name: &str) -> Latch {
-        let latch = self.keys(name).map(|keys| self.names.latch(keys));
+        let latch = self.keys(name).map(|keys| self.parts.latch(keys));
         Latch::new(self.session.clone(), name, latch)
     }
 
     fn handle<K: Kind>(&self, name: &str) -> Lock<K> {
-        let line = self.keys(name).map(|keys| self.names.line(keys));
+        let line = self.keys(name).map(|keys| self.parts.line(keys));
         Lock::new(self.session.clone(), name, line)
     }
 
@@ -321,7 +321,7 @@ impl Locks {
     /// # Cancel safety
     /// Dropped half-way, some holds are not given back; they end with their leases.
     pub async fn shutdown(&self, limit: Duration) -> Result<(), Leftover> {
-        let names = self.names.shutdown(limit).await;
+        let names = self.parts.shutdown(limit).await;
         if names.is_empty() {
             Ok(())
         } else {
@@ -333,8 +333,8 @@ impl Locks {
         &self.session.engine
     }
 
-    pub(crate) fn of(names: Arc<Names>) -> Self {
-        Self { session: Arc::new(Session { engine: names.engine.clone() }), names }
+    pub(crate) fn of(parts: Arc<Parts>) -> Self {
+        Self { session: Arc::new(Session { engine: parts.engine.clone() }), parts }
     }
 }
 
@@ -346,8 +346,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn names_that_were_used_once_leave_nothing() {
         let locks = crate::EmbeddedServer::new().connect();
-        let (names, secs) = (locks.names.clone(), Duration::from_secs);
-        let known = || [names.lines.len(), names.semaphores.len(), names.permit_semaphores.len(), names.latches.len()];
+        let (parts, secs) = (locks.parts.clone(), Duration::from_secs);
+        let known = || [parts.lines.len(), parts.semaphores.len(), parts.permit_semaphores.len(), parts.latches.len()];
         let kept = locks.lock("kept");
         for number in 0..300 {
             let name = format!("name:{number}");

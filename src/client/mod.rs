@@ -6,4 +6,4 @@ pub(crate) mod connect;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod factory;
-pub(crate) mod names;
+pub(crate) mod parts;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::{join_all, BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use crate::base::config::{InvalidLease, SHORTEST_LEASE};
+use crate::base::config::InvalidLease;
 use crate::compose::quorum::{enough, Quorum, Rules, Standing, Voter};
 use crate::engine::Session;
 use crate::error::{HoldError, Lost, LostReason, UnlockError};
@@ -146,10 +146,7 @@ impl Held {
             Self::All { .. } => return self.parts().try_for_each(|part| part.check_lease(lease)),
             Self::Quorum(Elected { quorum, .. }) => quorum.max_lease(),
         };
-        let min = SHORTEST_LEASE;
-        if lease < min || lease > max {
-            return Err(InvalidLease { lease, min, max }.into());
-        }
+        InvalidLease::check(lease, max)?;
         Ok(())
     }
 

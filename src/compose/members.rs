@@ -7,7 +7,7 @@ use crate::base::clock::millis;
 use crate::base::owner::Owner;
 use crate::engine::Session;
 use crate::error::{LockError, QueryError};
-use crate::hold::entry::{Line, Share};
+use crate::hold::entry::Line;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::{script, Role};
 
@@ -59,7 +59,7 @@ impl<L: ?Sized> Leaf<L> {
     /// Whether its owner has a bare hold of it.
     pub(crate) fn has_bare_hold(&self) -> bool {
         let entry = self.line.entry(&self.field);
-        entry.has(Share::Bare).is_some() || !entry.elected().is_empty()
+        entry.has(None).is_some() || !entry.elected().is_empty()
     }
 
     /// Asks the server for its id. Two clients of one server get the same.

@@ -19,7 +19,7 @@ use crate::hold::attempt::Wish;
 use crate::hold::entry::{Entry, Hold};
 use crate::hold::release::not_held;
 use crate::hold::ticket::Ticket;
-use crate::lease::validity::{Follower, HoldState, Lease};
+use crate::lease::validity::{HoldState, Lease, Observer};
 use crate::waiting::wait::Tried;
 use crate::wire::life::Trust;
 
@@ -131,12 +131,12 @@ impl Quorum {
             closed: Notify::new(),
         });
         for ticket in quorum.tickets() {
-            ticket.hold.leased.follow(quorum.as_follower());
+            ticket.hold.leased.tell(quorum.as_observer());
         }
         Some(quorum)
     }
 
-    fn as_follower(self: &Arc<Self>) -> Weak<dyn Follower> {
+    fn as_observer(self: &Arc<Self>) -> Weak<dyn Observer> {
         let weak: Weak<Self> = Arc::downgrade(self);
         weak
     }
@@ -236,7 +236,7 @@ impl Quorum {
     fn give_up(&self, is_lost: bool) {
         for ticket in self.close().iter().rev() {
             if ticket.give_up() || !is_lost {
-                ticket.entry.outer_lost.store(is_lost, Ordering::Release);
+                ticket.hold.entry.outer_lost.store(is_lost, Ordering::Release);
             }
         }
     }
@@ -245,7 +245,7 @@ impl Quorum {
     pub(crate) fn release(self: Arc<Self>) -> impl Future<Output = Vec<UnlockError>> + Send + 'static {
         let is_lost = self.standing().lost.is_some();
         let releases = self.close().into_iter().rev().map(|ticket| {
-            ticket.entry.outer_lost.store(false, Ordering::Release);
+            ticket.hold.entry.outer_lost.store(false, Ordering::Release);
             let work = ticket.release();
             ticket.engine.janitor.carry_out(work)
         });
@@ -255,7 +255,7 @@ impl Quorum {
             if is_lost {
                 // On their way back already, each as long as that takes.
                 let _ = tokio::time::timeout(server_timeout, join_all(releases)).await;
-                return vec![not_held(&self.first.engine, &self.first.entry)];
+                return vec![not_held(&self.first.engine, &self.first.hold.entry)];
             }
             enough(releases, needed, server_timeout).await
         }
@@ -338,13 +338,13 @@ impl Quorum {
             drop(votes);
             return;
         }
-        ticket.hold.leased.follow(self.as_follower());
+        ticket.hold.leased.tell(self.as_observer());
         ticket.hold.leased.set_bare(votes.bare);
         votes.won.push(Arc::new(ticket));
     }
 }
 
-impl Follower for Quorum {
+impl Observer for Quorum {
     fn renewed(self: Arc<Self>) {
         for wish in self.missing() {
             let engine = wish.engine.clone();

@@ -51,18 +51,17 @@ impl Contender {
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
-        let line = self.place.wish.entry.line.clone();
-        let Some(aside) = line.aside() else { return };
-        let engine = self.place.wish.engine.clone();
-        let limit = aside.until.since(engine.now());
-        if self.place.wish.backoff.is_none() && self.listener.subscribe(limit).await {
+        let Wish { engine, entry, backoff, .. } = &self.place.wish;
+        let turns = &entry.line.turns;
+        let left = || turns.lock().others.until().map(|until| until.since(engine.now()));
+        let Some(limit) = left() else { return };
+        if backoff.is_none() && self.listener.subscribe(limit).await {
             self.listener.drain();
         }
-        while let Some(aside) = line.aside() {
-            let left = aside.until.since(engine.now());
+        while let Some(left) = left() {
             tokio::select! {
-                () = self.listener.wakes() => line.turns.lock().heard_aside(engine.now()),
-                () = tokio::time::sleep(left) => line.turns.lock().end_aside(),
+                () = self.listener.wakes() => turns.lock().others.heard(engine.now()),
+                () = tokio::time::sleep(left) => turns.lock().others.end(),
             }
         }
     }

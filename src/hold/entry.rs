@@ -13,12 +13,11 @@ use crate::backend::Script;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Moment, ServerTime};
 use crate::base::janitor::say;
-use crate::base::keys::{Key, Keys};
+use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
-use crate::lease::validity::{Leasable, Lease, Leased, FIRST_SHARE};
-use crate::waiting::aside::Aside;
+use crate::lease::validity::{Lease, Leased, Observer};
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
 use crate::waiting::waiters::Waiter;
@@ -46,30 +45,23 @@ pub(crate) struct Wish {
     pub(crate) learn: fn(&Wish, &Answer),
 }
 
-impl Wish {
-    /// The server took it for this owner: count + 1, as a guard's until [`Entry::keep_bare`]. Returns the hold, and
-    /// which share of it this is.
-    pub(crate) fn enter(&self, mark: &Arc<str>, sent: Moment, now: Moment) -> (Arc<Hold>, u64) {
-        let mut counts = self.entry.counts.lock();
-        counts.guards += 1;
-        if let Some(hold) = &counts.hold {
-            return (hold.clone(), hold.leased.entered(sent, self.lease, now));
-        }
-        let hold = Hold::new(self, mark, sent);
-        counts.hold = Some(hold.clone());
-        drop(counts);
-        self.entry.line.turns.lock().took(&hold, hold.kind.role, hold.leased.id, hold.leased.since);
-        self.entry.held.notify_waiters();
-        (hold, FIRST_SHARE)
-    }
-}
-
 /// A waiter: in the process's line, or in the server's queue.
 pub(crate) type Place = Waiter<Wish, Ticket>;
 
+impl Observer for Place {
+    fn lapsed(self: Arc<Self>) {
+        if self.lapse() {
+            let name = &*self.wish.entry.line.keys.name;
+            say(
+                || tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"),
+            );
+        }
+    }
+}
+
 /// One lock in this process: its owners, and their turns.
 pub(crate) struct Line {
-    pub(crate) keys: Keys,
+    pub(crate) keys: Arc<Keys>,
     /// The entry of each owner.
     pub(crate) entries: Registry<Entry>,
     pub(crate) turns: Mutex<Turns<Hold, Wish, Ticket>>,
@@ -87,9 +79,9 @@ impl Line {
     pub(crate) fn new(keys: Keys, registry: &Arc<Registry<Self>>, forgotten: &Arc<Forgotten>) -> Self {
         let listed = Listed::new(registry, &keys.channel);
         Self {
-            keys,
+            keys: Arc::new(keys),
             entries: Registry::default(),
-            turns: Mutex::new(Turns::new(|wish| wish.kind.role, report_lapsed)),
+            turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
             crowd: Crowd::default(),
             candidates: Arc::new(Semaphore::new(1)),
@@ -113,11 +105,6 @@ impl Line {
         self.turns.lock().holds()
     }
 
-    /// Whether to let other processes go first still.
-    pub(crate) fn aside(&self) -> Option<Aside> {
-        self.turns.lock().aside()
-    }
-
     pub(crate) fn token(&self) -> u64 {
         self.token.load(Ordering::Relaxed)
     }
@@ -133,22 +120,39 @@ impl Line {
     }
 }
 
-fn report_lapsed(wish: &Wish) {
-    let name = &*wish.entry.line.keys.name;
-    say(|| tracing::warn!(target: "lockson", name, "handed over to a future that nobody polls: on to the next"));
-}
-
 /// An acquisition that nobody has taken responsibility for yet. Dropped, it gives itself back (release.rs).
 pub struct Ticket {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) entry: Arc<Entry>,
     pub(crate) hold: Arc<Hold>,
-    /// Which one of the hold it is.
+    /// The number of its share of the hold.
     pub(crate) share: u64,
     /// Whether its owner held the lock before.
     pub(crate) inner: bool,
     /// Whether it is still to be given back, or kept.
     pub(crate) armed: AtomicBool,
+}
+
+impl Ticket {
+    /// The server confirmed it: the count goes up, as a guard's until it is kept as a bare hold.
+    pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
+        let Wish { engine, entry, kind, lease, .. } = wish;
+        let (engine, mut counts) = (engine.clone(), entry.counts.lock());
+        let inner = counts.hold.is_some();
+        let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, mark, answer.sent)).clone();
+        let share = if inner { hold.leased.entered(answer.sent, *lease, engine.now()) } else { hold.leased.id };
+        counts.guards.push(share);
+        drop(counts);
+        if !inner {
+            entry.line.turns.lock().took(&hold, kind.role, hold.leased.id, answer.sent);
+            entry.held.notify_waiters();
+        }
+        if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
+            entry.line.saw_token(token);
+            hold.set_token(token);
+        }
+        engine.watchdog.watch(&hold.leased, answer.sent);
+        Self { engine, hold, share, inner, armed: AtomicBool::new(true) }
+    }
 }
 
 /// Ownership of a lock by one owner, from the first acquisition until the count is zero.
@@ -168,14 +172,19 @@ pub(crate) struct Hold {
 
 impl Hold {
     fn new(wish: &Wish, mark: &Arc<str>, sent: Moment) -> Arc<Self> {
-        Arc::new(Self {
-            leased: Leased::new(wish.entry.clone(), mark.clone(), wish.kind.renew, sent, wish.lease),
-            entry: wish.entry.clone(),
-            kind: wish.kind,
+        let Wish { kind, entry, lease, .. } = wish;
+        let owners = [entry.field.clone(), mark.clone()];
+        let hold = Arc::new(Self {
+            leased: Leased::new(entry.line.keys.clone(), owners, 1, kind.renew, sent, *lease),
+            entry: entry.clone(),
+            kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
-        })
+        });
+        let told: Weak<Self> = Arc::downgrade(&hold);
+        hold.leased.tell(told);
+        hold
     }
 
     pub(crate) fn token(&self) -> u64 {
@@ -190,6 +199,17 @@ impl Hold {
     pub(crate) fn lose(&self, engine: &Engine, why: LostReason) {
         let why = if self.forced.load(Ordering::Acquire) { LostReason::Forced } else { why };
         engine.watchdog.lose(&self.leased, why);
+    }
+}
+
+impl Observer for Hold {
+    fn ended(self: Arc<Self>) {
+        self.entry.line.turns.lock().ended(self.leased.id);
+        // What was given back is not its entry's any more.
+        let is_lost = self.entry.hold().is_some_and(|hold| Arc::ptr_eq(&hold, &self));
+        if is_lost && self.leased.is_bare() {
+            self.entry.line.forgotten.add(&self);
+        }
     }
 }
 
@@ -213,7 +233,8 @@ pub(crate) struct Debts {
 struct Counts {
     /// Which keeps its entry alive when no handle does.
     hold: Option<Arc<Hold>>,
-    guards: u32,
+    /// The shares that guards have.
+    guards: Vec<u64>,
     /// Guards that are on their way back.
     leaving: u32,
     /// The shares that are bare holds, oldest first.
@@ -221,8 +242,14 @@ struct Counts {
 }
 
 impl Counts {
+    /// `true` if a guard had it.
+    fn take_guard(&mut self, share: u64) -> bool {
+        let at = self.guards.iter().rposition(|guard| *guard == share);
+        at.map(|at| self.guards.remove(at)).is_some()
+    }
+
     fn total(&self) -> u32 {
-        self.guards.saturating_add(u32::try_from(self.bare.len()).unwrap_or(u32::MAX))
+        u32::try_from(self.guards.len() + self.bare.len()).unwrap_or(u32::MAX)
     }
 }
 
@@ -243,39 +270,6 @@ pub(crate) struct Entry {
     elected: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What is given back: guards and bare holds are counted apart.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Share {
-    Bare,
-    /// Of the hold with this id.
-    Guard {
-        hold: u64,
-        share: u64,
-    },
-}
-
-impl Leasable for Entry {
-    fn name(&self) -> &str {
-        &self.line.keys.name
-    }
-
-    fn holder(&self) -> &str {
-        &self.field
-    }
-
-    fn keys(&self, keys: &[Key]) -> Vec<&str> {
-        self.line.keys.of(keys)
-    }
-
-    fn ended(&self, id: u64) {
-        let Some(hold) = self.hold().filter(|hold| hold.leased.id == id) else { return };
-        self.line.turns.lock().ended(&hold, hold.kind.role, id);
-        if hold.leased.is_bare() {
-            self.line.forgotten.add(&hold);
-        }
-    }
-}
-
 impl Drop for Entry {
     fn drop(&mut self) {
         self.line.entries.strike(&self.field);
@@ -286,17 +280,17 @@ impl Drop for Entry {
 /// owner that enters again is told.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    holds: Mutex<VecDeque<(u64, Weak<Entry>)>>,
+    holds: Mutex<VecDeque<Weak<Hold>>>,
 }
 
 impl Forgotten {
-    fn add(&self, hold: &Hold) {
+    fn add(&self, hold: &Arc<Hold>) {
         let mut holds = self.holds.lock();
-        holds.push_back((hold.leased.id, Arc::downgrade(&hold.entry)));
+        holds.push_back(Arc::downgrade(hold));
         let oldest = if holds.len() > MOST_FORGOTTEN { holds.pop_front() } else { None };
         drop(holds);
-        if let Some((id, entry)) = oldest.and_then(|(id, entry)| Some((id, entry.upgrade()?))) {
-            entry.drop_hold(id, LostReason::Server);
+        if let Some(hold) = oldest.and_then(|hold| hold.upgrade()) {
+            hold.entry.drop_hold(hold.leased.id, LostReason::Server);
         }
     }
 }
@@ -341,12 +335,10 @@ impl Entry {
         counts.leaving > 0 && counts.total() <= counts.leaving
     }
 
-    /// A guard of the hold with this id is about to be given back.
-    pub(crate) fn leaving(&self, hold: u64) {
+    /// The guard with this share is about to be given back.
+    pub(crate) fn leaving(&self, share: u64) {
         let mut counts = self.counts.lock();
-        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold) {
-            counts.leaving += 1;
-        }
+        counts.leaving += u32::from(counts.guards.contains(&share));
     }
 
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
@@ -354,17 +346,16 @@ impl Entry {
     }
 
     /// A guard's share becomes a bare hold, unless the hold is over already.
-    pub(crate) fn keep_bare(&self, hold: &Hold, share: u64) {
+    pub(crate) fn keep_bare(&self, hold: &Arc<Hold>, share: u64) {
         let mut counts = self.counts.lock();
-        if counts.hold.as_ref().is_some_and(|current| current.leased.id == hold.leased.id) {
-            counts.guards = counts.guards.saturating_sub(1);
+        if counts.take_guard(share) {
             counts.bare.push(share);
-            hold.leased.set_bare(!counts.bare.is_empty());
+            hold.leased.set_bare(true);
         }
         drop(counts);
         if !hold.leased.is_watched() {
             // Lost before its owner had it.
-            hold.leased.of.ended(hold.leased.id);
+            hold.clone().ended();
         }
     }
 
@@ -381,26 +372,24 @@ impl Entry {
         [self.line.token().to_string(), from]
     }
 
-    /// The hold that `share` is part of, and the count before it is given back. `None`: there is no such share.
-    pub(crate) fn has(&self, share: Share) -> Option<(Arc<Hold>, u32)> {
+    /// The hold that a guard's share is part of (`None`: that any bare one is), and the count before it is given back.
+    /// `None`: there is no such share.
+    pub(crate) fn has(&self, guard: Option<u64>) -> Option<(Arc<Hold>, u32)> {
         let counts = self.counts.lock();
-        let hold = counts.hold.clone()?;
-        let present = match share {
-            Share::Bare => !counts.bare.is_empty(),
-            Share::Guard { hold: id, .. } => hold.leased.id == id && counts.guards > 0,
-        };
-        present.then(|| (hold, counts.total()))
+        let has = guard.map_or(!counts.bare.is_empty(), |share| counts.guards.contains(&share));
+        counts.hold.clone().filter(|_| has).map(|hold| (hold, counts.total()))
     }
 
-    /// `share` was given back.
-    pub(crate) fn leave(&self, share: Share) {
+    /// A guard's share was given back (`None`: the last bare one).
+    pub(crate) fn leave(&self, guard: Option<u64>) {
         let mut counts = self.counts.lock();
-        let share = match share {
-            Share::Bare => counts.bare.pop(),
-            Share::Guard { share, .. } => {
-                counts.guards = counts.guards.saturating_sub(1);
-                counts.leaving = counts.leaving.saturating_sub(1);
-                Some(share)
+        let share = match guard {
+            None => counts.bare.pop(),
+            Some(share) => {
+                if counts.take_guard(share) {
+                    counts.leaving = counts.leaving.saturating_sub(1);
+                }
+                guard
             }
         };
         if let Some(hold) = &counts.hold {
@@ -431,6 +420,5 @@ impl Entry {
 fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
-        hold.entry.line.turns.lock().ended(hold, hold.kind.role, hold.leased.id);
     }
 }

@@ -11,7 +11,7 @@ use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
-use crate::hold::entry::{Entry, Gate, Hold, Place, Share, Wish};
+use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::ticket::Ticket;
 use crate::lease::watchdog::report_lost;
 use crate::wire::script::{Answer, Fault, Patience, Status};
@@ -20,7 +20,8 @@ use crate::wire::script::{Answer, Fault, Patience, Status};
 /// handle wakes the same waiters.
 struct Release {
     engine: Arc<Engine>,
-    share: Share,
+    /// That of a guard; `None`: the last bare one.
+    share: Option<u64>,
     hold: Arc<Hold>,
     /// The count before.
     n: u32,
@@ -31,12 +32,12 @@ struct Release {
     done: bool,
 }
 
-/// Gives one share back, behind what its entry does at this moment. Once polled it is carried out: callers run it as
+/// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once polled it is carried out: callers run it as
 /// carried work or in the janitor.
 pub(crate) async fn release(
     engine: Arc<Engine>,
     entry: Arc<Entry>,
-    share: Share,
+    share: Option<u64>,
     gate: impl Future<Output = Gate>,
     patience: Patience,
 ) -> Result<(), UnlockError> {
@@ -113,7 +114,7 @@ impl Release {
                     let hears = heard > 0 || !hold.kind.anonymous;
                     let tells = hold.kind.announces && hears;
                     let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    hold.entry.line.turns.lock().stand_aside(engine.now(), own, others);
+                    hold.entry.line.turns.lock().others.begin(engine.now(), own, others);
                 }
                 gate.unanswered = false;
                 hold.entry.leave(self.share);
@@ -233,9 +234,9 @@ impl Ticket {
     fn release_within(&self, patience: Patience) -> impl Future<Output = Result<(), UnlockError>> + Send + 'static {
         let is_first = self.armed.swap(false, Ordering::AcqRel);
         if is_first {
-            self.entry.leaving(self.hold.leased.id);
+            self.hold.entry.leaving(self.share);
         }
-        let mut gate = self.entry.gate.clone().lock_owned().boxed();
+        let mut gate = self.hold.entry.gate.clone().lock_owned().boxed();
         // A place in the gate's line, at once: without it a loop that takes the lock and drops the guard would enter
         // its own hold again and again, and nobody else would get it.
         let first = gate.poll_unpin(&mut Context::from_waker(Waker::noop()));
@@ -243,14 +244,13 @@ impl Ticket {
             Poll::Ready(gate) => ready(gate).left_future(),
             Poll::Pending => gate.right_future(),
         };
-        let share = Share::Guard { hold: self.hold.leased.id, share: self.share };
-        let (engine, entry, hold) = (self.engine.clone(), self.entry.clone(), self.hold.clone());
+        let (engine, hold, share) = (self.engine.clone(), self.hold.clone(), self.share);
         async move {
             let given = if is_first {
-                release(engine.clone(), entry, share, gate, patience).await
+                release(engine.clone(), hold.entry.clone(), Some(share), gate, patience).await
             } else {
                 drop(gate.await);
-                Err(not_held(&engine, &entry))
+                Err(not_held(&engine, &hold.entry))
             };
             given.map_err(|error| error.of_lost(hold.leased.lost(engine.now())))
         }

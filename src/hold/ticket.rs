@@ -1,6 +1,6 @@
 //! A confirmed acquisition: how it becomes a hold, and who answers for it. How it is given back stands in release.rs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -8,31 +8,18 @@ use crate::base::owner::Owner;
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
-use crate::hold::entry::{Gate, Place, Wish};
+use crate::hold::entry::{Gate, Place};
 use crate::lease::validity::Lease;
 use crate::waiting::waiters::Mail;
-use crate::wire::script::{Answer, Status};
+use crate::wire::script::Status;
 
 impl Ticket {
-    /// The server confirmed it.
-    pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
-        let Wish { engine, entry, kind, .. } = wish;
-        let (hold, share) = wish.enter(mark, answer.sent, engine.now());
-        if let Some(token) = answer.text(0).filter(|_| kind.fenced).and_then(|token| token.parse().ok()) {
-            entry.line.saw_token(token);
-            hold.set_token(token);
-        }
-        engine.watchdog.watch(&hold.leased, answer.sent);
-        let inner = entry.count() > 1;
-        Self { engine: engine.clone(), entry: entry.clone(), hold, share, inner, armed: AtomicBool::new(true) }
-    }
-
     /// Gives the lock to a waiter, which has to take it.
     pub(crate) fn hand_to(self, place: &Arc<Place>) {
         let engine = self.engine.clone();
         place.post(Mail::Won(self));
-        let claim: Weak<Place> = Arc::downgrade(place);
-        engine.hand_out(claim);
+        let handed: Weak<Place> = Arc::downgrade(place);
+        engine.hand_out(handed);
     }
 
     /// A hold that is over is none: it may have been on its way, or in a mail that nobody read, for longer than its
@@ -43,7 +30,7 @@ impl Ticket {
         }
         let Some(why) = self.hold.leased.lost(self.engine.now()) else { return Ok(self) };
         let detail = format!("the hold was over before its owner knew of it: {why}");
-        Err(QueryError::Unreachable { name: self.entry.line.keys.name.to_string(), detail }.into())
+        Err(QueryError::Unreachable { name: self.hold.entry.line.keys.name.to_string(), detail }.into())
     }
 
     /// The server says that it is gone.
@@ -54,11 +41,11 @@ impl Ticket {
     /// It becomes a bare hold, for `unlock()` to give back.
     pub(crate) fn keep_bare(self) {
         self.armed.store(false, Ordering::Release);
-        self.entry.keep_bare(&self.hold, self.share);
+        self.hold.entry.keep_bare(&self.hold, self.share);
     }
 
     pub(crate) fn owner(&self) -> Owner {
-        self.engine.owner_of(&self.entry.field)
+        self.engine.owner_of(&self.hold.entry.field)
     }
 
     /// It was taken to be renewed for as long as others are waited for; from here on it has the lease that is wanted:
@@ -72,10 +59,10 @@ impl Ticket {
             }
             Lease::Fixed(lease) => lease,
         };
-        let gate = self.entry.gate.clone().lock_owned().await;
+        let gate = self.hold.entry.gate.clone().lock_owned().await;
         self.hold.leased.stop_renewing(self.share);
         let now = self.engine.now();
-        if self.entry.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
+        if self.hold.entry.count() > 1 && self.hold.leased.valid_until().since(now) >= lease {
             return Ok(self.hold.leased.check(now)?);
         }
         self.extend_behind(gate, Some(lease)).await
@@ -85,13 +72,14 @@ impl Ticket {
     pub(crate) async fn extend(&self, lease: Option<Duration>) -> Result<(), HoldError> {
         self.hold.leased.check(self.engine.now())?;
         in_runtime()?;
-        let extended = async { self.extend_behind(self.entry.gate.clone().lock_owned().await, lease).await };
+        let extended = async { self.extend_behind(self.hold.entry.gate.clone().lock_owned().await, lease).await };
         let extended = tokio::time::timeout(self.engine.look_limit(), extended).await;
-        extended.unwrap_or_else(|_| Err(QueryError::late(&self.entry.line.keys.name).into()))
+        extended.unwrap_or_else(|_| Err(QueryError::late(&self.hold.entry.line.keys.name).into()))
     }
 
     async fn extend_behind(&self, mut gate: Gate, lease: Option<Duration>) -> Result<(), HoldError> {
-        let Ticket { engine, entry, hold, .. } = self;
+        let Ticket { engine, hold, .. } = self;
+        let entry = &hold.entry;
         hold.leased.check(engine.now())?;
         engine.ready()?;
         let (to, of, hold) = (engine.clone(), entry.clone(), hold.clone());

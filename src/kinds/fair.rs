@@ -6,9 +6,8 @@ use crate::base::keys::Key::{Channel, Front, Lock as Key, Queue, Seen, Timeouts,
 use crate::error::QueryError;
 use crate::kinds::fenced::Fenced;
 use crate::kinds::reentrant::REENTRANT;
-use crate::locks::guard::Guard;
 use crate::locks::lock::Lock;
-use crate::locks::traits::{Fenceable, Kind, Owned};
+use crate::locks::traits::{kind, Fenceable, Kind};
 use crate::wire::table::{self, script, Table};
 
 /// A script with all that belongs to the queue.
@@ -49,42 +48,22 @@ static FENCED_FAIR_MUTEX: Table = Table { name: "fenced_fair_mutex", reentrant: 
 
 static PLACE: &Script = queue_script!("fair/place");
 
-/// The kind of [`Locks::fair_lock`](crate::Locks::fair_lock). Every waiter of every process has a place of its own in a
-/// queue on the server, from its first attempt on, and only the first of the queue gets the lock. An owner that enters
-/// again does not queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody waits. A waiter that
-/// is cancelled or at its limit leaves the queue; one that died costs the next 3 s. It costs more than
-/// [`Locks::lock`](crate::Locks::lock): each hand-over is a release, a message and an acquire.
-///
-/// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look at
-/// the queue.
-#[derive(Debug, Clone, Copy)]
-pub enum Fair {}
-
-impl Kind for Fair {
-    const TABLE: &'static Table = &FAIR;
-    type Guard = Guard;
+kind! {
+    /// The kind of [`Locks::fair_lock`](crate::Locks::fair_lock). Every waiter of every process has a place of its own
+    /// in a queue on the server, from its first attempt on, and only the first of the queue gets the lock. An owner
+    /// that enters again does not queue, and one attempt ([`try_lock`](Lock::try_lock)) succeeds only when nobody
+    /// waits. A waiter that is cancelled or at its limit leaves the queue; one that died costs the next 3 s. It costs
+    /// more than [`Locks::lock`](crate::Locks::lock): each hand-over is a release, a message and an acquire.
+    ///
+    /// It is the same lock on the server as [`Locks::lock`](crate::Locks::lock) of that name, whose users do not look
+    /// at the queue.
+    Fair is FAIR, fenced by FENCED_FAIR
 }
 
-impl Owned for Fair {}
-
-impl Fenceable for Fair {
-    const FENCED: &'static Table = &FENCED_FAIR;
-}
-
-/// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner is
-/// an error at once.
-#[derive(Debug, Clone, Copy)]
-pub enum NonReentrantFair {}
-
-impl Kind for NonReentrantFair {
-    const TABLE: &'static Table = &NON_REENTRANT_FAIR;
-    type Guard = Guard;
-}
-
-impl Owned for NonReentrantFair {}
-
-impl Fenceable for NonReentrantFair {
-    const FENCED: &'static Table = &FENCED_FAIR_MUTEX;
+kind! {
+    /// The kind of [`Locks::fair_mutex`](crate::Locks::fair_mutex): as [`Fair`], but a second acquisition by the owner
+    /// is an error at once.
+    NonReentrantFair is NON_REENTRANT_FAIR, fenced by FENCED_FAIR_MUTEX
 }
 
 /// The kinds that have a queue on the server.
@@ -100,10 +79,7 @@ impl<K: Queued> Lock<K> {
     /// How many waiters of all processes are in the queue. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn queue_len(&self) -> Result<u64, QueryError> {
         let answer = self.query(PLACE).await?;
         Ok(answer.count(0))
@@ -114,10 +90,7 @@ impl<K: Queued> Lock<K> {
     /// up to there.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn queue_position(&self) -> Result<Option<u64>, QueryError> {
         let answer = self.query(PLACE).await?;
         Ok(answer.int(1).and_then(|place| u64::try_from(place).ok()))

@@ -7,9 +7,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::Script;
 use crate::base::keys::Key::Lock as Key;
 use crate::compose::held::Held;
-use crate::error::{LockError, RunError, UnlockError};
+use crate::error::{LockError, Lost, LostReason, RunError, UnlockError};
 use crate::hold::ticket::Ticket;
 use crate::kinds::reentrant::Reentrant;
 use crate::locks::any::RLock;
@@ -18,6 +19,7 @@ use crate::locks::lock::Lock;
 use crate::locks::multi::MultiLock;
 use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::reply::Reply;
+use crate::wire::script::{Answer, Fault, Status};
 use crate::wire::table::{script, Table};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).
@@ -79,10 +81,7 @@ impl<K: Fenceable> Lock<Fenced<K>> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s; so is its cancel safety.
     pub async fn lock_and_get_token(&self) -> Result<u64, LockError> {
         let ticket = self.hold().await?;
         let token = ticket.hold.token();
@@ -140,13 +139,58 @@ impl From<MultiLock<FencedGuards>> for Arc<dyn Fencing> {
 /// The token is at least the server's time in microseconds, so that it rises over a loss of the server's data too, as
 /// long as the new clock is not behind by more than the outage and no Java client (which counts from 1) takes the lock
 /// first.
-#[must_use = "the lock is released when the guard is dropped"]
+///
+/// [`FencedGuards`] is that of a multi-lock.
+#[must_use = "what is locked is released when the guard is dropped"]
 #[clippy::has_significant_drop]
-pub struct FencedGuard(Guard);
+pub struct FencedGuard<const MANY: bool = false>(Guard);
 
-impl Guards for FencedGuard {
+/// The guard of [`MultiLock::fenced`]: each of its members has a token of its own.
+pub type FencedGuards = FencedGuard<true>;
+
+impl<const MANY: bool> Guards for FencedGuard<MANY> {
     fn of(held: Held) -> Self {
         Self(Guard::of(held))
+    }
+}
+
+impl<const MANY: bool> FencedGuard<MANY> {
+    fn holds(&self) -> impl Iterator<Item = FencedHold<'_>> {
+        self.0.held.parts().map(|held| FencedHold(held.ticket()))
+    }
+
+    /// See [`Guard::unlock`].
+    ///
+    /// # Errors
+    /// As [`Guard::unlock`]'s; so is its cancel safety.
+    pub async fn unlock(self) -> Result<(), UnlockError> {
+        self.0.unlock().await
+    }
+
+    /// See [`Guard::unlock_within`].
+    ///
+    /// # Errors
+    /// As [`Guard::unlock_within`]'s.
+    ///
+    /// # Cancel safety
+    /// As [`Guard::unlock`]'s.
+    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
+        self.0.unlock_within(limit).await
+    }
+}
+
+impl<const MANY: bool> Deref for FencedGuard<MANY> {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.0
+    }
+}
+
+impl<const MANY: bool> fmt::Debug for FencedGuard<MANY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tokens: Vec<_> = self.holds().map(|hold| hold.token()).collect();
+        f.debug_struct("FencedGuard").field("guard", &self.0).field("tokens", &tokens).finish()
     }
 }
 
@@ -189,90 +233,17 @@ impl FencedGuard {
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
         self.hold().run_if_held(script, keys, args).await
     }
-
-    /// See [`Guard::unlock`].
-    ///
-    /// # Errors
-    /// As [`Guard::unlock`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`Guard::unlock`]'s.
-    pub async fn unlock(self) -> Result<(), UnlockError> {
-        self.0.unlock().await
-    }
-
-    /// See [`Guard::unlock_within`].
-    ///
-    /// # Errors
-    /// As [`Guard::unlock_within`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`Guard::unlock`]'s.
-    pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
-        self.0.unlock_within(limit).await
-    }
-}
-
-impl Deref for FencedGuard {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.0
-    }
-}
-
-impl fmt::Debug for FencedGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FencedGuard").field("guard", &self.0).field("token", &self.token()).finish()
-    }
-}
-
-/// The guard of [`MultiLock::fenced`]: each of its members has a token of its own.
-#[must_use = "the locks are released when the guard is dropped"]
-#[clippy::has_significant_drop]
-pub struct FencedGuards(Guard);
-
-impl Guards for FencedGuards {
-    fn of(held: Held) -> Self {
-        Self(Guard::of(held))
-    }
 }
 
 impl FencedGuards {
     /// Its members, each lock once, in the order in which every client takes them.
     pub fn members(&self) -> impl Iterator<Item = FencedHold<'_>> {
-        self.0.held.parts().map(|held| FencedHold(held.ticket()))
+        self.holds()
     }
 
     /// The name and the token of each member, as [`members`](Self::members). Two of one name are on two servers.
     pub fn tokens(&self) -> impl Iterator<Item = (&str, u64)> {
         self.members().map(|member| (member.name(), member.token()))
-    }
-
-    /// See [`Guard::unlock`].
-    ///
-    /// # Errors
-    /// As [`Guard::unlock`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`Guard::unlock`]'s.
-    pub async fn unlock(self) -> Result<(), UnlockError> {
-        self.0.unlock().await
-    }
-}
-
-impl Deref for FencedGuards {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.0
-    }
-}
-
-impl fmt::Debug for FencedGuards {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tokens: Vec<_> = self.tokens().collect();
-        f.debug_struct("FencedGuards").field("guard", &self.0).field("tokens", &tokens).finish()
     }
 }
 
@@ -283,7 +254,7 @@ pub struct FencedHold<'a>(&'a Ticket);
 impl<'a> FencedHold<'a> {
     /// The name of the lock, without the client's prefix.
     pub fn name(&self) -> &'a str {
-        &self.0.entry.line.keys.name
+        &self.0.hold.entry.line.keys.name
     }
 
     /// The token of this hold.
@@ -295,12 +266,9 @@ impl<'a> FencedHold<'a> {
     /// may be on other servers, nothing is asked.
     ///
     /// # Errors
-    /// As [`FencedGuard::run_if_held`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`FencedGuard::run_if_held`]'s.
+    /// As [`FencedGuard::run_if_held`]'s; so is its cancel safety.
     pub async fn run_if_held(&self, script: &str, keys: &[&str], args: &[&str]) -> Result<Reply, RunError> {
-        let of = &self.0.entry.line.keys;
+        let of = &self.0.hold.entry.line.keys;
         if let Some(key) = keys.iter().find(|key| !of.share_slot(key)) {
             return Err(RunError::CrossSlot { key: (*key).to_owned(), tag: of.tag().to_owned() });
         }
@@ -317,5 +285,43 @@ impl<'a> FencedHold<'a> {
 impl fmt::Debug for FencedHold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FencedHold").field("name", &self.name()).field("token", &self.token()).finish()
+    }
+}
+
+impl Ticket {
+    /// Runs a script that looks for this owner's field first: its answer, if it ran. It is sent once, as nobody knows
+    /// whether it may run twice.
+    async fn run_script(
+        &self,
+        script: &'static Script,
+        mut keys: Vec<String>,
+        mut args: Vec<String>,
+    ) -> Result<Answer, RunError> {
+        let Self { engine, hold, .. } = self;
+        let entry = &hold.entry;
+        hold.leased.check(engine.now())?;
+        engine.ready()?;
+        let name = entry.line.keys.name.to_string();
+        keys.splice(..0, entry.line.keys.of(script.keys).into_iter().map(str::to_owned));
+        args.insert(0, entry.field.to_string());
+        let (to, patience) =
+            (engine.clone(), engine.patience().until(engine.now().after(engine.look_limit())).one_copy());
+        // Carried, so that its answer is read even if nobody waits for it any more.
+        let work = engine.janitor.carry(|abandoned| async move {
+            let [keys, args] = [&keys, &args].map(|texts| texts.iter().map(String::as_str).collect::<Vec<_>>());
+            to.wire.call(script, &keys, &args, &patience.unless(abandoned)).await
+        });
+        let called = work.await;
+        if let (Err(Fault::Unreachable(detail)), Some(_)) = (&called.result, called.doubt) {
+            return Err(RunError::Unknown { name, detail: detail.clone() });
+        }
+        let answer = Answer::of(called.result, &name, engine.is_closing())?;
+        match answer.status {
+            Status::Done => Ok(answer),
+            _ => {
+                self.refused();
+                Err(Lost { why: LostReason::Server }.into())
+            }
+        }
     }
 }

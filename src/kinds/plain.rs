@@ -28,8 +28,9 @@ static PLAIN: Table = Table {
 /// majority of them; this asks its own.)
 ///
 /// The key is the name, its value a random token of the hold, as `SET name token NX PX lease` makes it. Whoever has
-/// another token can't release, extend or renew the hold. It waits, is renewed, handed over and guarded as every lock
-/// here is, and a second acquisition by its owner is [`LockError::AlreadyHeld`](crate::LockError::AlreadyHeld) at once.
+/// another token can't release, extend or renew the hold. It waits, is renewed, handed over and guarded as every
+/// lock here is, and a second acquisition by its owner is [`LockError::AlreadyHeld`](crate::LockError::AlreadyHeld)
+/// at once.
 ///
 /// What it does not give: the server does not know the owner, so that nobody can be asked who holds it, it is not
 /// entered again, and it has no fencing token. The other libraries publish nothing when they release: a waiter here

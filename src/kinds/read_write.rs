@@ -9,9 +9,8 @@ use crate::engine::Session;
 use crate::error::QueryError;
 use crate::hold::entry::Line;
 use crate::kinds::reentrant::REENTRANT;
-use crate::locks::guard::Guard;
-use crate::locks::lock::{Holder, Lock};
-use crate::locks::traits::{Fenceable, Kind, Owned};
+use crate::locks::lock::Lock;
+use crate::locks::traits::kind;
 use crate::wire::table::{script, Role, Table};
 
 /// How long readers let a waiting writer go first after each of its attempts.
@@ -56,33 +55,17 @@ static FENCED_WRITE: Table = Table {
     ..WRITE
 };
 
-/// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
-///
-/// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has just
-/// been served. Java's readers do not.
-#[derive(Debug, Clone, Copy)]
-pub enum Read {}
-
-impl Kind for Read {
-    const TABLE: &'static Table = &READ;
-    type Guard = Guard;
+kind! {
+    /// The kind of [`ReadWriteLock::read`]: shared with other readers, not with a writer.
+    ///
+    /// A reader lets a lockson writer that waits go first, unless its owner holds the lock already, or a writer has
+    /// just been served. Java's readers do not.
+    Read is READ
 }
 
-impl Owned for Read {}
-
-/// The kind of [`ReadWriteLock::write`]: shared with nobody but its own owner's read holds.
-#[derive(Debug, Clone, Copy)]
-pub enum Write {}
-
-impl Kind for Write {
-    const TABLE: &'static Table = &WRITE;
-    type Guard = Guard;
-}
-
-impl Owned for Write {}
-
-impl Fenceable for Write {
-    const FENCED: &'static Table = &FENCED_WRITE;
+kind! {
+    /// The kind of [`ReadWriteLock::write`]: shared with nobody but its own owner's read holds.
+    Write is WRITE, fenced by FENCED_WRITE
 }
 
 /// A read/write lock, of [`Locks::read_write_lock`](crate::Locks::read_write_lock): many readers, or one writer.
@@ -95,15 +78,11 @@ impl Fenceable for Write {
 /// A waiting writer gets in after the read holds that are open at its arrival, or at the end of another writer's hold,
 /// and at most a second more, however many lockson readers come.
 #[derive(Debug, Clone)]
-pub struct ReadWriteLock {
-    read: Lock<Read>,
-    write: Lock<Write>,
-}
+pub struct ReadWriteLock(Lock<Read>);
 
 impl ReadWriteLock {
     pub(crate) fn new(session: Arc<Session>, name: &str, line: Result<Arc<Line>, QueryError>) -> Self {
-        let read = Lock::new(session.clone(), name, line.clone());
-        Self { read, write: Lock::new(session, name, line) }
+        Self(Lock::new(session, name, line))
     }
 
     /// The side that readers share.
@@ -115,7 +94,7 @@ impl ReadWriteLock {
     /// # Ok(()) }
     /// ```
     pub fn read(&self) -> Lock<Read> {
-        self.read.clone()
+        self.0.clone()
     }
 
     /// The side of one writer.
@@ -128,25 +107,11 @@ impl ReadWriteLock {
     /// # Ok(()) }
     /// ```
     pub fn write(&self) -> Lock<Write> {
-        self.write.clone()
+        self.0.as_kind()
     }
 
     /// The name, without the client's prefix.
     pub fn name(&self) -> &str {
-        self.read.name()
-    }
-}
-
-impl Lock<Read> {
-    /// All who hold it for reading. [`holder`](Lock::holder) is any of them. It writes nothing,
-    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
-    ///
-    /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
-        self.ask_all_holders().await
+        self.0.name()
     }
 }

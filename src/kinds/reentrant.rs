@@ -2,8 +2,7 @@
 
 use crate::backend::Script;
 use crate::base::keys::Key::{Boot, Channel, Lock, Token};
-use crate::locks::guard::Guard;
-use crate::locks::traits::{Fenceable, Kind, Owned, Votes};
+use crate::locks::traits::{kind, Votes};
 use crate::wire::table::{script, Role, Table};
 
 pub(super) static REENTRANT: Table = Table {
@@ -39,41 +38,21 @@ static NON_REENTRANT: Table = Table { name: "mutex", reentrant: false, ..REENTRA
 
 static FENCED_MUTEX: Table = Table { name: "fenced_mutex", reentrant: false, ..FENCED };
 
-/// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
-/// often.
-#[derive(Debug, Clone, Copy)]
-pub enum Reentrant {}
-
-impl Kind for Reentrant {
-    const TABLE: &'static Table = &REENTRANT;
-    type Guard = Guard;
+kind! {
+    /// The kind of [`Locks::lock`](crate::Locks::lock): the same owner enters as often as it likes, and gives back as
+    /// often.
+    Reentrant is REENTRANT, fenced by FENCED
 }
-
-impl Owned for Reentrant {}
 
 impl Votes for Reentrant {
     const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire", [Lock, Boot]);
 }
 
-impl Fenceable for Reentrant {
-    const FENCED: &'static Table = &FENCED;
+kind! {
+    /// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
+    NonReentrant is NON_REENTRANT, fenced by FENCED_MUTEX
 }
-
-/// The kind of [`Locks::mutex`](crate::Locks::mutex): a second acquisition by the owner is an error at once.
-#[derive(Debug, Clone, Copy)]
-pub enum NonReentrant {}
-
-impl Kind for NonReentrant {
-    const TABLE: &'static Table = &NON_REENTRANT;
-    type Guard = Guard;
-}
-
-impl Owned for NonReentrant {}
 
 impl Votes for NonReentrant {
     const VOTE: &'static Script = Reentrant::VOTE;
-}
-
-impl Fenceable for NonReentrant {
-    const FENCED: &'static Table = &FENCED_MUTEX;
 }

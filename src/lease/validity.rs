@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
-use crate::base::keys::Key;
+use crate::base::keys::Keys;
 use crate::error::{Lost, LostReason};
 
 /// What is known of a hold at this instant.
@@ -71,9 +71,6 @@ impl Lease {
     }
 }
 
-/// That of the acquisition that a lease begins with.
-pub(crate) const FIRST_SHARE: u64 = 0;
-
 /// A lease is judged this much shorter than it is: the millisecond that the server rounds, and the drift of two clocks.
 pub(crate) fn margin(lease: Duration) -> Duration {
     (lease / 100).max(Duration::from_millis(2))
@@ -91,8 +88,6 @@ struct Validity {
     lost: Option<LostReason>,
     /// The shares that are to be renewed, until they are given back: each to this lease, until its end.
     renewals: BTreeMap<u64, (Duration, Option<Moment>)>,
-    /// How many shares there were.
-    shares: u64,
     /// Whether nobody but its owner's memory keeps a share of it: no guard.
     bare: bool,
     lease: Duration,
@@ -101,25 +96,6 @@ struct Validity {
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
     renewing: bool,
-}
-
-/// What a lease is of: one owner's lock, or permits.
-pub(crate) trait Leasable: Send + Sync {
-    fn name(&self) -> &str;
-
-    /// Whose it is, for logs.
-    fn holder(&self) -> &str;
-
-    /// How many elements a renewal of it touches on the server, about.
-    fn weight(&self) -> usize {
-        1
-    }
-
-    /// Its part of a renewing script's KEYS.
-    fn keys(&self, keys: &[Key]) -> Vec<&str>;
-
-    /// The lease with this id is over.
-    fn ended(&self, id: u64);
 }
 
 /// What a renewal came to, for one hold.
@@ -133,52 +109,71 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// What a lease is a part of.
-pub(crate) trait Follower: Send + Sync {
+/// Who is told what becomes of a lease (the hold that has it, and what that is a part of), or of what it was handed.
+pub(crate) trait Observer: Send + Sync {
     /// The lease was renewed.
-    fn renewed(self: Arc<Self>);
+    fn renewed(self: Arc<Self>) {}
 
     /// The lease is over, however it ended.
-    fn ended(self: Arc<Self>);
+    fn ended(self: Arc<Self>) {}
 
     /// Whether it stands without this lease, which was lost.
-    fn stands(&self) -> bool;
+    fn stands(&self) -> bool {
+        false
+    }
+
+    /// It was handed something a while ago. Whoever has not taken it by now loses it to the next.
+    fn lapsed(self: Arc<Self>) {}
 }
 
 /// A lease: what the watchdog looks after, and how long it is valid.
 pub(crate) struct Leased {
-    /// Tells one of a process from every other.
+    /// Tells one of a process from every other. Its first share has the same number.
     pub(crate) id: u64,
-    pub(crate) of: Arc<dyn Leasable>,
+    /// Of the lock, or of the semaphore.
+    pub(crate) keys: Arc<Keys>,
+    /// Whose it is, for logs.
+    pub(crate) holder: Arc<str>,
     /// What stands for it on the server.
     pub(crate) mark: Arc<str>,
+    /// How many elements a renewal of it touches on the server, about.
+    pub(crate) weight: usize,
     pub(crate) since: Moment,
     /// What renews it, with others.
     pub(crate) renew: &'static Script,
     validity: Mutex<Validity>,
     /// Rung when the validity changes.
     pub(crate) changed: Notify,
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
+    observers: Mutex<Vec<Weak<dyn Observer>>>,
     /// Whether the long bare hold was reported.
     pub(crate) reported: AtomicBool,
     /// Whether its loss was.
-    told: AtomicBool,
+    loss_reported: AtomicBool,
+}
+
+/// Of leases and their shares.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Leased {
     /// Taken by a call that was sent at `sent`.
     pub(crate) fn new(
-        of: Arc<dyn Leasable>,
-        mark: Arc<str>,
+        keys: Arc<Keys>,
+        [holder, mark]: [Arc<str>; 2],
+        weight: usize,
         renew: &'static Script,
         sent: Moment,
         lease: Lease,
     ) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = next_number();
         Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            of,
+            id,
+            keys,
+            holder,
             mark,
+            weight,
             since: sent,
             renew,
             validity: Mutex::new(Validity {
@@ -187,8 +182,7 @@ impl Leased {
                 changed: sent,
                 uncertain: false,
                 lost: None,
-                renewals: lease.renewal(sent).map(|renewal| (FIRST_SHARE, renewal)).into_iter().collect(),
-                shares: FIRST_SHARE,
+                renewals: lease.renewal(sent).map(|renewal| (id, renewal)).into_iter().collect(),
                 bare: false,
                 lease: lease.duration(),
                 longest: lease.duration(),
@@ -196,17 +190,16 @@ impl Leased {
                 renewing: false,
             }),
             changed: Notify::new(),
-            followers: Mutex::default(),
+            observers: Mutex::default(),
             reported: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            loss_reported: AtomicBool::new(false),
         })
     }
 
     /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.
     pub(crate) fn entered(&self, sent: Moment, lease: Lease, now: Moment) -> u64 {
         let mut validity = self.validity.lock();
-        validity.shares += 1;
-        let share = validity.shares;
+        let share = next_number();
         validity.longest = validity.longest.max(lease.duration());
         if let Some(renewal) = lease.renewal(sent) {
             validity.renewals.insert(share, renewal);
@@ -236,26 +229,25 @@ impl Leased {
         }
         drop(validity);
         self.changed.notify_waiters();
-        for follower in self.followers() {
-            follower.renewed();
-        }
+        self.observers().for_each(|observer| observer.renewed());
     }
 
     /// Tells this one what becomes of it.
-    pub(crate) fn follow(&self, follower: Weak<dyn Follower>) {
-        let mut followers = self.followers.lock();
-        followers.retain(|other| other.strong_count() > 0);
-        followers.push(follower);
+    pub(crate) fn tell(&self, observer: Weak<dyn Observer>) {
+        let mut observers = self.observers.lock();
+        observers.retain(|other| other.strong_count() > 0);
+        observers.push(observer);
     }
 
-    fn followers(&self) -> Vec<Arc<dyn Follower>> {
-        let followers = self.followers.lock();
-        followers.iter().filter_map(Weak::upgrade).collect()
+    /// (Not under the lock: what they do may ask for it.)
+    fn observers(&self) -> impl Iterator<Item = Arc<dyn Observer>> {
+        let observers = self.observers.lock().clone();
+        observers.into_iter().filter_map(|observer| observer.upgrade())
     }
 
     /// Whether what it is a part of stands without it.
     pub(crate) fn is_spared(&self) -> bool {
-        self.followers().iter().any(|follower| follower.stands())
+        self.observers().any(|observer| observer.stands())
     }
 
     /// Its holder is about to set the lease exactly: from here on the shorter one counts.
@@ -295,15 +287,13 @@ impl Leased {
     pub(crate) fn end(&self, why: LostReason) {
         self.validity.lock().lost.get_or_insert(why);
         self.changed.notify_waiters();
-        for follower in self.followers() {
-            follower.ended();
-        }
+        self.observers().for_each(|observer| observer.ended());
     }
 
-    /// Why it is lost, to be told: once, and not of one that was given back, or ended by force: who does that says so.
-    pub(crate) fn tell(&self) -> Option<LostReason> {
+    /// Why it is lost, to be said: once, and not of one that was given back, or ended by force: who does that says so.
+    pub(crate) fn unsaid_loss(&self) -> Option<LostReason> {
         let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
-        why.filter(|_| !self.told.swap(true, Ordering::Relaxed))
+        why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed))
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {

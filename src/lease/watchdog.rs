@@ -16,7 +16,7 @@ use crate::backend::Script;
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
-use crate::lease::validity::{HoldState, Leased, Verdict};
+use crate::lease::validity::{HoldState, Leased, Observer, Verdict};
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
@@ -28,20 +28,11 @@ const NEVER: Moment = Moment::from_nanos(u64::MAX);
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
-/// What was given to a waiter: its future has to be polled before it has it.
-pub(crate) trait Claim: Send + Sync {
-    /// Whether it has not been.
-    fn is_open(&self) -> bool;
-
-    /// It was not in time: this goes to the next, and the waiter, when it is polled, to the end of its line.
-    fn lapse(&self);
-}
-
 /// The holds by the moment when each wants attention.
-struct Queue {
+struct Schedule {
     holds: BTreeMap<(Moment, u64), Arc<Leased>>,
-    /// By the moment when each lapses.
-    claims: VecDeque<(Moment, Weak<dyn Claim>)>,
+    /// Waiters that were handed something, by the moment when it lapses.
+    handed: VecDeque<(Moment, Weak<dyn Observer>)>,
     /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
     /// that come and go don't wake the loop.
     alarm: Moment,
@@ -50,7 +41,7 @@ struct Queue {
 pub(crate) struct Watchdog {
     clock: Clock,
     renew: Box<Renew>,
-    queue: Mutex<Queue>,
+    queue: Mutex<Schedule>,
     bell: Notify,
     closed: AtomicBool,
     /// Whether the last batch failed.
@@ -71,7 +62,7 @@ impl Watchdog {
         Self {
             clock,
             renew: Box::new(renew),
-            queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
+            queue: Mutex::new(Schedule { holds: BTreeMap::new(), handed: VecDeque::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
@@ -111,29 +102,28 @@ impl Watchdog {
     pub(crate) fn lose(&self, hold: &Leased, why: LostReason) {
         self.forget(hold);
         hold.end(why);
-        hold.of.ended(hold.id);
         report_lost(hold);
     }
 
-    /// A claim lapses after `limit`, which is the same for all.
-    pub(crate) fn hand_out(&self, claim: Weak<dyn Claim>, limit: Duration) {
+    /// What this waiter was handed lapses after `limit`, which is the same for all.
+    pub(crate) fn hand_out(&self, waiter: Weak<dyn Observer>, limit: Duration) {
         let due = self.clock.now().after(limit);
         let mut queue = self.queue.lock();
         // They come and go in their order, mostly: so there are few.
-        while queue.claims.front().is_some_and(|(_, claim)| claim.upgrade().is_none_or(|claim| !claim.is_open())) {
-            queue.claims.pop_front();
+        while queue.handed.front().is_some_and(|(_, waiter)| waiter.strong_count() == 0) {
+            queue.handed.pop_front();
         }
-        queue.claims.push_back((due, claim));
+        queue.handed.push_back((due, waiter));
         if due < queue.alarm {
             queue.alarm = due;
             self.bell.notify_one();
         }
     }
 
-    fn lapsed(&self) -> Vec<Weak<dyn Claim>> {
+    fn lapsed(&self) -> Vec<Weak<dyn Observer>> {
         let (mut queue, now) = (self.queue.lock(), self.clock.now());
-        let count = queue.claims.iter().take_while(|(due, _)| *due <= now).count();
-        queue.claims.drain(..count).map(|(_, claim)| claim).collect()
+        let count = queue.handed.iter().take_while(|(due, _)| *due <= now).count();
+        queue.handed.drain(..count).map(|(_, waiter)| waiter).collect()
     }
 
     /// Every hold that is looked after.
@@ -151,8 +141,8 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut under_way: FuturesUnordered<BoxFuture<'static, (Batch, Vec<Verdict>)>> = FuturesUnordered::new();
         while !self.closed.load(Ordering::Acquire) {
-            for claim in self.lapsed().iter().filter_map(Weak::upgrade) {
-                contain(|| claim.lapse());
+            for waiter in self.lapsed().iter().filter_map(Weak::upgrade) {
+                contain(|| waiter.lapsed());
             }
             for batch in self.due_batches() {
                 let holds: Batch = batch.clone();
@@ -175,7 +165,7 @@ impl Watchdog {
     fn alarm(&self) -> Moment {
         let mut queue = self.queue.lock();
         if queue.alarm <= self.clock.now() {
-            let first = queue.holds.keys().map(|key| key.0).take(1).chain(queue.claims.front().map(|claim| claim.0));
+            let first = queue.holds.keys().map(|key| key.0).take(1).chain(queue.handed.front().map(|handed| handed.0));
             queue.alarm = first.min().unwrap_or(NEVER);
         }
         queue.alarm
@@ -238,8 +228,8 @@ impl Watchdog {
             say(|| {
                 tracing::warn!(
                     target: "lockson",
-                    name = hold.of.name(),
-                    owner = hold.of.holder(),
+                    name = &*hold.keys.name,
+                    owner = &*hold.holder,
                     "held for ten minutes without a guard: has the task that locked it ended? (see max_hold)"
                 );
             });
@@ -289,8 +279,8 @@ impl Watchdog {
             say(|| {
                 tracing::warn!(
                     target: "lockson",
-                    name = hold.of.name(),
-                    owner = hold.of.holder(),
+                    name = &*hold.keys.name,
+                    owner = &*hold.holder,
                     ?left,
                     "uncertain: a renewal failed, the hold is lost if none succeeds in time"
                 );
@@ -305,12 +295,11 @@ impl Watchdog {
 fn batches(lane: Batch) -> Vec<Batch> {
     let (mut batches, mut batch, mut weight) = (Vec::new(), Batch::new(), 0);
     for (hold, lease) in lane {
-        let own = hold.of.weight();
-        if !batch.is_empty() && (batch.len() == BATCH || weight + own > HEAVIEST) {
+        if !batch.is_empty() && (batch.len() == BATCH || weight + hold.weight > HEAVIEST) {
             batches.push(std::mem::take(&mut batch));
             weight = 0;
         }
-        weight += own;
+        weight += hold.weight;
         batch.push((hold, lease));
     }
     batches.push(batch);
@@ -320,8 +309,8 @@ fn batches(lane: Batch) -> Vec<Batch> {
 /// Says that it was lost, unless that was said before.
 pub(crate) fn report_lost(hold: &Leased) {
     hold.changed.notify_waiters();
-    let Some(why) = hold.tell() else { return };
-    let (name, owner) = (hold.of.name(), hold.of.holder());
+    let Some(why) = hold.unsaid_loss() else { return };
+    let (name, owner) = (&*hold.keys.name, &*hold.holder);
     let is_spared = hold.is_spared();
     say(|| match is_spared {
         true => {
@@ -338,38 +327,16 @@ mod tests {
     use std::task::{Context, Wake};
 
     use super::*;
-    use crate::base::keys::Key;
-    use crate::lease::validity::{Leasable, Lease};
+    use crate::base::keys::Keys;
+    use crate::lease::validity::Lease;
 
     const LEASE: Duration = Duration::from_secs(30);
     static SCRIPT: Script = Script::new("renew", "", &[]);
 
-    /// What is held, by its weight.
-    struct Thing(usize);
-
-    impl Leasable for Thing {
-        fn name(&self) -> &'static str {
-            "thing"
-        }
-
-        fn holder(&self) -> &'static str {
-            "holder"
-        }
-
-        fn weight(&self) -> usize {
-            self.0
-        }
-
-        fn keys(&self, _: &[Key]) -> Vec<&str> {
-            Vec::new()
-        }
-
-        fn ended(&self, _: u64) {}
-    }
-
     fn hold(weight: usize, sent: Moment) -> Arc<Leased> {
         let lease = Lease::Watched { lease: LEASE, max_hold: None };
-        Leased::new(Arc::new(Thing(weight)), "mark".into(), &SCRIPT, sent, lease)
+        let keys = Arc::new(Keys::new("", "thing", 100).unwrap());
+        Leased::new(keys, ["holder".into(), "mark".into()], weight, &SCRIPT, sent, lease)
     }
 
     /// A watchdog whose renewals fail, and the ids of what it renewed.

@@ -13,8 +13,8 @@ use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{within, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::Request;
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 
 /// The verbs that every lock has. Sealed: lockson's own locks implement it.
@@ -117,10 +117,8 @@ pub(crate) mod sealed {
 /// members, of a red lock most of its servers. [`guard`](Self::guard) ends it with a guard in place of that.
 ///
 /// # Errors
-/// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
-///
-/// # Cancel safety
-/// As the lock's `lock()`'s.
+/// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel
+/// safety is the same.
 #[must_use = "a request does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire<'a, G = Guard> {
@@ -156,10 +154,8 @@ impl<'a, G: Guards> Acquire<'a, G> {
     /// Ends the request with a guard; `None` when another owner had the lock, or one of its members, until the limit.
     ///
     /// # Errors
-    /// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
-    ///
-    /// # Cancel safety
-    /// As the lock's `lock()`'s.
+    /// As the lock's `lock()`'s; [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel
+    /// safety is the same.
     pub async fn guard(self) -> Result<Option<G>, LockError> {
         Ok(self.lock.take(&self.request).await?.map(G::of))
     }
@@ -204,10 +200,8 @@ macro_rules! verbs {
         ///
         /// # Errors
         /// As [`lock`](Self::lock)'s, but of a multi-lock [`QueryError::Unreachable`] after three command timeouts, of
-        /// all members together, and of a red lock [`LockError::NoMajority`] when too few servers can vote now.
-        ///
-        /// # Cancel safety
-        /// As [`lock`](Self::lock)'s.
+        /// all members together, and of a red lock [`LockError::NoMajority`] when too few servers can vote now. Its
+        /// cancel safety is the same.
         pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
             RLock::try_lock(self).await
         }
@@ -222,10 +216,7 @@ macro_rules! verbs {
         /// bound by it, and gives all of them back when it is dropped.
         ///
         /// # Errors
-        /// As [`lock`](Self::lock)'s.
-        ///
-        /// # Cancel safety
-        /// As [`lock`](Self::lock)'s.
+        /// As [`lock`](Self::lock)'s; so is its cancel safety.
         pub async fn guard(&self) -> Result<$guard, LockError> {
             self.take_without_limit().await.map(<$guard>::of)
         }
@@ -246,10 +237,8 @@ macro_rules! verbs {
         /// [`unlock`](Self::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
         ///
         /// # Errors
-        /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s.
-        ///
-        /// # Cancel safety
-        /// As [`unlock`](Self::unlock)'s.
+        /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Self::unlock)'s. Its
+        /// cancel safety is the same.
         pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
             RLock::unlock_within(self, limit).await
         }

@@ -43,7 +43,7 @@ impl Guards for Guard {
 impl Guard {
     /// The name of the lock, without the client's prefix; of a multi-lock all its members'.
     pub fn name(&self) -> &str {
-        self.held.name_of_whole().unwrap_or(&self.held.ticket().entry.line.keys.name)
+        self.held.name_of_whole().unwrap_or(&self.held.ticket().hold.entry.line.keys.name)
     }
 
     /// The owner that the lock was taken for.
@@ -154,10 +154,11 @@ impl Guard {
     ///
     /// # Errors
     /// [`UnlockError::NotHeld`] when the hold was lost before; [`UnlockError::Unconfirmed`] when it is gone, by whom is
-    /// not known, as the answer to an earlier copy of this call was lost; [`QueryError::Unreachable`] when the server
-    /// was silent for the outage limit; the other variants say whether the server may still have it. Of several members
-    /// each error counts: [`UnlockError::Several`]. None of them says that the work was unprotected:
-    /// [`run`](Self::run) does. So an error here is to be logged, not a reason to fail what is done.
+    /// not known, as the answer to an earlier copy of this call was lost;
+    /// [`Unreachable`](crate::QueryError::Unreachable) when the server was silent for the outage limit; the other
+    /// variants say whether the server may still have it. Of several members each error counts:
+    /// [`UnlockError::Several`]. None of them says that the work was unprotected: [`run`](Self::run) does. So an error
+    /// here is to be logged, not a reason to fail what is done.
     ///
     /// # Cancel safety
     /// Once polled, the unlock is carried out even if the future is dropped.
@@ -173,10 +174,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`UnlockError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
-    /// [`unlock`](Self::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Self::unlock)'s.
+    /// [`unlock`](Self::unlock)'s. Its cancel safety is the same.
     pub async fn unlock_within(self, limit: Duration) -> Result<(), UnlockError> {
         within(limit, UnlockError::OnItsWay { name: self.name().to_owned(), limit }, self.unlock()).await
     }

@@ -18,15 +18,16 @@ use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
 use crate::error::{LockError, LostReason, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
-use crate::hold::entry::{Hold, Line, Share};
+use crate::hold::entry::{Hold, Line};
 use crate::hold::release::release;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{acquire, in_span, Request};
+use crate::locks::acquire::{acquire, in_span};
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
+use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::Role;
@@ -74,6 +75,7 @@ impl Holder {
 
 /// A handle of one lock: cheap, `Clone`, `Send`, `Sync`. [`Locks::lock`](crate::Locks::lock) and its like make it; a
 /// bad name is the error of its first verb.
+#[derive(Clone)]
 pub struct Lock<K: Kind> {
     pub(crate) session: Arc<Session>,
     name: Arc<str>,
@@ -82,12 +84,6 @@ pub struct Lock<K: Kind> {
     transaction: Option<Owner>,
     backoff: Option<Backoff>,
     kind: PhantomData<fn() -> K>,
-}
-
-impl<K: Kind> Clone for Lock<K> {
-    fn clone(&self) -> Self {
-        self.as_kind()
-    }
 }
 
 impl<K: Kind> fmt::Debug for Lock<K> {
@@ -154,12 +150,12 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and of
-    /// this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
+    /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and
+    /// of this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
     /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
     /// [`Lost`](LockError::Lost). From the server: [`WrongType`](QueryError::WrongType),
-    /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and [`Unreachable`](QueryError::Unreachable)
-    /// when it was silent for the outage limit.
+    /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and
+    /// [`Unreachable`](QueryError::Unreachable) when it was silent for the outage limit.
     ///
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
@@ -189,10 +185,8 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](QueryError::Unreachable) after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s, but [`Unreachable`](QueryError::Unreachable) after three command timeouts. Its cancel
+    /// safety is the same.
     pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
         let ticket = self.contend(&Request::one_attempt()).await?;
         Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
@@ -227,10 +221,7 @@ impl<K: Kind> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`lock`](Lock::lock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`lock`](Lock::lock)'s.
+    /// As [`lock`](Lock::lock)'s; so is its cancel safety.
     pub async fn guard(&self) -> Result<K::Guard, LockError> {
         Ok(K::Guard::of(Held::One(self.hold().await?, self.session.clone())))
     }
@@ -262,17 +253,15 @@ impl<K: Kind> Lock<K> {
             return Err(crate::hold::release::not_held(engine, &entry));
         }
         let gate = entry.gate.clone().lock_owned();
-        let work = release(engine.clone(), entry, Share::Bare, gate, engine.patience());
+        let work = release(engine.clone(), entry, None, gate, engine.patience());
         engine.janitor.carry(|_| work).await
     }
 
     /// [`unlock`](Lock::unlock), but it waits for the server at most this long. Zero sends it and does not wait.
     ///
     /// # Errors
-    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s.
-    ///
-    /// # Cancel safety
-    /// As [`unlock`](Lock::unlock)'s.
+    /// [`UnlockError::OnItsWay`] at the limit: the client goes on with it. Else as [`unlock`](Lock::unlock)'s. Its
+    /// cancel safety is the same.
     pub async fn unlock_within(&self, limit: Duration) -> Result<(), UnlockError> {
         RLock::unlock_within(self, limit).await
     }
@@ -288,7 +277,7 @@ impl<K: Kind> Lock<K> {
         let line = self.line()?;
         let entry = line.entry(&self.field());
         let mark = entry.hold().map_or(entry.field.clone(), |hold| hold.leased.mark.clone());
-        let answer = self.inspect(&line, &mark).await?;
+        let answer = self.inspect(&line, &mark, "0").await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
     }
@@ -296,25 +285,19 @@ impl<K: Kind> Lock<K> {
     /// Whether anybody holds the lock.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn is_locked(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
-        Ok(self.inspect(&line, "").await?.status == Status::Done)
+        Ok(self.inspect(&line, "", "0").await?.status == Status::Done)
     }
 
     /// What is left of the holder's lease on the server; `None` when the lock is free, or its key has no lease.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn remaining_ttl(&self) -> Result<Option<Duration>, QueryError> {
         let line = self.line()?;
-        Ok(self.inspect(&line, "").await?.millis(0))
+        Ok(self.inspect(&line, "", "0").await?.millis(0))
     }
 
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
@@ -331,13 +314,8 @@ impl<K: Kind> Lock<K> {
         self.force("").await
     }
 
-    /// Who holds it, or only whether `field` does.
-    async fn inspect(&self, line: &Line, field: &str) -> Result<Answer, QueryError> {
-        self.inspect_from(line, field, "0").await
-    }
-
-    /// Of very many holders some, from a place on that an earlier answer told.
-    async fn inspect_from(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
+    /// Who holds it, or only whether `field` does: of very many some, from a place on that an earlier answer told.
+    async fn inspect(&self, line: &Line, field: &str, place: &str) -> Result<Answer, QueryError> {
         let mut answer = self.ask(line, K::TABLE.inspect, &[field, place]).await?;
         // All that it looked at were dead.
         while let Some(next) = next_place(&answer).filter(|_| answer.items().len() == 2).map(str::to_owned) {
@@ -459,10 +437,7 @@ impl<K: Owned> Lock<K> {
     /// How many times this owner holds the lock, on the server.
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn hold_count(&self) -> Result<u64, QueryError> {
         let field = self.field();
         let holders = self.ask_holders(&field).await?;
@@ -480,32 +455,33 @@ impl<K: Owned> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn holder(&self) -> Result<Option<Holder>, QueryError> {
         Ok(self.ask_holders("").await?.into_iter().next())
     }
 
-    /// Those who hold it, or only one field: of very many some.
-    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
-        self.holders_of(&self.inspect(&*self.line()?, field).await?)
-    }
-
-    /// All who hold it.
-    pub(crate) async fn ask_all_holders(&self) -> Result<Vec<Holder>, QueryError> {
+    /// All who hold it: of a read lock more than one may, of which [`holder`](Lock::holder) is any. It writes nothing,
+    /// and takes one script for each hundred or so: of those who come or go meanwhile some may be missing.
+    ///
+    /// # Errors
+    /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
+    pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
         let line = self.line()?;
-        let mut answer = self.inspect(&line, "").await?;
-        let mut holders = self.holders_of(&answer)?;
-        while let Some(place) = next_place(&answer).map(str::to_owned) {
-            answer = self.inspect_from(&line, "", &place).await?;
+        let (mut holders, mut place) = (Vec::new(), Some("0".to_owned()));
+        while let Some(from) = place {
+            let answer = self.inspect(&line, "", &from).await?;
             holders.extend(self.holders_of(&answer)?);
+            place = next_place(&answer).map(str::to_owned);
         }
         // HSCAN may show one twice.
         let mut seen = HashSet::new();
         holders.retain(|holder| seen.insert(holder.field.clone()));
         Ok(holders)
+    }
+
+    /// Those who hold it, or only one field: of very many some.
+    async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
+        self.holders_of(&self.inspect(&*self.line()?, field, "0").await?)
     }
 
     fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
@@ -537,10 +513,7 @@ impl<K: Owned> Lock<K> {
     /// ```
     ///
     /// # Errors
-    /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Dropped half-way, it may or may not happen.
+    /// As [`force_unlock`](Lock::force_unlock)'s; so is its cancel safety.
     pub async fn force_unlock_if(&self, field: &str) -> Result<bool, QueryError> {
         if field.is_empty() {
             return Ok(false);

@@ -6,5 +6,4 @@ pub(crate) mod guard;
 pub(crate) mod lock;
 pub(crate) mod multi;
 pub(crate) mod red;
-pub(crate) mod run;
 pub(crate) mod traits;

@@ -13,11 +13,11 @@ use futures::future::{join_all, OptionFuture};
 use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
-use crate::lease::validity::Lease;
-use crate::locks::acquire::{in_span, Request};
+use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
+use crate::waiting::request::Request;
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
 
@@ -125,24 +125,16 @@ impl<G: Guards> MultiLock<G> {
     /// What there is to take, in the order of all clients, each lock once.
     async fn members(&self, mut leaves: Vec<Leaf>) -> Result<Vec<Leaf>, LockError> {
         let twins = |leaf: &Leaf| leaves.iter().any(|other| leaf.key() == other.key() && !leaf.is_client_of(other));
-        let ids = join_all(leaves.iter().map(|leaf| async {
-            if twins(leaf) {
-                leaf.ask_server_id().await.map(Some)
-            } else {
-                Ok(None)
-            }
-        }));
-        let ids: Result<Vec<Option<String>>, LockError> = ids.await.into_iter().collect();
-        for (leaf, id) in leaves.iter_mut().zip(ids?) {
-            leaf.server = id;
+        let ids = leaves.iter().map(|leaf| OptionFuture::from(twins(leaf).then(|| leaf.ask_server_id())));
+        let ids = join_all(ids).await;
+        for (leaf, id) in leaves.iter_mut().zip(ids) {
+            leaf.server = id.transpose()?;
         }
         leaves.sort_by(|one, other| one.order().cmp(&other.order()));
         let mut members: Vec<Leaf> = Vec::new();
         for leaf in leaves {
-            match members.last().map(|last| merges(last, &leaf)) {
-                Some(Ok(true)) => {}
-                Some(Err(error)) => return Err(error),
-                Some(Ok(false)) | None => members.push(leaf),
+            if !members.last().map_or(Ok(false), |last| merges(last, &leaf))? {
+                members.push(leaf);
             }
         }
         Ok(members)
@@ -158,8 +150,7 @@ impl<G: Guards> MultiLock<G> {
         let looks = leaves.iter().map(|leaf| leaf.session.engine.look_limit());
         let deadline = request.deadline(looks.max().unwrap_or_default()).map_err(LockError::Wait)?;
         let late = || LockError::from(QueryError::late(&self.name));
-        let leases: Result<Vec<Lease>, LockError> = leaves.iter().map(|leaf| leaf.lock.lease(request)).collect();
-        leases?;
+        leaves.iter().try_for_each(|leaf| leaf.lock.lease(request).map(drop))?;
         let members = before(deadline, self.members(leaves)).await.unwrap_or_else(|| Err(late()))?;
         loop {
             rounds.fetch_add(1, Ordering::Relaxed);
@@ -219,7 +210,7 @@ impl<G: Guards> MultiLock<G> {
         let lost = || taken.iter().rev().filter(|held| held.lost().is_some());
         let error = |held: &Held| {
             let ticket = held.ticket();
-            LockError::Lost { name: ticket.entry.line.keys.name.to_string(), owner: ticket.owner() }
+            LockError::Lost { name: ticket.hold.entry.line.keys.name.to_string(), owner: ticket.owner() }
         };
         match (lost().find(|held| held.is_inner()), lost().next()) {
             (Some(outer), _) => Err(error(outer)),
@@ -251,12 +242,9 @@ fn merges(first: &Leaf, second: &Leaf) -> Result<bool, LockError> {
     }
     let same_role = first.role == second.role;
     let same_owner = first.owner() == second.owner();
-    if same_role && same_owner {
-        return Ok(true);
-    }
-    let downgrade = first.role == Role::Write && second.role == Role::Read;
-    if downgrade && same_owner && first.is_client_of(second) {
-        return Ok(false);
+    let is_downgrade = first.role == Role::Write && second.role == Role::Read && first.is_client_of(second);
+    if same_owner && (same_role || is_downgrade) {
+        return Ok(same_role);
     }
     Err(LockError::Members(format!(
         "two members are lock {:?} in ways that keep each other out: of two owners, or once as a read/write lock",

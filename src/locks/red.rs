@@ -10,19 +10,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 
-use crate::base::config::{InvalidLease, SHORTEST_LEASE};
+use crate::base::config::InvalidLease;
 use crate::base::owner::Owner;
 use crate::compose::ballot::Candidate;
 use crate::compose::held::Held;
 use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{in_span, Request};
+use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, Member, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
+use crate::waiting::request::Request;
 use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
 use crate::wire::table::Role;
@@ -63,16 +64,11 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// # drop(guard);
 /// # Ok(()) }
 /// ```
+#[derive(Clone)]
 pub struct RedLock<K: Votes> {
     locks: Vec<Lock<K>>,
     rules: Rules,
     server_timeout: Option<Duration>,
-}
-
-impl<K: Votes> Clone for RedLock<K> {
-    fn clone(&self) -> Self {
-        Self { locks: self.locks.clone(), rules: self.rules.clone(), server_timeout: self.server_timeout }
-    }
 }
 
 impl<K: Votes> fmt::Debug for RedLock<K> {
@@ -148,6 +144,11 @@ impl<K: Votes> RedLock<K> {
         Self { locks: self.locks.iter().map(|lock| lock.owned_by(owner)).collect(), ..self.clone() }
     }
 
+    /// The same lock, for whoever is the owner now.
+    fn of_caller(&self) -> Self {
+        Self { locks: self.locks.iter().map(Lock::of_caller).collect(), ..self.clone() }
+    }
+
     fn timeout(&self, lease: Duration) -> Duration {
         self.server_timeout.unwrap_or_else(|| (lease / 100).max(SHORTEST_TIMEOUT))
     }
@@ -221,18 +222,9 @@ impl<K: Votes> Sealed for RedLock<K> {
 
     /// One, in the place of its first server's lock.
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
-        let mut first = Vec::new();
-        if let Some(lock) = locks.first() {
-            lock.leaves(&mut first)?;
-        }
-        let of_caller: Arc<dyn Member> = Arc::new(Self { locks, ..self.clone() });
-        into.extend(first.into_iter().map(|leaf| Leaf {
-            votes: true,
-            role: Role::Exclusive,
-            lock: of_caller.clone(),
-            ..leaf
-        }));
+        let (of_caller, mut first) = (Arc::new(self.of_caller()), Vec::new());
+        of_caller.locks.first().map_or(Ok(()), |lock| lock.leaves(&mut first))?;
+        into.extend(first.pop().map(|leaf| Leaf { votes: true, role: Role::Exclusive, lock: of_caller, ..leaf }));
         Ok(())
     }
 }
@@ -241,14 +233,7 @@ impl<K: Votes> Member for RedLock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
         let leases = self.locks.iter().map(|lock| Member::lease(lock, request)).collect::<Result<Vec<_>, _>>()?;
         let longest = leases.into_iter().min_by_key(|lease| Reverse(lease.duration())).ok_or_else(no_members)?;
-        if longest.duration() > self.rules.trust.max_lease {
-            return Err(InvalidLease {
-                lease: longest.duration(),
-                min: SHORTEST_LEASE,
-                max: self.rules.trust.max_lease,
-            }
-            .into());
-        }
+        InvalidLease::check(longest.duration(), self.rules.trust.max_lease)?;
         Ok(longest)
     }
 }
@@ -260,12 +245,11 @@ impl<K: Votes> RLock for RedLock<K> {
     }
 
     async fn unlock(&self) -> Result<(), UnlockError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
         let mut leaves = Vec::new();
         self.leaves(&mut leaves)?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         in_runtime()?;
-        let Some(quorum) = locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
+        let Some(quorum) = self.of_caller().locks.iter().filter_map(elected).max_by_key(|quorum| quorum.id) else {
             return Err(UnlockError::NotHeld { name: self.rules.name.to_string(), owner, lost: None });
         };
         let votes = quorum.tickets().len();
@@ -273,20 +257,18 @@ impl<K: Votes> RLock for RedLock<K> {
     }
 
     async fn is_held(&self) -> Result<bool, QueryError> {
-        let locks: Vec<Lock<K>> = self.locks.iter().map(Lock::of_caller).collect();
+        let of_caller = self.of_caller();
         in_runtime()?;
-        let held = join_all(locks.iter().map(|lock| async {
+        let held = join_all(of_caller.locks.iter().map(|lock| async {
             let asked = tokio::time::timeout(self.timeout(self.rules.trust.max_lease), lock.is_held()).await;
             let detail = "its server gave no answer in time".to_owned();
             asked.unwrap_or_else(|_| Err(QueryError::Unreachable { name: self.rules.name.to_string(), detail }))
         }));
         let held = held.await;
+        let (of_all, needed) = (self.locks.len(), self.rules.needed);
         let count = |wanted: bool| held.iter().filter(|held| **held == Ok(wanted)).count();
-        if self.locks.is_empty()
-            || count(true) >= self.rules.needed
-            || count(false) + self.rules.needed > self.locks.len()
-        {
-            return Ok(!self.locks.is_empty() && count(true) >= self.rules.needed);
+        if count(true) >= needed || count(false) + needed > of_all {
+            return Ok(count(true) >= needed);
         }
         held.into_iter().find(Result::is_err).unwrap_or(Ok(false))
     }

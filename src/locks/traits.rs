@@ -5,7 +5,7 @@ use crate::locks::guard::Guards;
 use crate::wire::table::Table;
 
 /// A kind of lock, as in [`Lock<K>`](crate::Lock). Nobody else makes kinds: what they are data of has no name outside.
-pub trait Kind: Send + Sync + 'static {
+pub trait Kind: Clone + Send + Sync + 'static {
     /// The data.
     #[doc(hidden)]
     const TABLE: &'static Table;
@@ -32,3 +32,24 @@ pub trait Fenceable: Owned {
     #[doc(hidden)]
     const FENCED: &'static Table;
 }
+
+/// A kind whose owner is on the server: its data, and those of the kind with tokens if its holds can have one.
+macro_rules! kind {
+    ($(#[$doc:meta])* $kind:ident is $table:ident $(, fenced by $fenced:ident)?) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub enum $kind {}
+
+        impl $crate::locks::traits::Kind for $kind {
+            const TABLE: &'static $crate::wire::table::Table = &$table;
+            type Guard = $crate::locks::guard::Guard;
+        }
+
+        impl $crate::locks::traits::Owned for $kind {}
+
+        $(impl $crate::locks::traits::Fenceable for $kind {
+            const FENCED: &'static $crate::wire::table::Table = &$fenced;
+        })?
+    };
+}
+pub(crate) use kind;

@@ -11,9 +11,10 @@ use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
 use crate::engine::{Engine, Session};
 use crate::error::{QueryError, SyncError};
-use crate::permits::receipt::{is_done, number, Ledger, OnceCall, MOST};
+use crate::permits::receipt::{is_done, number, Ledger, MOST};
 use crate::permits::take::within;
 use crate::waiting::listener::Listener;
+use crate::waiting::request::Request;
 use crate::waiting::row::Row;
 use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Waiter;
@@ -74,7 +75,7 @@ impl LocalLatch {
 
     /// The count, and how the last latch of the name ended.
     async fn look(&self, patience: &Patience) -> Result<(i64, String), SyncError> {
-        let answer = self.ledger.ask(INSPECT, &[], patience).await?;
+        let answer = self.ledger.read(self.ledger.send(INSPECT, &[], patience).await?.result)?;
         Ok((answer.int(0).unwrap_or_default(), answer.text(1).unwrap_or_default().to_owned()))
     }
 }
@@ -142,8 +143,7 @@ impl Latch {
     }
 
     async fn change(&self, script: &'static Script, args: Vec<String>) -> Result<Option<u32>, SyncError> {
-        let call = OnceCall { script, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        let answer = self.local.clone()?.ledger.change(call).await?;
+        let answer = self.local.clone()?.ledger.change(script, args, Some(CANCEL)).await?;
         Ok(is_done(&answer).then(|| answer.count(0)))
     }
 
@@ -167,7 +167,7 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn wait(&self) -> Result<WaitOutcome, SyncError> {
-        self.wait_within(None).await
+        self.wait_with(&Request::default()).await
     }
 
     /// Waits until the latch is opened or deleted, for at most this long. Zero is one look.
@@ -190,15 +190,15 @@ impl Latch {
     /// # Cancel safety
     /// Safe.
     pub async fn wait_for(&self, limit: Duration) -> Result<WaitOutcome, SyncError> {
-        self.wait_within(Some(limit)).await
+        self.wait_with(&Request::default().wait(limit)).await
     }
 
-    async fn wait_within(&self, limit: Option<Duration>) -> Result<WaitOutcome, SyncError> {
+    async fn wait_with(&self, request: &Request) -> Result<WaitOutcome, SyncError> {
         let (engine, latch) = (&self.session.engine, self.local.clone()?);
         let listener = Listener::new(engine, latch.ledger.keys.channel.clone());
         let ledger = latch.ledger.clone();
         let mut wait = LatchWait { latch, waiter: None, listener, patience: engine.patience() };
-        let ended = within(&ledger, limit, &mut wait, |wait| &wait.listener).await?;
+        let ended = within(&ledger, request, &mut wait, |wait| &wait.listener).await?;
         Ok(ended.unwrap_or(WaitOutcome::TimedOut))
     }
 }

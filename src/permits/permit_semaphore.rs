@@ -18,9 +18,8 @@ use crate::error::{Lost, LostReason, SyncError};
 use crate::lease::validity::{HoldState, Leased};
 use crate::lease::watchdog::report_lost;
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
-use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
-use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
-use crate::permits::take::Take;
+use crate::permits::receipt::{is_done, number, CANCEL, MOST};
+use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
@@ -29,7 +28,7 @@ static RELEASE: &Script = script!("permit_semaphore/release" after "once" after 
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 
 /// Permits with ids and leases.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Expirable {}
 
 impl PermitKind for Expirable {
@@ -72,11 +71,7 @@ impl FromStr for PermitId {
 
     fn from_str(text: &str) -> Result<Self, InvalidPermitId> {
         let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_id {
-            Ok(Self(text.to_ascii_lowercase()))
-        } else {
-            Err(InvalidPermitId)
-        }
+        is_id.then(|| Self(text.to_ascii_lowercase())).ok_or(InvalidPermitId)
     }
 }
 
@@ -95,9 +90,8 @@ impl fmt::Debug for PermitId {
 /// An expirable semaphore, of [`Locks::permit_semaphore`](crate::Locks::permit_semaphore): every permit has an id and a
 /// lease, and is free again when that ends. So the permits of a process that is killed come back.
 ///
-/// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. One that nobody has set has no permits:
-/// [`try_set_permits`](PermitSemaphore::try_set_permits). Within a process takers are served first come first served,
-/// so a large request is not starved by small ones; one for more permits than there are keeps all behind it waiting.
+/// A [`guard`](PermitSemaphore::guard)'s lease is renewed by the watchdog. As in a counting [`Semaphore`], one that
+/// nobody has set has no permits, and takers of a process are served in their order.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -121,23 +115,16 @@ impl Semaphore<Expirable> {
     /// free goes below zero, as after [`reduce_permits`](PermitSemaphore::reduce_permits).
     ///
     /// # Errors
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](PermitSemaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn set_permits(&self, permits: u32) -> Result<(), SyncError> {
         let args = vec![number(permits, MOST)?.to_string()];
-        let call = OnceCall { script: SET, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        self.pool.clone()?.ledger.change(call).await.map(drop)
+        self.pool.clone()?.ledger.change(SET, args, Some(CANCEL)).await.map(drop)
     }
 
     /// How many permits are taken and have not expired. One script, which writes nothing.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn acquired_permits(&self) -> Result<u64, SyncError> {
         Ok(self.inspect().await?.count(1))
     }
@@ -152,15 +139,14 @@ impl Semaphore<Expirable> {
     /// Once polled, it is carried out even if the future is dropped.
     pub async fn release(&self, permits: &[PermitId]) -> Result<(), SyncError> {
         let (pool, ids) = (self.pool.clone()?, joined(permits)?);
-        let call = OnceCall { script: RELEASE, args: vec![ids, "1".to_owned()], cancel: None, waits: true };
-        self.held(&pool.ledger.change(call).await?)
+        self.held(&pool.ledger.change(RELEASE, vec![ids, "1".to_owned()], None).await?)
     }
 
     /// Sets the leases of permits anew, exactly: of all of them, or none.
     ///
     /// # Errors
     /// As [`release`](PermitSemaphore::release)'s; [`SyncError::Lease`] before anything is sent;
-    /// [`QueryError::Unreachable`] after three command timeouts.
+    /// [`Unreachable`](crate::QueryError::Unreachable) after three command timeouts.
     ///
     /// # Cancel safety
     /// Dropped half-way, or when it fails, the lease may or may not have been set, within a command timeout.
@@ -183,20 +169,14 @@ impl Semaphore<Expirable> {
     /// What is left of a permit's lease on the server; `None` when it is not held.
     ///
     /// # Errors
-    /// [`SyncError`]; [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// Safe.
+    /// As [`available_permits`](PermitSemaphore::available_permits)'s; so is its cancel safety.
     pub async fn remaining_lease(&self, permit: &PermitId) -> Result<Option<Duration>, SyncError> {
         let answer = self.pool.clone()?.ledger.look(EXTEND, &[&permit.0, "0"]).await?;
         Ok(answer.millis(0).filter(|_| is_done(&answer)))
     }
 
     fn held(&self, answer: &Answer) -> Result<(), SyncError> {
-        if is_done(answer) {
-            return Ok(());
-        }
-        Err(SyncError::NotHeld { name: self.name.to_string() })
+        is_done(answer).then_some(()).ok_or_else(|| SyncError::NotHeld { name: self.name.to_string() })
     }
 }
 
@@ -207,16 +187,16 @@ fn joined(permits: &[PermitId]) -> Result<String, SyncError> {
     Ok(permits.into_iter().map(|permit| permit.0.as_str()).collect())
 }
 
-impl Take<'_, Semaphore<Expirable>> {
-    /// A lease of its own, not renewed: from 100 ms to `Builder::max_lease`, sent as whole milliseconds.
+impl AcquirePermits<'_, Expirable> {
+    /// See [`Request::lease`](crate::Request::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
+        self.request = self.request.lease(lease);
         self
     }
 
-    /// Ends the watchdog's renewal this long after the acquisition, in place of `Builder::max_hold`.
+    /// See [`Request::max_hold`](crate::Request::max_hold).
     pub fn max_hold(mut self, limit: Duration) -> Self {
-        self.max_hold = Some(limit);
+        self.request = self.request.max_hold(limit);
         self
     }
 
@@ -224,10 +204,7 @@ impl Take<'_, Semaphore<Expirable>> {
     /// renews or gives back by itself.
     ///
     /// # Errors
-    /// As [`PermitSemaphore::guard`]'s.
-    ///
-    /// # Cancel safety
-    /// As [`PermitSemaphore::guard`]'s.
+    /// As [`PermitSemaphore::guard`]'s; so is its cancel safety.
     pub async fn ids(self, lease: Duration) -> Result<Option<Vec<PermitId>>, SyncError> {
         Ok(self.lease(lease).guard().await?.map(|guard| {
             let ids = guard.ids();
@@ -237,16 +214,6 @@ impl Take<'_, Semaphore<Expirable>> {
     }
 }
 
-/// The ids in a mark.
-fn parted(mark: &str) -> Vec<PermitId> {
-    let (mut ids, mut rest) = (Vec::new(), mark);
-    while let Some((id, others)) = rest.split_at_checked(DIGITS) {
-        ids.push(PermitId(id.to_owned()));
-        rest = others;
-    }
-    ids
-}
-
 impl SemaphorePermit<Expirable> {
     fn engine(&self) -> &Arc<Engine> {
         &self.session.engine
@@ -254,7 +221,8 @@ impl SemaphorePermit<Expirable> {
 
     /// Their ids.
     pub fn ids(&self) -> Vec<PermitId> {
-        parted(&self.lease.leased.mark)
+        let ids = self.lease.leased.mark.as_bytes().chunks(DIGITS);
+        ids.map(|id| PermitId(String::from_utf8_lossy(id).into_owned())).collect()
     }
 
     /// What is known of them at this instant.
@@ -269,11 +237,8 @@ impl SemaphorePermit<Expirable> {
 
     /// How long they are valid from now on if they are not renewed; zero when they are lost.
     pub fn remaining(&self) -> Duration {
-        let now = self.engine().now();
-        match self.lease.leased.lost(now) {
-            None => self.lease.leased.valid_until().since(now),
-            Some(_) => Duration::ZERO,
-        }
+        let (now, leased) = (self.engine().now(), &self.lease.leased);
+        leased.lost(now).map_or_else(|| leased.valid_until().since(now), |_| Duration::ZERO)
     }
 
     /// Resolves when they are lost, and before the server would give them to others.

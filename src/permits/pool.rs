@@ -14,13 +14,13 @@ use tokio::sync::OwnedMutexGuard;
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::janitor::say;
-use crate::base::keys::Key::{self, Channel, Lock as Free, Made};
+use crate::base::keys::Key::{Channel, Lock as Free, Made};
 use crate::base::keys::Keys;
 use crate::base::registry::{shrink, Listed, Registry};
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, SyncError};
-use crate::lease::validity::{Leasable, Lease, Leased};
-use crate::permits::receipt::{is_done, Ledger, OnceCall, CANCEL};
+use crate::lease::validity::{Lease, Leased, Observer};
+use crate::permits::receipt::{is_done, Ledger, OnceCall};
 use crate::waiting::row::Row;
 use crate::waiting::wait::Tried;
 use crate::waiting::waiters::Waiter;
@@ -100,34 +100,14 @@ impl Taken {
     }
 }
 
-/// Permits with a lease, as the watchdog knows them.
-struct Ids {
-    keys: Arc<Keys>,
-    ids: Arc<str>,
-}
-
-impl Leasable for Ids {
-    fn name(&self) -> &str {
-        &self.keys.name
-    }
-
-    fn holder(&self) -> &str {
-        &self.ids
-    }
-
-    fn weight(&self) -> usize {
-        self.ids.len() / DIGITS
-    }
-
-    fn keys(&self, keys: &[Key]) -> Vec<&str> {
-        self.keys.of(keys)
-    }
-
-    fn ended(&self, _: u64) {}
-}
-
 /// A taker in the row.
 pub(crate) type PermitWaiter = Arc<Waiter<Wanted, Grant>>;
+
+impl Observer for Waiter<Wanted, Grant> {
+    fn lapsed(self: Arc<Self>) {
+        self.lapse();
+    }
+}
 
 /// One semaphore in this process: who waits for its permits, and who has some.
 pub(crate) struct Pool {
@@ -156,8 +136,8 @@ impl Grant {
         let taken = match wanted.lease.zip(pool.scripts.renew) {
             Some((lease, renew)) => {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
-                let of = Arc::new(Ids { keys, ids: ids.clone() });
-                let leased = Leased::new(of, ids, renew, sent, lease);
+                let weight = ids.len() / DIGITS;
+                let leased = Leased::new(keys, [ids.clone(), ids], weight, renew, sent, lease);
                 engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }
@@ -211,14 +191,9 @@ impl Drop for Grant {
         self.pool.engine().janitor.finish(async move {
             // What has ids may be tried again by another call: it does not hold on for so long.
             let patience = if taken.leased().is_some() { pool.engine().brief() } else { pool.engine().patience() };
-            match pool.give_back(taken, patience).await {
-                Ok(_) => {}
-                Err(error) if error.is_unreachable() => {}
-                Err(error) => {
-                    say(
-                        || tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"),
-                    );
-                }
+            let given = pool.give_back(taken, patience).await;
+            if let Some(error) = given.err().filter(|error| !error.is_unreachable()) {
+                say(|| tracing::warn!(target: "lockson", %error, "a dropped guard could not give its permits back"));
             }
         });
     }
@@ -258,13 +233,6 @@ impl Pool {
             leased.end(LostReason::Released);
         }
         Some(taken)
-    }
-
-    /// Changes how many are free. Whether it was done: `when` says when it is.
-    pub(crate) async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        let args = vec![by.to_string(), when.to_owned()];
-        let call = OnceCall { script: CHANGE, args, cancel: Some((CANCEL, Vec::new())), waits: true };
-        Ok(is_done(&self.ledger.change(call).await?))
     }
 
     /// Gives them back, again and again if there is no answer. `false`: not all were there any more.
@@ -390,9 +358,9 @@ impl Pool {
             let grant = Grant::new(self, waiter.wish, ids, &made, sent);
             (waiter, grant)
         };
-        let claims: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
+        let handed: Vec<_> = served.iter().map(|(waiter, _)| Arc::downgrade(waiter)).collect();
         self.row.serve(served.into_iter().map(grant).collect());
-        claims.into_iter().for_each(|claim| engine.hand_out(claim));
+        handed.into_iter().for_each(|waiter| engine.hand_out(waiter));
         Ok(None)
     }
 

@@ -132,16 +132,6 @@ impl Ledger {
         self.engine.wire.call(script, &keys, &args, patience).await
     }
 
-    /// Asks for something that may be asked for twice.
-    pub(crate) async fn ask(
-        &self,
-        script: &'static Script,
-        args: &[&str],
-        patience: &Patience,
-    ) -> Result<Answer, SyncError> {
-        self.read(self.send(script, args, patience).await?.result)
-    }
-
     /// Asks a question of a caller's, which has a limit of its own.
     pub(crate) async fn look(&self, script: &'static Script, args: &[&str]) -> Result<Answer, SyncError> {
         Ok(self.engine.ask(&self.keys.name, script, &self.keys.of(script.keys), args).await?)
@@ -153,7 +143,7 @@ impl Ledger {
         answer.unwrap_or_else(|_| Err(QueryError::late(&self.keys.name).into()))
     }
 
-    /// Sends what has no receipt.
+    /// Sends what has no receipt, as it may be done twice.
     pub(crate) async fn send(
         &self,
         script: &'static Script,
@@ -164,9 +154,15 @@ impl Ledger {
         Ok(self.engine.wire.call(script, &self.keys.of(script.keys), args, patience).await)
     }
 
-    /// Changes something, once; goes on if the caller goes away.
-    pub(crate) async fn change(self: &Arc<Self>, call: OnceCall) -> Result<Answer, SyncError> {
+    /// Changes something, once, and goes on if the caller goes away; or `cancel` undoes it.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        script: &'static Script,
+        args: Vec<String>,
+        cancel: Option<&'static Script>,
+    ) -> Result<Answer, SyncError> {
         self.engine.ready()?;
+        let call = OnceCall { script, args, cancel: cancel.map(|script| (script, Vec::new())), waits: true };
         let ledger = self.clone();
         let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await

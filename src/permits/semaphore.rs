@@ -12,17 +12,17 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::base::keys::Key::{Lock as Free, Made};
 use crate::engine::Session;
-use crate::error::SyncError;
-use crate::error::{within, QueryError};
+use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
-use crate::permits::receipt::{number, CANCEL, MOST};
-use crate::permits::take::{take, take_within, Take};
+use crate::permits::receipt::{is_done, number, CANCEL, MOST};
+use crate::permits::take::{within, Taker};
+use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
 /// A kind of permits: [`Counted`], or [`Expirable`](crate::kind::Expirable). They are lockson's own.
-pub trait PermitKind: Send + Sync + 'static {
+pub trait PermitKind: Clone + Send + Sync + 'static {
     /// The scripts.
     const SCRIPTS: &'static Scripts;
 
@@ -37,7 +37,7 @@ pub trait PermitKind: Send + Sync + 'static {
 }
 
 /// Permits that are only counted.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Counted {}
 
 impl PermitKind for Counted {
@@ -66,17 +66,12 @@ impl PermitKind for Counted {
 /// One that nobody has set has no permits: [`try_set_permits`](Semaphore::try_set_permits). Within a process takers are
 /// served first come first served, so a large request is not starved by small ones; one for more permits than
 /// there are keeps all behind it waiting.
+#[derive(Clone)]
 pub struct Semaphore<K: PermitKind = Counted> {
     pub(super) session: Arc<Session>,
     pub(super) name: Arc<str>,
     pub(super) pool: Result<Arc<Pool>, QueryError>,
     kind: PhantomData<fn() -> K>,
-}
-
-impl<K: PermitKind> Clone for Semaphore<K> {
-    fn clone(&self) -> Self {
-        Self::new(self.session.clone(), &self.name, self.pool.clone())
-    }
 }
 
 impl<K: PermitKind> fmt::Debug for Semaphore<K> {
@@ -109,10 +104,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// Adds permits, whether anybody has set it or not.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn add_permits(&self, permits: u32) -> Result<(), SyncError> {
         self.change(number(permits, MOST)?.into(), "always").await.map(drop)
     }
@@ -121,10 +113,7 @@ impl<K: PermitKind> Semaphore<K> {
     /// given back, or expire, before anybody gets one.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn reduce_permits(&self, permits: u32) -> Result<(), SyncError> {
         self.change(-i64::from(number(permits, MOST)?), "always").await.map(drop)
     }
@@ -157,8 +146,8 @@ impl<K: PermitKind> Semaphore<K> {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn acquire(&self, permits: u32) -> Take<'_, Self> {
-        Take::new(self, permits)
+    pub fn acquire(&self, permits: u32) -> AcquirePermits<'_, K> {
+        AcquirePermits { semaphore: self, permits, request: Request::default() }
     }
 
     /// Waits for this many permits, all at once: a guard that gives them back when it is dropped, and until then renews
@@ -179,16 +168,22 @@ impl<K: PermitKind> Semaphore<K> {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn guard(&self, permits: u32) -> Result<SemaphorePermit<K>, SyncError> {
-        let (pool, wanted) = self.acquire(permits).wanted()?;
-        SemaphorePermit::of(take(&pool, wanted).await?, &self.session)
+        // Without a limit there are too few until there are enough.
+        loop {
+            if let Some(permit) = self.acquire(permits).guard().await? {
+                return Ok(permit);
+            }
+        }
     }
 
     pub(super) async fn inspect(&self) -> Result<Answer, SyncError> {
         self.pool.clone()?.ledger.look(K::SCRIPTS.inspect, &[]).await
     }
 
+    /// Changes how many are free. Whether it was done: `when` says when it is.
     async fn change(&self, by: i64, when: &str) -> Result<bool, SyncError> {
-        self.pool.clone()?.change(by, when).await
+        let args = vec![by.to_string(), when.to_owned()];
+        Ok(is_done(&self.pool.clone()?.ledger.change(CHANGE, args, Some(CANCEL)).await?))
     }
 }
 
@@ -216,10 +211,8 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// As [`guard`](Semaphore::guard)'s, but [`QueryError::Unreachable`] after three command timeouts.
-    ///
-    /// # Cancel safety
-    /// As [`guard`](Semaphore::guard)'s.
+    /// As [`guard`](Semaphore::guard)'s, but [`QueryError::Unreachable`] after three command timeouts. Its cancel
+    /// safety is the same.
     pub async fn try_acquire(&self, permits: u32) -> Result<AcquireOutcome, SyncError> {
         self.acquire(permits).wait(Duration::ZERO).await
     }
@@ -227,10 +220,7 @@ impl Semaphore {
     /// Gives permits back: as many as it is told, whoever took them. It makes the semaphore if there is none.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn release(&self, permits: u32) -> Result<(), SyncError> {
         self.add_permits(permits).await
     }
@@ -238,23 +228,39 @@ impl Semaphore {
     /// [`release`](Semaphore::release), unless there is no such semaphore: then it is `false`.
     ///
     /// # Errors
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
-    ///
-    /// # Cancel safety
-    /// As [`try_set_permits`](Semaphore::try_set_permits)'s.
+    /// As [`try_set_permits`](Semaphore::try_set_permits)'s; so is its cancel safety.
     pub async fn release_if_exists(&self, permits: u32) -> Result<bool, SyncError> {
         self.change(number(permits, MOST)?.into(), "exists").await
     }
 }
 
-impl<K: PermitKind> Take<'_, Semaphore<K>> {
+/// An acquisition of permits with options, of a [`Semaphore`](crate::Semaphore) or a
+/// [`PermitSemaphore`](crate::PermitSemaphore). Awaited, one of a `Semaphore` says whether they were taken; permits
+/// that were taken so stay taken until they are given back by [`release`](crate::Semaphore::release).
+///
+/// # Errors
+/// As [`Semaphore::guard`](crate::Semaphore::guard)'s; [`QueryError::Unreachable`] at the wait limit when the server
+/// was silent. Its cancel safety is the same.
+#[must_use = "a request does nothing until it, or its `guard` or `ids`, is awaited"]
+#[derive(Debug)]
+pub struct AcquirePermits<'a, K: PermitKind = Counted> {
+    semaphore: &'a Semaphore<K>,
+    permits: u32,
+    pub(super) request: Request,
+}
+
+impl<K: PermitKind> AcquirePermits<'_, K> {
+    /// Waits for at most this long, for the server too. Zero is one attempt, which is given three command timeouts.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.request = self.request.wait(limit);
+        self
+    }
+
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
-    /// As [`Semaphore::guard`]'s; [`QueryError::Unreachable`] at the wait limit when the server was silent.
-    ///
-    /// # Cancel safety
-    /// As [`Semaphore::guard`]'s.
+    /// As [`Semaphore::guard`]'s; [`QueryError::Unreachable`] at the wait limit when the server was silent. Its cancel
+    /// safety is the same.
     pub async fn guard(self) -> Result<Option<SemaphorePermit<K>>, SyncError> {
         let session = &self.semaphore.session;
         self.grant().await?.map(|grant| SemaphorePermit::of(grant, session)).transpose()
@@ -262,21 +268,20 @@ impl<K: PermitKind> Take<'_, Semaphore<K>> {
 
     async fn grant(&self) -> Result<Option<Grant>, SyncError> {
         let (pool, wanted) = self.wanted()?;
-        take_within(&pool, wanted, self.limit).await
+        let mut taker = Taker::new(&pool, wanted);
+        let grant = within(&pool.ledger, &self.request, &mut taker, |taker| &taker.listener).await?;
+        grant.map(Grant::if_worth).transpose()
     }
 
     fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
         let Semaphore { session, pool, .. } = self.semaphore;
         let (pool, count) = (pool.clone()?, number(self.permits, K::SCRIPTS.most)?);
-        let lease = match K::SCRIPTS.renew {
-            Some(_) => Some(session.engine.lease(self.lease, self.max_hold)?),
-            None => None,
-        };
+        let lease = K::SCRIPTS.renew.map(|_| self.request.leases(&session.engine)).transpose()?;
         Ok((pool, Wanted { count, lease }))
     }
 }
 
-impl<'a> IntoFuture for Take<'a, Semaphore> {
+impl<'a> IntoFuture for AcquirePermits<'a> {
     type Output = Result<AcquireOutcome, SyncError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -334,12 +339,10 @@ impl<K: PermitKind> SemaphorePermit<K> {
     ///
     /// # Errors
     /// [`SyncError::OnItsWay`] at the limit: the client goes on as for a guard that is dropped. Else as
-    /// [`release`](Self::release)'s.
-    ///
-    /// # Cancel safety
-    /// As [`release`](Self::release)'s.
+    /// [`release`](Self::release)'s. Its cancel safety is the same.
     pub async fn release_within(self, limit: Duration) -> Result<(), SyncError> {
-        within(limit, SyncError::OnItsWay { name: self.grant.ledger().name(), limit }, self.release()).await
+        crate::error::within(limit, SyncError::OnItsWay { name: self.grant.ledger().name(), limit }, self.release())
+            .await
     }
 }
 

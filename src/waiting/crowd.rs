@@ -40,7 +40,6 @@ struct OwnerHere<W, P> {
 }
 
 struct Inner<W, P> {
-    arrivals: u64,
     owners: HashMap<Arc<str>, OwnerHere<W, P>>,
     order: BTreeMap<Rank, Arc<str>>,
     /// Those with a rank, by when the server last heard of them.
@@ -51,13 +50,17 @@ struct Inner<W, P> {
 
 impl<W, P> Default for Inner<W, P> {
     fn default() -> Self {
-        Self { arrivals: 0, owners: HashMap::new(), order: BTreeMap::new(), told: BTreeMap::new(), asked: None }
+        Self { owners: HashMap::new(), order: BTreeMap::new(), told: BTreeMap::new(), asked: None }
     }
 }
 
 impl<W, P> Inner<W, P> {
     fn first(&self) -> Option<&Arc<Waiter<W, P>>> {
-        self.order.values().next().and_then(|field| self.owners.get(field)).and_then(|owner| owner.waiters.first())
+        self.order
+            .values()
+            .next()
+            .and_then(|field| self.owners.get(field))
+            .and_then(|owner| owner.waiters.values().next())
     }
 
     /// Changes who is there, and rings for whoever has become the first by that.
@@ -87,14 +90,14 @@ impl<W, P> Default for Crowd<W, P> {
 impl<W, P> Crowd<W, P> {
     /// A waiter arrives; until its rank is known it is behind all others.
     pub(crate) fn join(&self, field: &Arc<str>, wish: W) -> Arc<Waiter<W, P>> {
-        let mut inner = self.inner.lock();
-        inner.arrivals += 1;
-        let rank = (NOT_YET, inner.arrivals);
-        let fresh = || OwnerHere { rank, waiters: Waiters::default(), told: Instant::now() };
+        let inner = &mut *self.inner.lock();
+        let fresh = || OwnerHere { rank: (NOT_YET, 0), waiters: Waiters::new(), told: Instant::now() };
         let owner = inner.owners.entry(field.clone()).or_insert_with(fresh);
-        let waiter = owner.waiters.join(wish);
-        let rank = owner.rank;
-        inner.order.insert(rank, field.clone());
+        let waiter = Waiter::join(&mut owner.waiters, wish);
+        if owner.waiters.len() == 1 {
+            owner.rank.1 = waiter.number;
+            inner.order.insert(owner.rank, field.clone());
+        }
         waiter
     }
 
@@ -102,7 +105,7 @@ impl<W, P> Crowd<W, P> {
     pub(crate) fn leave(&self, field: &str, waiter: &Waiter<W, P>) {
         self.inner.lock().change(|inner| {
             let Some(owner) = inner.owners.get_mut(field) else { return };
-            owner.waiters.remove(waiter);
+            owner.waiters.remove(&waiter.number);
             if owner.waiters.is_empty() {
                 let (rank, told) = (owner.rank, owner.told);
                 inner.order.remove(&rank);
@@ -172,19 +175,15 @@ impl<W, P> Crowd<W, P> {
     /// The server does not have this owner in its queue.
     pub(crate) fn missing(&self, field: &str) {
         if let Some(owner) = self.inner.lock().owners.get(field) {
-            for waiter in owner.waiters.iter() {
-                waiter.post(Mail::Try);
-            }
+            owner.waiters.values().for_each(|waiter| waiter.post(Mail::Try));
         }
     }
 
     /// Ends every wait, and says whose they were.
     pub(crate) fn close(&self) -> Vec<Arc<Waiter<W, P>>> {
         let ended = std::mem::take(&mut *self.inner.lock());
-        let waiters: Vec<_> = ended.owners.values().flat_map(|owner| owner.waiters.iter().cloned()).collect();
-        for waiter in &waiters {
-            waiter.post(Mail::Closed);
-        }
+        let waiters: Vec<_> = ended.owners.values().flat_map(|owner| owner.waiters.values().cloned()).collect();
+        waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
         waiters
     }
 }

@@ -1,8 +1,8 @@
 //! The wait loop, and who waits in which order: no Redis, no kinds.
 
-pub(crate) mod aside;
 pub(crate) mod crowd;
 pub(crate) mod listener;
+pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod turns;
 pub(crate) mod wait;

@@ -29,10 +29,9 @@ impl<W: Clone, P> Row<W, P> {
     /// Changes who waits, and tells whoever is the first by that.
     fn change<R>(&self, change: impl FnOnce(&mut Waiters<W, P>) -> R) -> R {
         let mut waiters = self.waiters.lock();
-        let before = waiters.first().cloned();
+        let before = waiters.keys().next().copied();
         let changed = change(&mut waiters);
-        let is_new = |first: &&Arc<Waiter<W, P>>| before.as_ref().is_none_or(|before| !Arc::ptr_eq(before, first));
-        if let Some(first) = waiters.first().filter(is_new) {
+        if let Some((_, first)) = waiters.first_key_value().filter(|(first, _)| Some(**first) != before) {
             first.post(Mail::Try);
         }
         changed
@@ -40,7 +39,7 @@ impl<W: Clone, P> Row<W, P> {
 
     /// Behind all others.
     pub(crate) fn join(&self, wish: W) -> Arc<Waiter<W, P>> {
-        let waiter = self.change(|waiters| waiters.join(wish));
+        let waiter = self.change(|waiters| Waiter::join(waiters, wish));
         if self.closed.load(Ordering::Acquire) {
             self.close();
         }
@@ -48,19 +47,19 @@ impl<W: Clone, P> Row<W, P> {
     }
 
     pub(crate) fn is_first(&self, waiter: &Waiter<W, P>) -> bool {
-        self.waiters.lock().is_first(waiter)
+        waiter.is_first(&self.waiters.lock())
     }
 
     /// The first of them, in their order.
     pub(crate) fn first(&self, most: usize) -> Vec<Arc<Waiter<W, P>>> {
-        self.waiters.lock().iter().take(most).cloned().collect()
+        self.waiters.lock().values().take(most).cloned().collect()
     }
 
     /// Gives these waiters what they waited for.
     pub(crate) fn serve(&self, served: Vec<(Arc<Waiter<W, P>>, P)>) {
         self.change(|waiters| {
             for (waiter, _) in &served {
-                waiters.remove(waiter);
+                waiters.remove(&waiter.number);
             }
         });
         for (waiter, prize) in served {
@@ -71,7 +70,7 @@ impl<W: Clone, P> Row<W, P> {
     /// Goes away, with or without a prize. One that was not taken is dropped.
     pub(crate) fn leave(&self, waiter: &Waiter<W, P>) {
         let left = waiter.go();
-        self.change(|waiters| waiters.remove(waiter));
+        self.change(|waiters| waiters.remove(&waiter.number));
         drop(left);
     }
 
@@ -108,7 +107,7 @@ impl<W: Clone, P> Row<W, P> {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let mut waiters = self.waiters.lock();
-        waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
+        waiters.values().for_each(|waiter| waiter.post(Mail::Closed));
         waiters.clear();
     }
 }

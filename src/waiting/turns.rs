@@ -1,12 +1,11 @@
-//! Taking turns: who of this process is the next to have one lock, and when other processes get their chance. It knows
-//! neither Redis nor what is handed over. Rule 16 of docs/PROTOCOL.md.
+//! Taking turns: who of this process is the next to have one lock, and when this process stands aside, so that others
+//! get their chance. It knows neither Redis nor what is handed over. Rule 16 of docs/PROTOCOL.md.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::waiting::aside::{Aside, Others};
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 use crate::wire::table::Role;
 
@@ -16,30 +15,39 @@ const LONGEST_RUN: u32 = 32;
 /// And the time that they may take.
 const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 
+/// How long a process stands aside for the next of the others at most, when the last one that it stood aside for came
+/// ..
+const LONGEST: Duration = Duration::from_millis(50);
+/// .. and when none came for a while: whoever listens need not wait.
+const SHORTEST: Duration = Duration::from_millis(2);
+/// How often it stands aside in vain before it waits shorter than any of them was seen to need.
+const PATIENCE: u32 = 8;
+/// How long where no message tells whether anybody else waits.
+const BLIND: Duration = Duration::from_micros(300);
+
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
-    /// The hold of this process that keeps others out, and its read holds. What is known here of a holder decides who
-    /// is woken, never whether the server is asked.
-    holder: Option<Weak<H>>,
-    readers: BTreeMap<u64, Weak<H>>,
+    /// By their ids. What is known here of a holder decides who is woken, never whether the server is asked.
+    holds: BTreeMap<u64, Weak<H>>,
+    /// The one that is no read hold.
+    holder: Option<u64>,
     waiters: Waiters<W, P>,
     /// How many of the waiters are no readers.
     other_waiters: usize,
     /// Acquisitions in a row by this process, and since when.
     run: u32,
     run_began: Option<Moment>,
-    others: Others,
+    pub(crate) others: Others,
     /// Whom a waiter would keep out.
     role: fn(&W) -> Role,
 }
 
 impl<H, W, P> Turns<H, W, P> {
-    /// `lapsed` is told of a waiter that did not take in time what it was given.
-    pub(crate) fn new(role: fn(&W) -> Role, lapsed: fn(&W)) -> Self {
+    pub(crate) fn new(role: fn(&W) -> Role) -> Self {
         Self {
+            holds: BTreeMap::new(),
             holder: None,
-            readers: BTreeMap::new(),
-            waiters: Waiters::new(lapsed),
+            waiters: Waiters::new(),
             other_waiters: 0,
             run: 0,
             run_began: None,
@@ -54,7 +62,7 @@ impl<H, W, P> Turns<H, W, P> {
         let is_reader = (self.role)(&wish) == Role::Read;
         let is_next = self.waiters.is_empty() || (is_reader && self.is_held() && self.other_waiters == 0);
         self.other_waiters += usize::from(!is_reader);
-        let waiter = self.waiters.join(wish);
+        let waiter = Waiter::join(&mut self.waiters, wish);
         if is_next {
             self.tell(&waiter);
         }
@@ -63,7 +71,7 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// Whether this is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, waiter: &Waiter<W, P>) -> bool {
-        self.waiters.is_first(waiter)
+        waiter.is_first(&self.waiters)
     }
 
     /// The readers that stand first while readers may come in, each with what `free` says of it. Left out is whom it
@@ -72,7 +80,7 @@ impl<H, W, P> Turns<H, W, P> {
         if !self.lets_in(Role::Read) {
             return Vec::new();
         }
-        let readers = self.waiters.iter().take_while(|waiter| (self.role)(&waiter.wish) == Role::Read);
+        let readers = self.waiters.values().take_while(|waiter| (self.role)(&waiter.wish) == Role::Read);
         readers.filter_map(|waiter| Some((waiter.clone(), free(waiter)?))).collect()
     }
 
@@ -92,7 +100,7 @@ impl<H, W, P> Turns<H, W, P> {
             // It was taken out as the lock was handed over to it.
             return left;
         }
-        let was_head = self.waiters.is_first(waiter);
+        let was_head = self.is_head(waiter);
         self.take_out(waiter);
         if was_head {
             // A wake-up that it did not use is passed on.
@@ -103,14 +111,13 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// A hold of this process began.
     pub(crate) fn took(&mut self, hold: &Arc<H>, role: Role, id: u64, since: Moment) {
-        let (began, is_reader) = (Arc::downgrade(hold), role == Role::Read);
-        if is_reader {
-            self.readers.insert(id, began);
-        } else {
-            self.readers.clear();
-            self.holder = Some(began);
+        let is_reader = role == Role::Read;
+        if !is_reader {
+            self.holds.clear();
+            self.holder = Some(id);
         }
-        self.others.took();
+        self.holds.insert(id, Arc::downgrade(hold));
+        self.others.aside = None;
         self.run += 1;
         self.run_began.get_or_insert(since);
         if is_reader {
@@ -119,19 +126,21 @@ impl<H, W, P> Turns<H, W, P> {
     }
 
     /// A hold of this process is over or lost.
-    pub(crate) fn ended(&mut self, hold: &H, role: Role, id: u64) {
-        let was_there = match role {
-            Role::Read => self.readers.remove(&id).is_some(),
-            _ => self.holder.take_if(|holder| std::ptr::eq(holder.as_ptr(), hold)).is_some(),
-        };
-        if was_there {
-            self.wake_after_end();
+    pub(crate) fn ended(&mut self, id: u64) {
+        if self.holds.remove(&id).is_none() {
+            return;
+        }
+        self.holder.take_if(|holder| *holder == id);
+        // A writer is told of the last one only.
+        let is_writer = self.waiters.values().next().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
+        if !self.is_held() || !is_writer {
+            self.wake();
         }
     }
 
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<H>> {
-        self.holder.iter().chain(self.readers.values()).filter_map(Weak::upgrade).collect()
+        self.holds.values().filter_map(Weak::upgrade).collect()
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
@@ -152,7 +161,7 @@ impl<H, W, P> Turns<H, W, P> {
             self.run_began = None;
             return (None, true);
         }
-        let heir = if can_hand_over { self.waiters.pop() } else { None };
+        let heir = if can_hand_over { self.waiters.pop_first().map(|(_, heir)| heir) } else { None };
         self.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| (self.role)(&heir.wish) != Role::Read));
         (heir, false)
     }
@@ -161,34 +170,14 @@ impl<H, W, P> Turns<H, W, P> {
     pub(crate) fn put_back(&mut self, heir: Arc<Waiter<W, P>>) {
         if !heir.is_gone() {
             self.other_waiters += usize::from((self.role)(&heir.wish) != Role::Read);
-            self.waiters.put_back(heir);
+            self.waiters.insert(heir.number, heir);
         }
         self.wake();
     }
 
-    /// The last release of a run: see [`Others::begin`].
-    pub(crate) fn stand_aside(&mut self, now: Moment, own: bool, others: Option<u32>) {
-        self.others.begin(now, own, others);
-    }
-
-    /// A message came while standing aside.
-    pub(crate) fn heard_aside(&mut self, now: Moment) {
-        self.others.heard(now);
-    }
-
-    /// Whether to stand aside still.
-    pub(crate) fn aside(&self) -> Option<Aside> {
-        self.others.aside()
-    }
-
-    /// Nobody else comes: standing aside is over.
-    pub(crate) fn end_aside(&mut self) {
-        self.others.end();
-    }
-
     /// Ends every wait.
     pub(crate) fn close(&self) {
-        for waiter in self.waiters.iter() {
+        for waiter in self.waiters.values() {
             waiter.post(Mail::Closed);
         }
     }
@@ -196,7 +185,7 @@ impl<H, W, P> Turns<H, W, P> {
 
 impl<H, W, P> Turns<H, W, P> {
     fn is_held(&self) -> bool {
-        self.holder.is_some() || !self.readers.is_empty()
+        !self.holds.is_empty()
     }
 
     /// Whether the holds of this process keep nobody of this role waiting. A writer goes to ask although there are
@@ -210,7 +199,7 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// `true` if it was there.
     fn take_out(&mut self, waiter: &Waiter<W, P>) -> bool {
-        let was_there = self.waiters.remove(waiter).is_some();
+        let was_there = self.waiters.remove(&waiter.number).is_some();
         self.other_waiters -= usize::from(was_there && (self.role)(&waiter.wish) != Role::Read);
         was_there
     }
@@ -223,17 +212,110 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// Tells the head, unless the holds of this process keep it waiting.
     fn wake(&self) {
-        if let Some(head) = self.waiters.first() {
+        if let Some((_, head)) = self.waiters.first_key_value() {
             self.tell(head);
         }
     }
+}
 
-    /// A hold ended. A writer is told of the last one only.
-    fn wake_after_end(&self) {
-        let is_writer = self.waiters.first().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
-        if !self.is_held() || !is_writer {
-            self.wake();
+/// Standing aside, now.
+#[derive(Debug)]
+struct Aside {
+    /// When the last message came, at first our own release.
+    since: Moment,
+    /// When the next message has to come.
+    until: Moment,
+    /// Messages to come: one from each of the others, and one more when our own release is heard too. `None`: no
+    /// message tells.
+    left: Option<u32>,
+    /// Runs of others that were heard of.
+    came: u32,
+    /// Whether our own release is still to be heard.
+    own: bool,
+}
+
+/// What is known of the other processes that want a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    aside: Option<Aside>,
+    /// How many listened the last time.
+    listeners: u32,
+    /// How many came the last time that fewer came than listened.
+    rivals: Option<u32>,
+    /// How long the next of them is waited for; `None`: as long as any.
+    span: Option<Duration>,
+    /// The longest that one of them took to come, have its run and be heard of.
+    need: Duration,
+    /// How often none came since one did.
+    vain: u32,
+}
+
+impl Others {
+    /// The last release of a run: each of the `listening` goes first. (The server tells all of them, but always in one
+    /// order: whoever comes first in it would win every time.) Where nobody can tell (`None`), they get a chance, no
+    /// more.
+    pub(crate) fn begin(&mut self, now: Moment, own: bool, listening: Option<u32>) {
+        let Some(listening) = listening else {
+            self.aside = Some(Aside { since: now, until: now.after(BLIND), left: None, came: 0, own: false });
+            return;
+        };
+        if listening == 0 {
+            *self = Self::default();
+            return;
         }
+        if listening > self.listeners {
+            // Of a newcomer nothing is known, whatever the others did.
+            (self.span, self.rivals, self.vain) = (None, None, 0);
+        }
+        self.listeners = listening;
+        let left = self.rivals.map_or(listening, |rivals| rivals.clamp(1, listening)) + u32::from(own);
+        self.aside = Some(Aside { since: now, until: now.after(self.span()), left: Some(left), came: 0, own });
+    }
+
+    fn span(&self) -> Duration {
+        self.span.unwrap_or(LONGEST)
+    }
+
+    /// A message came while standing aside.
+    pub(crate) fn heard(&mut self, now: Moment) {
+        let span = self.span();
+        let Some(Aside { since, until, left: Some(left), came, own }) = &mut self.aside else { return };
+        *left -= 1;
+        if !std::mem::take(own) {
+            *came += 1;
+            self.need = self.need.max(now.since(*since).min(LONGEST));
+            self.vain = 0;
+            *since = now;
+            *until = now.after(span);
+        }
+        if *left == 0 {
+            self.aside = None;
+            self.span = None;
+        }
+    }
+
+    /// Until when to stand aside, unless it is over before.
+    pub(crate) fn until(&self) -> Option<Moment> {
+        self.aside.as_ref().map(|aside| aside.until)
+    }
+
+    /// No more of them come. Who comes rarely is far away, or listens only: it is waited for no longer than it needs,
+    /// and one that never comes not even so long.
+    pub(crate) fn end(&mut self) {
+        let Some(Aside { left: Some(_), came, .. }) = self.aside.take() else { return };
+        self.rivals = Some(came);
+        if came > 0 {
+            self.span = None;
+            return;
+        }
+        self.vain += 1;
+        let least = if self.vain > PATIENCE { SHORTEST } else { self.need.max(SHORTEST) };
+        self.span = Some((self.span() / 2).max(least));
+    }
+
+    /// Another process has it: it came.
+    fn have_it(&mut self) {
+        (self.aside, self.span, self.rivals, self.vain) = (None, None, None, 0);
     }
 }
 
@@ -244,7 +326,7 @@ mod tests {
     const NOW: Moment = Moment::from_nanos(1);
 
     fn turns() -> Turns<Role, Role, ()> {
-        Turns::new(|role| *role, |_| ())
+        Turns::new(|role| *role)
     }
 
     fn is_told(waiter: &Waiter<Role, ()>) -> bool {
@@ -266,7 +348,7 @@ mod tests {
         assert!(Arc::ptr_eq(&heir, &third) && !turns.is_head(&third));
         turns.put_back(heir);
         assert!(turns.is_head(&third) && !is_told(&third), "before who came later; the holder keeps it waiting");
-        turns.ended(&hold, *hold, 1);
+        turns.ended(1);
         assert!(is_told(&third) && turns.holds().is_empty());
         turns.leave(&third);
         turns.leave(&fourth);
@@ -302,5 +384,48 @@ mod tests {
         assert_eq!(turns.first_readers(|_| Some(())).len(), 1);
         turns.took(&Arc::new(Role::Write), Role::Write, 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());
+    }
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Stands aside for one that does not come, and says for how long.
+    fn in_vain(others: &mut Others, now: Moment, listening: u32) -> Duration {
+        others.begin(now, false, Some(listening));
+        let span = others.until().map(|until| until.since(now));
+        others.end();
+        span.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_distant_rival_is_waited_for_as_long_as_it_needs() {
+        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
+        others.begin(now, true, Some(1));
+        // Our own release is heard first.
+        others.heard(now.after(MS));
+        others.heard(now.after(11 * MS));
+        assert!(others.until().is_none());
+        for span in [50 * MS, 25 * MS, 25 * MS / 2, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS] {
+            assert_eq!(in_vain(&mut others, now, 1), span);
+        }
+        let last = (0..10).map(|_| in_vain(&mut others, now, 1)).last();
+        assert_eq!(last, Some(SHORTEST), "one that never comes costs little");
+    }
+
+    #[test]
+    fn a_newcomer_is_waited_for_however_rarely_the_others_came() {
+        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
+        for _ in 0..20 {
+            in_vain(&mut others, now, 1);
+        }
+        assert_eq!(in_vain(&mut others, now, 1), SHORTEST);
+        assert_eq!(in_vain(&mut others, now, 2), LONGEST);
+    }
+
+    #[test]
+    fn who_is_alone_does_not_stand_aside() {
+        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
+        in_vain(&mut others, now, 1);
+        others.begin(now, true, Some(0));
+        assert!(others.until().is_none());
+        assert_eq!(in_vain(&mut others, now, 1), LONGEST);
     }
 }

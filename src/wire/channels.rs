@@ -34,7 +34,8 @@ struct Channel {
     wakes: Arc<Semaphore>,
     /// Messages `0`.
     zeros: Arc<AtomicU64>,
-    /// Whether the server has the subscription, as far as is known. Told after each try, and at the end of all.
+    /// Whether the server has the subscription, as far as is known. Users are told after each try, and when there will
+    /// be none any more.
     confirmed: watch::Sender<bool>,
     users: usize,
     /// Without users: when it ends.
@@ -43,7 +44,7 @@ struct Channel {
     unheeded: u32,
 }
 
-/// The channels by name, and those that want something, so that nobody looks through all of them.
+/// The channels by name; and those that are to be subscribed to or left, so that nobody looks through all for them.
 #[derive(Default)]
 struct Map {
     all: HashMap<Arc<str>, Channel>,
@@ -132,7 +133,7 @@ impl Channels {
         Subscription { channels: self.clone(), name: name.clone(), wakes, zeros, confirmed }
     }
 
-    /// Nobody waits for a confirmation any more.
+    /// Ends every wait for a confirmation.
     fn let_go(&self) {
         self.map.lock().all.values().for_each(|channel| channel.confirmed.send_modify(|_| ()));
     }

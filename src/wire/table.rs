@@ -75,13 +75,13 @@ pub struct Table {
     /// Where waiters queue on the server; `None` where they queue in the process.
     pub(crate) queue: Option<Queue>,
     pub(crate) acquire: &'static Script,
-    /// What that is told behind the owner, the lease and the count: by the same owner's field in the other role, and
-    /// whether the owner goes on waiting if it is busy.
+    /// Makes that script's last argument, of kinds that have one behind the owner, the lease and the count: from the
+    /// same owner's field in the other role, and whether the owner goes on waiting if the lock is busy.
     pub(crate) asks: fn(Option<&str>, bool) -> Option<String>,
     pub(crate) release: &'static Script,
-    /// From one owner of this process to another, in one script.
+    /// Gives it from one owner of this process to another, in one script.
     pub(crate) hand_over: Option<&'static Script>,
-    /// For many owners of this process who wait together.
+    /// Takes it for many owners of this process who wait together, in one script.
     pub(crate) admit: Option<&'static Script>,
     pub(crate) renew: &'static Script,
     /// Makes the count on the server what the registry says.

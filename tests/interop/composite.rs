@@ -24,7 +24,7 @@ fn side(peer: &Peer, names: &[String], who: &str) -> Side {
     }
 }
 
-fn multi(locks: &Locks, names: &[String], who: &str) -> MultiLock {
+pub fn multi(locks: &Locks, names: &[String], who: &str) -> MultiLock {
     MultiLock::new(names.iter().map(|name| locks.lock(name))).owned_by(&Owner::named(who).unwrap())
 }
 

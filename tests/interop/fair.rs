@@ -143,10 +143,8 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     for (at, fate) in fates.iter().enumerate() {
         let mark = stage.mark(at, *fate).await;
         stage.begin(at, *fate);
-        eventually(secs(30), "the next one is queued", async || {
-            queued(&world.server, &name).await.iter().any(|field| field.ends_with(&mark))
-        })
-        .await;
+        let queued_now = async || queued(&world.server, &name).await.iter().any(|field| field.ends_with(&mark));
+        eventually(secs(30), "the next one is queued", queued_now).await;
     }
     for waiter in stage.gave_up {
         assert!(!waiter.await.unwrap().unwrap(), "it had the lock while it was held");

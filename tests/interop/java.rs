@@ -17,21 +17,12 @@ const PATIENCE: Duration = secs(240);
 
 /// What is missing to run Redisson, in words that say how to get it.
 pub fn missing() -> Option<String> {
-    let found = |program: &str, flag: &str| Command::new(program).arg(flag).output().ok();
-    let version = found("javac", "-version").map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let version =
-        version.as_deref().and_then(|text| text.trim().strip_prefix("javac ")?.split('.').next()?.parse().ok());
-    let jdk = match version {
-        Some(17..) => None,
-        Some(old) => Some(format!("the JDK is version {old}, not 17 or newer")),
-        None => Some("there is no JDK (17 or newer)".to_owned()),
-    };
-    let maven = found("mvn", "-version").is_none().then(|| "there is no Maven".to_owned());
-    let what: Vec<String> = [jdk, maven].into_iter().flatten().collect();
+    let is_there = |program: &str| Command::new(program).arg("-version").output().is_ok();
     let how =
         "Debian: apt-get install openjdk-17-jdk-headless maven. Fedora: dnf install java-17-openjdk-devel maven. \
         macOS: brew install openjdk@17 maven";
-    (!what.is_empty()).then(|| format!("{}. {how}", what.join(", and ")))
+    let missing: Vec<&str> = ["javac", "mvn"].into_iter().filter(|program| !is_there(program)).collect();
+    (!missing.is_empty()).then(|| format!("there is no {}. {how}", missing.join(" and no ")))
 }
 
 /// The class path of the built project. Maven runs only when a source has changed since the last time.

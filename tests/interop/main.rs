@@ -120,29 +120,31 @@ macro_rules! cases {
     };
 }
 
-/// Run side by side: they wait for leases more than they work.
-const TOGETHER: &[Case] = &cases! {
-    locks: all_verbs all_renew;
-    crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
-    names: prefixes_braces_and_tokens hold_counts_of_many_owners;
-    transactions: transactions_exclude transactions_end;
-    composite: multi_locks_keep_each_other_out multi_locks_of_the_dead_are_free;
-    red: red_locks_keep_each_other_out red_locks_of_the_dead_are_free;
-    synchronizers:
-        semaphores_count_for_both permits_are_the_same_for_both permits_expire_for_both permits_are_renewed_for_both
-        permits_of_the_dead_come_back latches_open_for_both;
-    hand_over: who_is_about_to_sleep_is_woken;
-    fair: acquisitions_of_both_drop_nobody a_silent_waiter_keeps_its_place leases_end_in_the_order_of_the_queue;
-    jar: the_weaknesses_are_the_jars;
-};
-
-/// Run one by one: they measure, or fill the machine.
-const ALONE: &[Case] = &cases! {
-    hand_over: messages_come_both_ways;
-    fair: waiters_of_both_are_served_in_the_order_of_the_queue scores_do_not_drift;
-    read_write: readers_of_both_keep_each_other;
-    soak: counters_are_exact_and_nothing_is_left;
-};
+/// Cases of one group run side by side. Those of the first wait for leases more than they work; the others measure, or
+/// fill the machine.
+const GROUPS: [&[Case]; 4] = [
+    &cases! {
+        locks: all_verbs all_renew;
+        crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
+        names: prefixes_braces_and_tokens hold_counts_of_many_owners;
+        transactions: transactions_exclude transactions_end;
+        composite: multi_locks_keep_each_other_out multi_locks_of_the_dead_are_free;
+        red: red_locks_keep_each_other_out red_locks_of_the_dead_are_free;
+        synchronizers:
+            semaphores_count_for_both permits_are_the_same_for_both permits_expire_for_both
+            permits_are_renewed_for_both permits_of_the_dead_come_back latches_open_for_both;
+        hand_over: who_is_about_to_sleep_is_woken;
+        fair: acquisitions_of_both_drop_nobody a_silent_waiter_keeps_its_place leases_end_in_the_order_of_the_queue;
+        jar: the_weaknesses_are_the_jars;
+    },
+    // The waiters of the queue do nothing for most of the time.
+    &cases! {
+        hand_over: messages_come_both_ways;
+        fair: waiters_of_both_are_served_in_the_order_of_the_queue;
+    },
+    &cases! { fair: scores_do_not_drift; read_write: readers_of_both_keep_each_other; },
+    &cases! { soak: counters_are_exact_and_nothing_is_left; },
+];
 
 fn main() {
     if process::part(async |_, part, args| play(part, args).await) {
@@ -151,7 +153,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if args.iter().any(|arg| arg == "--list") {
-        let names = TOGETHER.iter().chain(ALONE).map(|case| case.0.to_owned());
+        let names = GROUPS.into_iter().flatten().map(|case| case.0.to_owned());
         return names.chain(jar::names()).for_each(|name| println!("{name}: test"));
     }
     if let Some(what) = java::missing() {
@@ -161,17 +163,17 @@ fn main() {
     }
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
     let wanted = |case: &&Case| filters.is_empty() || filters.iter().any(|filter| case.0.contains(filter.as_str()));
-    let (together, alone): (Vec<&Case>, Vec<&Case>) =
-        (TOGETHER.iter().filter(wanted).collect(), ALONE.iter().filter(wanted).collect());
-    if together.is_empty() && alone.is_empty() {
+    let groups = GROUPS.into_iter().map(|group| group.iter().filter(wanted).collect());
+    let groups: Vec<Vec<&Case>> = groups.filter(|group: &Vec<&Case>| !group.is_empty()).collect();
+    if groups.is_empty() {
         return;
     }
     let began = Instant::now();
     let world = Arc::new(World::start());
     let local = LocalSet::new();
-    let mut failed = local.block_on(&runtime, run(&together, &world));
-    for case in alone {
-        failed.extend(local.block_on(&runtime, run(&[case], &world)));
+    let mut failed = Vec::new();
+    for group in groups {
+        failed.extend(local.block_on(&runtime, run(&group, &world)));
     }
     if filters.is_empty() && failed.is_empty() {
         let locks = locks::PAIRS.iter().map(|pair| pair.row);

@@ -45,7 +45,7 @@ impl Fleet {
     }
 }
 
-fn red(locks: &[Locks], name: &str, who: &str) -> RedLock<lockson::kind::Reentrant> {
+pub fn red(locks: &[Locks], name: &str, who: &str) -> RedLock<lockson::kind::Reentrant> {
     let members = locks.iter().map(|locks| locks.lock(name));
     // The servers have granted nothing before; and a busy machine is slow.
     RedLock::new(members).fresh().server_timeout(secs(1)).owned_by(&Owner::named(who).unwrap())

@@ -56,10 +56,8 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
         leaves_nothing(&world, name).await;
     }
     for server in &voters {
-        eventually(secs(20), "no vote is left", async || {
-            server.raw().await.keys("*").await.iter().all(|key| key == "lockson:boot")
-        })
-        .await;
+        let no_vote = async || server.raw().await.keys("*").await.iter().all(|key| key == "lockson:boot");
+        eventually(secs(20), "no vote is left", no_vote).await;
     }
     no_subscription_is_left(&world, clients.into_iter().flatten(), &names).await;
 }
@@ -123,10 +121,8 @@ async fn no_subscription_is_left(world: &World, clients: impl Iterator<Item = Ja
     for java in clients {
         java.must("closer", "client", "-", "shutdown").await;
     }
-    eventually(secs(20), "no subscription is left", async || {
-        channels(&mut world.server.raw().await, names).await.is_empty()
-    })
-    .await;
+    let silent = async || channels(&mut world.server.raw().await, names).await.is_empty();
+    eventually(secs(20), "no subscription is left", silent).await;
 }
 
 /// Those of the soak that somebody listens to.
@@ -181,7 +177,6 @@ pub async fn part(url: &str, args: &[String]) {
 
 enum Held {
     Lock(Side),
-    Guard(Guard),
     Permit(permits::Guard),
 }
 
@@ -189,7 +184,6 @@ impl Held {
     async fn release(self) {
         match self {
             Self::Lock(lock) => drop(lock.unlock().await.result.unwrap()),
-            Self::Guard(guard) => guard.unlock().await.unwrap(),
             Self::Permit(guard) => guard.release().await.unwrap(),
         }
     }
@@ -199,31 +193,22 @@ impl Held {
 /// one of all but red locks.
 async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
     let short = wait < ms(50);
-    let (locks, owner) = (servers.last().unwrap(), Owner::named(format!("task-{task}")).unwrap());
-    match kind.as_str() {
-        "red" => {
-            let members: Vec<_> = servers.iter().map(|locks| locks.lock(name)).collect();
-            let red = RedLock::new(members).fresh().server_timeout(secs(1)).owned_by(&owner);
-            unless(short, red.acquire().wait(wait).guard().await).map(Held::Guard)
-        }
+    let (locks, who) = (servers.last().unwrap(), format!("task-{task}"));
+    let lock = match kind.as_str() {
+        "red" => Side::Rust(Arc::new(red::red(servers, name, &who))),
         "transaction" => {
-            let lock = locks.lock(&format!("{name}:transaction_lock")).owned_by(&owner);
-            let lock = lock.in_transaction(&format!("transaction-{task}")).unwrap();
-            unless(short, lock.acquire().wait(wait).guard().await).map(Held::Guard)
+            let lock = locks.lock(&format!("{name}:transaction_lock")).owned_by(&Owner::named(&who).unwrap());
+            Side::Rust(Arc::new(lock.in_transaction(&format!("transaction-{task}")).unwrap()))
         }
-        "multi" => {
-            let member = |end| -> Arc<dyn RLock> { Arc::new(locks.lock(&format!("{name}-{end}")).owned_by(&owner)) };
-            let guard = MultiLock::new(vec![member("a"), member("b")]).acquire().wait(wait).guard().await;
-            unless(short, guard).map(Held::Guard)
+        "multi" => Side::Rust(Arc::new(composite::multi(locks, &["a", "b"].map(|end| format!("{name}-{end}")), &who))),
+        "semaphore" | "permits" => {
+            let kind = if kind == "semaphore" { "counted" } else { "leased" };
+            return unless(short, permits::Kind::of(kind, locks, name).guard(1, wait).await).map(Held::Permit);
         }
-        "semaphore" => unless(short, permits::Kind::of("counted", locks, name).guard(1, wait).await).map(Held::Permit),
-        "permits" => unless(short, permits::Kind::of("leased", locks, name).guard(1, wait).await).map(Held::Permit),
-        kind => {
-            let lock = Peer::Rust(locks.clone()).lock(Kind::named(kind), name, &format!("task-{task}"));
-            let taken = lock.try_lock(wait, None).await.map(|taken| taken.then_some(()));
-            unless(short, taken).map(|()| Held::Lock(lock))
-        }
-    }
+        kind => Peer::Rust(locks.clone()).lock(Kind::named(kind), name, &who),
+    };
+    let taken = lock.try_lock(wait, None).await.map(|taken| taken.then_some(()));
+    unless(short, taken).map(|()| Held::Lock(lock))
 }
 
 fn unless<T, E: std::fmt::Debug>(short: bool, taken: Result<Option<T>, E>) -> Option<T> {

@@ -150,9 +150,9 @@ pub const FAIR_BOUNDS: [Bound; 16] = [
     Bound { exception: Some(PLACE), ..bound("fair/place", "one of n", QUEUE, FAIR, "c900:900") },
 ];
 
-/// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one. What stands in
-/// brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+` that of the next one;
-/// `ids:5*3` are the ids of the third five permits.
+/// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one. What stands
+/// in brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+` that of the next
+/// one; `ids:5*3` are the ids of the third five permits.
 fn words(template: &str, call: usize) -> Vec<String> {
     let (before, repeated) = template.trim_end_matches(']').split_once('[').unwrap_or((template, ""));
     let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));

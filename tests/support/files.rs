@@ -37,8 +37,9 @@ pub fn sent(script: &str) -> String {
     let shared: &[&str] = match script.split_once('/') {
         Some(("read" | "write", _)) => &["read_write"],
         Some(("fair", verb)) if verb != "renew" => &["fair/begin"],
-        Some(("permit_semaphore", _)) => &["once", "ids"],
-        Some(("semaphore" | "latch", _)) => &["once"],
+        Some(("permit_semaphore", "extend" | "renew")) => &["ids"],
+        Some(("permit_semaphore", "acquire" | "cancel" | "release")) => &["once", "ids"],
+        Some(("semaphore" | "permit_semaphore" | "latch", _)) => &["once"],
         None if script == "cancel" => &["once"],
         _ => &[],
     };

@@ -18,6 +18,14 @@ impl Fleet {
         Fleet { servers: (0..5).map(|_| EmbeddedServer::new()).collect() }
     }
 
+    /// And two locks on them, which have seen them.
+    pub async fn acquainted() -> (Fleet, RedLock<Reentrant>, RedLock<Reentrant>) {
+        let fleet = Fleet::start();
+        let (ours, theirs) = (red(&fleet.clients()), red(&fleet.clients()));
+        acquaint(&[&ours, &theirs]).await;
+        (fleet, ours, theirs)
+    }
+
     pub fn clients(&self) -> Vec<Locks> {
         self.clients_of(Builder::default().outage_limit(secs(3)))
     }

@@ -1,5 +1,6 @@
 //! The commands clients send, and which of them a fault is meant for.
 
+use super::files::sent;
 use super::reply::Reply;
 use super::sha1;
 
@@ -63,6 +64,12 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// Calls of a script of lua/, such as `fair/acquire`.
+    pub fn of(script: &str) -> Filter {
+        Filter::script_of(&sent(script))
+    }
+
+    /// The same by its text.
     pub fn script_of(text: &str) -> Filter {
         Filter::ScriptOf(sha1(text))
     }

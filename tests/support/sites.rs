@@ -14,6 +14,7 @@ use futures::stream::{self, StreamExt};
 use lockson::{AcquireOutcome, Builder, Locks, Owner, RLock};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
+use crate::files::sent;
 use crate::kinds::texts;
 use crate::{patient, report, seed, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
@@ -153,11 +154,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// The server knows these scripts, as that of [`load_scripts`] does.
+    /// The server knows these scripts of lua/, as that of [`load_scripts`] does all.
     pub async fn start(builder: Builder, scripts: &[&str]) -> Place {
         let server = Server::start();
-        for text in scripts {
-            server.raw().await.must(&["SCRIPT", "LOAD", text]).await;
+        for script in scripts {
+            server.control(&["SCRIPT", "LOAD", &sent(script)]);
         }
         let proxy = Proxy::start(server.port());
         let (ours, theirs) = (connect(builder, &proxy.url()).await, server.locks().await);

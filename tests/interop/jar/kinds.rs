@@ -6,10 +6,8 @@ use super::*;
 pub async fn id_2_0_c(jar: Jar) {
     let server = Server::with(&[("cluster-enabled", "yes")]);
     server.control(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    support::eventually(secs(20), "the cluster is up", async || {
-        server.raw().await.must(&["CLUSTER", "INFO"]).await.text().contains("cluster_state:ok")
-    })
-    .await;
+    let up = async || server.raw().await.must(&["CLUSTER", "INFO"]).await.text().contains("cluster_state:ok");
+    eventually(secs(20), "the cluster is up", up).await;
     let jar = Jar { name: "a{b".into(), ..jar.at(server.port(), "").await };
     jar.must("a", "lock", "lock 60000").await;
     let error = jar.call("a", "lock", "unlock").await.expect_err("its keys are in two slots");

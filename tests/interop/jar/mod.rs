@@ -153,10 +153,8 @@ fn about(name: &str) -> Filter {
 async fn replicated() -> (Server, Server, Proxy) {
     let (server, replica) = (Server::start(), Server::start());
     replica.control(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
-    eventually(secs(20), "the replica is there", async || {
-        server.raw().await.must(&["INFO", "replication"]).await.text().contains("state=online")
-    })
-    .await;
+    let online = async || server.raw().await.must(&["INFO", "replication"]).await.text().contains("state=online");
+    eventually(secs(20), "the replica is there", online).await;
     let proxy = Proxy::start(server.port());
     (server, replica, proxy)
 }

@@ -1,5 +1,5 @@
-//! One client, from its first task to its last, and what it finds by name: one line of waiters, pool of permits or latch
-//! a name, however many handles there are.
+//! One client, from its first task to its last, and what it finds by name: one line of waiters, pool of permits or
+//! latch a name, however many handles there are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +24,9 @@ use crate::permits::permit_semaphore::Expirable;
 use crate::permits::pool::Pool;
 use crate::permits::semaphore::{Counted, PermitKind};
 
-/// The engine of one client and its registries. The client's tasks hold it, not the session.
-pub(crate) struct Names {
+/// The engine of one client and its registries. The client's tasks hold them, not the session, so that they don't keep
+/// the client open.
+pub(crate) struct Parts {
     pub(crate) engine: Arc<Engine>,
     /// By channel: the read/write lock of a name has another than its exclusive ones.
     pub(crate) lines: Arc<Registry<Line>>,
@@ -35,7 +36,7 @@ pub(crate) struct Names {
     forgotten: Arc<Forgotten>,
 }
 
-impl Names {
+impl Parts {
     /// Starts a client's tasks on the current runtime.
     pub(crate) fn start(
         settings: Settings,
@@ -45,23 +46,23 @@ impl Names {
     ) -> Arc<Self> {
         let (engine, pump, chores) = Engine::new(settings, backend, signals, clock);
         let (lines, semaphores, permit_semaphores, latches, forgotten) = Default::default();
-        let names = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
-        names.spawn(pump.run());
-        names.spawn(names.engine.watchdog.clone().run());
-        let of = names.clone();
-        names.spawn(async move {
+        let parts = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
+        parts.spawn(pump.run());
+        parts.spawn(parts.engine.watchdog.clone().run());
+        let of = parts.clone();
+        parts.spawn(async move {
             chores.run(of.engine.settings.command_timeout).await;
             of.end().await;
         });
-        names
+        parts
     }
 
     /// Starts a task without which the client can't be.
     fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
         // Unless the client is being closed, the runtime is gone: whoever waits is told, here and on other runtimes.
-        let task = scopeguard::guard(self.clone(), |names| {
-            if names.engine.task_ended() {
-                names.let_go(LostReason::Ended);
+        let task = scopeguard::guard(self.clone(), |parts| {
+            if parts.engine.task_ended() {
+                parts.let_go(LostReason::Ended);
             }
         });
         tokio::spawn(async move {
@@ -132,8 +133,8 @@ impl Names {
         let held = self.entries().filter(|entry| entry.count() > 0).map(|entry| entry.line.keys.name.to_string());
         let taken = self.pools().filter(|pool| pool.has_taken()).map(|pool| pool.ledger.name());
         let left = held.chain(taken).collect();
-        let names = self.clone();
-        self.engine.janitor.finish(async move { drop(names.give_back(limit).await) });
+        let parts = self.clone();
+        self.engine.janitor.finish(async move { drop(parts.give_back(limit).await) });
         left
     }
 
