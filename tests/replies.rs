@@ -372,8 +372,8 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     .await;
 }
 
-/// What is in the contract's list alone: locks of other locks, whose lost answers are those of `multi::a_lost_reply_..`
-/// and `red_schedules`, and kinds with the scripts of another one here.
+/// What is in the contract's list alone: locks of other locks, whose lost answers are in `multi` and `red_schedules`,
+/// and kinds with the scripts of another one here.
 const TESTED_ELSEWHERE: [&str; 6] =
     ["multi", "red", "fenced_mutex", "fenced_spin", "fenced_fair_mutex", "fenced_write in a transaction"];
 
