@@ -18,7 +18,7 @@ use crate::lease::validity::{Lease, Leased, Verdict};
 use crate::lease::watchdog::{Batch, Claim, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Answer, Called, Patience, Status, Wire};
+use crate::wire::script::{Answer, Called, Fate, Patience, Status, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -76,18 +76,25 @@ impl Engine {
             Some(label) => format!("{label}-{id}"),
             None => id.to_string(),
         };
-        let (channels, pump) = Channels::new(backend.clone(), signals);
         let (janitor, chores) = Janitor::new();
-        let wire = Arc::new(Wire::new(backend, clock, settings.command_timeout));
+        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout));
         let renewing = wire.clone();
-        let watchdog = Watchdog::new(clock, move |script, holds| renew(renewing.clone(), script, holds).boxed());
+        let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
+        let watchdog = Arc::new(Watchdog::new(clock, renewed));
+        let (routes, confirms) = (backend.clone(), watchdog.clone());
+        let (channels, pump) = Channels::new(backend, signals, move |slots| {
+            confirms.confirm(|hold| {
+                let slot = hold.of.keys(hold.renew.keys).first().map(|key| routes.slot(key));
+                slot.is_some_and(|slot| slots.iter().any(|range| range.contains(&slot)))
+            });
+        });
         let engine = Self {
             wire,
             settings,
             client_id,
             channels,
             life: Life::default(),
-            watchdog: Arc::new(watchdog),
+            watchdog,
             janitor,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
@@ -275,7 +282,7 @@ impl Engine {
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
-            leased.end_change(sent, self.now(), called.doubt.map(|doubt| self.wire.passes(doubt)));
+            leased.end_change(sent, self.now(), called.doubt.passes());
             // Its caller may have gone away and given it back meanwhile.
             if !matches!(leased.lost(self.now()), Some(LostReason::Released | LostReason::Ended)) {
                 self.watchdog.watch(leased, sent.unwrap_or(self.now()));
@@ -291,10 +298,12 @@ async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Ve
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
-    // One copy: the watchdog itself tries again.
-    let (Ok(answer), _) = wire.copy(script, &keys, &args).await else {
-        return vec![Verdict::Unknown; holds.len()];
-    };
+    // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
+    let (mut answer, _) = wire.copy(script, &keys, &args).await;
+    if matches!(answer, Err(Fate::Late)) {
+        (answer, _) = wire.copy(script, &keys, &args).await;
+    }
+    let Ok(answer) = answer else { return vec![Verdict::Unknown; holds.len()] };
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
         Some(1) => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,

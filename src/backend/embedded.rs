@@ -7,10 +7,16 @@ use ::futures::future::BoxFuture;
 use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
+use super::node::{Link, Node};
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use crate::base::clock::Clock;
 
 /// A new client of this server and what it is told. It ends when it is closed or dropped.
-pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
+pub(crate) fn connect(
+    server: &Server,
+    timeout: Duration,
+    clock: Clock,
+) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
     let (sender, signals) = unbounded_channel();
     let connection = server.connect(timeout, move |told| {
         let (signal, then) = match told {
@@ -24,37 +30,53 @@ pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, 
             let _ = sender.send(signal);
         }
     });
-    (Arc::new(Client(connection)), signals)
+    let connection = Arc::new(connection);
+    let node = Node::new("embedded", connection.clone(), clock);
+    node.answered(server.now_ms(), clock.now());
+    (Arc::new(Client { connection, node }), signals)
 }
 
-struct Client(Connection);
+struct Client {
+    connection: Arc<Connection>,
+    node: Arc<Node>,
+}
 
-impl Backend for Client {
+impl Link for Connection {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
         args.extend(owned(call.args));
         let script = call.script;
         let (sha, text) = (script.sha().into(), script.text.into());
-        let answer = self.0.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
+        let answer = self.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
         Box::pin(async move { outcome(answer.await) })
     }
 
+    fn reset(&self) {
+        self.reset();
+    }
+}
+
+impl Backend for Client {
+    fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
+        Ok(self.node.clone())
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        vec![self.node.clone()]
+    }
+
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-        let subscribed = self.0.subscribe(channels);
+        let subscribed = self.connection.subscribe(channels);
         Box::pin(async move { subscribed.await.map_err(|error| error.to_string()) })
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
-        Box::pin(self.0.unsubscribe(channels))
-    }
-
-    fn reset(&self) {
-        self.0.reset();
+        Box::pin(self.connection.unsubscribe(channels))
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        Box::pin(self.0.close())
+        Box::pin(self.connection.close())
     }
 }
 

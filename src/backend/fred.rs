@@ -14,15 +14,17 @@ use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
-use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
+use fred::types::{ConnectHandle, CustomCommand, Key, Message, RespVersion, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use super::node::{Link, Node};
+use super::{Backend, Call, Fate, Item, Outcome, Script, Signal};
 use crate::backend::url::{Address, Endpoint};
+use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::janitor::say;
 
@@ -105,15 +107,17 @@ pub(crate) async fn connect(
     config: Config,
     command_timeout: Duration,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let (commands, subscriber) = (client(config.clone(), command_timeout)?, client(config, command_timeout)?);
+    let (commands, subscriber) = (client(config.clone(), command_timeout)?, client(config.clone(), command_timeout)?);
     let (phase, _) = watch::channel(Phase::Open);
+    let link = Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default() };
+    let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
+        node: Node::new(address, Arc::new(link), Clock::System),
         commands: commands.clone(),
         subscriber: subscriber.clone(),
         command_timeout,
         runtime: Handle::current(),
-        timeouts: Arc::default(),
         barriers: AtomicU64::new(0),
         phase,
     });
@@ -133,13 +137,20 @@ pub(crate) async fn connect(
     Ok((backend, received))
 }
 
-struct Fred {
-    commands: Client,
-    subscriber: Client,
-    command_timeout: Duration,
+/// The connection for scripts.
+struct Commands {
+    client: Client,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     timeouts: Arc<AtomicU32>,
+}
+
+struct Fred {
+    node: Arc<Node>,
+    commands: Client,
+    subscriber: Client,
+    command_timeout: Duration,
+    runtime: Handle,
     barriers: AtomicU64,
     phase: watch::Sender<Phase>,
 }
@@ -159,16 +170,18 @@ impl Drop for Fred {
     }
 }
 
-impl Backend for Fred {
+impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let (client, timeouts, script) = (self.commands.clone(), self.timeouts.clone(), call.script);
+        let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
         let (keys, args) = words(&call);
+        let Call { in_full, asking, .. } = call;
         async move {
-            let result: FredResult<Value> = match call.in_full {
-                false => client.evalsha(Str::from_static(script.sha()), keys, args).await,
+            let result: FredResult<Value> = match (asking, in_full) {
+                (false, false) => client.evalsha(Str::from_static(script.sha()), keys, args).await,
                 // It also loads it. It is rare, so it takes no room in every call.
-                true => client.eval(script.text, keys, args).boxed().await,
+                (false, true) => client.eval(script.text, keys, args).boxed().await,
+                (true, _) => ask(&client, script, in_full, keys, args).boxed().await,
             };
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
@@ -178,6 +191,32 @@ impl Backend for Fred {
             outcome(result)
         }
         .boxed()
+    }
+
+    fn reset(&self) {
+        replace(&self.runtime, &self.client);
+    }
+}
+
+/// ASKING and one copy, back to back: another call between them would use the permission up.
+async fn ask(client: &Client, script: &Script, in_full: bool, keys: Vec<Key>, args: Vec<Value>) -> FredResult<Value> {
+    let pipeline = client.pipeline();
+    let () = pipeline.custom(CustomCommand::new_static("ASKING", None, false), Vec::<Value>::new()).await?;
+    let (command, text) = if in_full { ("EVAL", script.text) } else { ("EVALSHA", script.sha()) };
+    let mut words: Vec<Value> = vec![text.into(), keys.len().to_string().into()];
+    words.extend(keys.into_iter().map(|key| Value::Bytes(key.into_bytes())));
+    words.extend(args);
+    let () = pipeline.custom(CustomCommand::new_static(command, None, false), words).await?;
+    pipeline.last().await
+}
+
+impl Backend for Fred {
+    fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
+        Ok(self.node.clone())
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        vec![self.node.clone()]
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
@@ -207,10 +246,6 @@ impl Backend for Fred {
             }
         }
         .boxed()
-    }
-
-    fn reset(&self) {
-        replace(&self.runtime, &self.commands);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -381,7 +416,7 @@ fn failed(error: &Error) -> Fate {
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
             Fate::Doubtful(error.to_string())
         }
-        ErrorKind::Cluster | ErrorKind::Routing => Fate::refused(text),
+        ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
         _ => {
             if let Some(fate) = Fate::of_error(text) {
                 return fate;

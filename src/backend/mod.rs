@@ -1,20 +1,24 @@
-//! The seam: all that lockson asks of a server. Two implementations stand behind it, [`fred`] for real servers and
-//! [`embedded`](super) for one inside the process; both run the same Lua files.
+//! The seam: all that lockson asks of servers. Behind it stand [`fred`] for real ones and [`embedded`](super) for one
+//! inside the process; both run the same Lua files.
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
+pub(crate) mod node;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
-use std::sync::OnceLock;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, OnceLock};
 
 use ::futures::future::BoxFuture;
 
 use crate::base::clock::ServerTime;
 use crate::base::fault::Refused;
 use crate::base::keys::Key;
+
+use node::Node;
 
 /// A Lua file of `lua/`, as it is sent.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ pub(crate) struct Call<'a> {
     pub(crate) args: &'a [&'a str],
     /// Whether the script's text goes along, for a server that does not know it.
     pub(crate) in_full: bool,
+    /// Whether its node is asked for keys that are on their way to it, after an ASK: for this copy alone.
+    pub(crate) asking: bool,
 }
 
 /// One element of a script's reply, which is always a flat array.
@@ -71,6 +77,10 @@ pub(crate) enum Fate {
     NotSent(String),
     /// NOSCRIPT: it did not run, the server has to be sent the script's text.
     UnknownScript,
+    /// It did not run: the node at this address (`host:port`) has the key.
+    Moved(String),
+    /// It did not run: the key is on its way to the node at this address, which has to be asked, this once.
+    Ask(String),
     /// It did not run and never will.
     Refused(Refused),
     /// It may have run, may run later, or neither.
@@ -94,6 +104,8 @@ impl Fate {
         }
         // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
         match word {
+            "MOVED" => text.split(' ').nth(2).map(|address| Self::Moved(address.to_owned())),
+            "ASK" => text.split(' ').nth(2).map(|address| Self::Ask(address.to_owned())),
             "NOAUTH" | "WRONGPASS" => Some(Self::Refused(Refused::NotAuthenticated(text.to_owned()))),
             "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
             "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
@@ -110,7 +122,13 @@ impl Fate {
     }
 }
 
-/// What a backend reports of its subscriptions.
+/// Ranges of hash slots. Where one server has all keys they are all in one: [`ALL_SLOTS`] has it.
+pub(crate) type Slots = Vec<RangeInclusive<u16>>;
+
+/// Every slot there is.
+pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
+
+/// What a backend reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A message arrived on this channel; `zero` if it says `0`.
@@ -119,14 +137,38 @@ pub(crate) enum Signal {
     Gap,
     /// The server answers where messages come from.
     Whole,
+    /// A node that had these slots is over, by [`Node::end`], and another one has them: what it granted may be lost.
+    Over(Slots),
 }
 
-/// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as
-/// long as its connection lives.
+/// The servers of one deployment, as seen by one client: which node has which key, and messages.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
-    /// the future does not take the copy back.
-    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
+    /// The node that has this key, as far as is known. It may not be connected yet. Else [`Fate::NotSent`]: no node is
+    /// known to have it, which may change.
+    fn node(&self, key: &str) -> Result<Arc<Node>, Fate>;
+
+    /// All nodes that have keys.
+    fn nodes(&self) -> Vec<Arc<Node>>;
+
+    /// The slot of a key: keys of two slots are in no script together.
+    fn slot(&self, _key: &str) -> u16 {
+        0
+    }
+
+    /// `by` said that the node at this address has the key: that one, from now on.
+    fn moved(&self, _key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(no_cluster(address, by))
+    }
+
+    /// `by` said that the node at this address is about to have a key: that one, which is only to be asked.
+    fn asked(&self, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(no_cluster(address, by))
+    }
+
+    /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
+    fn demoted(&self, _by: &Node) -> bool {
+        false
+    }
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>>;
@@ -134,9 +176,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Ends subscriptions.
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()>;
 
-    /// Drops the connection and makes a new one: an answer did not belong to its question.
-    fn reset(&self);
-
     /// Ends every task and socket.
     fn close(&self) -> BoxFuture<'static, ()>;
+}
+
+fn no_cluster(address: &str, by: &Node) -> Fate {
+    Fate::refused(&format!("{} is part of a cluster, and names {address}: connect by redis-cluster://", by.address))
 }

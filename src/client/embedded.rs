@@ -119,11 +119,9 @@ impl EmbeddedServer {
     }
 
     fn client(&self, settings: Settings) -> Locks {
-        let (backend, signals) = connect(&self.server, settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
-        let locks = Locks::start(settings, backend, signals, clock);
-        locks.engine().wire.server.learn(self.server.now_ms(), clock.now());
-        locks
+        let (backend, signals) = connect(&self.server, settings.command_timeout, clock);
+        Locks::start(settings, backend, signals, clock)
     }
 }
 

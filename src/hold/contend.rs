@@ -15,6 +15,7 @@ use crate::hold::ticket::Ticket;
 use crate::waiting::listener::Listener;
 use crate::waiting::wait::{Contest, Tried};
 use crate::waiting::waiters::Mail;
+use crate::wire::doubt::Doubt;
 
 /// A waiter: in the process's line, and at its head on the server.
 pub(crate) struct Contender {
@@ -161,7 +162,7 @@ impl Drop for Contender {
             engine.janitor.clone().finish(async move {
                 let gate = entry.gate.clone().lock_owned().await;
                 let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
-                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), None).await;
+                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), Doubt::default()).await;
             });
         }
     }

@@ -155,6 +155,6 @@ async fn leave(engine: Arc<Engine>, queue: table::Queue, entry: Arc<Entry>) {
         let keys = entry.line.keys.of(queue.leave.keys);
         let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
         // A copy of this may come late, too.
-        owe(&engine, &entry, &mut gate, called.doubt);
+        owe(&engine, &entry, &mut gate, &called.doubt);
     }
 }

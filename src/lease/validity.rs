@@ -343,6 +343,12 @@ impl Leased {
         wanted.map(|(lease, _)| *lease).max()
     }
 
+    /// What is left of its lease, if that is not sure: to be confirmed, where it is not renewed.
+    pub(crate) fn unconfirmed(&self, now: Moment) -> Option<Duration> {
+        let validity = self.validity.lock();
+        Some(validity.until.since(now)).filter(|left| validity.uncertain && !left.is_zero())
+    }
+
     pub(crate) fn is_bare(&self) -> bool {
         self.validity.lock().bare
     }

@@ -99,6 +99,24 @@ impl Watchdog {
         }
     }
 
+    /// What granted these holds may have lost them: each is uncertain until a renewal confirms it, which is due now.
+    pub(crate) fn confirm(&self, concerned: impl Fn(&Leased) -> bool) {
+        let mut queue = self.queue.lock();
+        let now = self.clock.now();
+        let holds: Vec<_> = queue.holds.values().filter(|hold| concerned(hold)).cloned().collect();
+        for hold in holds {
+            if let Some(old) = hold.reschedule(Some(now)) {
+                queue.holds.remove(&(old, hold.id));
+            }
+            hold.doubted();
+            // One that is under way went to who can't say any more.
+            hold.end_renewal();
+            queue.holds.insert((now, hold.id), hold);
+        }
+        queue.alarm = now;
+        self.bell.notify_one();
+    }
+
     /// Stops looking after it: before its release is sent.
     pub(crate) fn forget(&self, hold: &Leased) {
         let mut queue = self.queue.lock();
@@ -227,7 +245,7 @@ impl Watchdog {
             return None;
         }
         self.report_long_bare_hold(hold, now);
-        let lease = hold.renewable(now).filter(|_| hold.begin_renewal());
+        let lease = hold.renewable(now).or_else(|| hold.unconfirmed(now)).filter(|_| hold.begin_renewal());
         // While it is being renewed, and when it is not to be, its deadline is what is left to watch.
         self.put(hold, hold.valid_until());
         lease

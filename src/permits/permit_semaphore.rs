@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use crate::backend::Script;
-use crate::base::clock::{millis, ServerTime};
+use crate::base::clock::millis;
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::engine::Engine;
 use crate::error::{Lost, LostReason, SyncError};
@@ -21,6 +21,7 @@ use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, OnceCall, CANCEL, MOST};
 use crate::permits::semaphore::{PermitKind, Semaphore, SemaphorePermit};
 use crate::permits::take::Take;
+use crate::wire::doubt::Doubt;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
@@ -54,8 +55,8 @@ impl PermitKind for Expirable {
 /// The lease of a guard's permits.
 pub struct GuardLease {
     leased: Arc<Leased>,
-    /// One change of the lease at a time; until when copies of the last one may run.
-    changes: Arc<Mutex<Option<ServerTime>>>,
+    /// One change of the lease at a time, and the copies of the last one that may run yet.
+    changes: Arc<Mutex<Doubt>>,
 }
 
 /// The id of one permit: 16 bytes, shown as 32 hexadecimal digits, as Redisson's API has them.
@@ -170,10 +171,8 @@ impl Semaphore<Expirable> {
         let set = async {
             let called = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
             let answer = pool.ledger.read(called.result)?;
-            if let Some(doubt) = called.doubt {
-                // A late copy would undo what is set next.
-                engine.wire.pass(doubt).await;
-            }
+            // A late copy would undo what is set next.
+            called.doubt.pass().await;
             self.held(&answer)
         };
         engine.ready()?;
@@ -319,10 +318,8 @@ impl SemaphorePermit<Expirable> {
         }
         let (to, of, leased) = (engine.clone(), ledger.clone(), self.lease.leased.clone());
         let work = engine.janitor.carry(|abandoned| async move {
-            if let Some(doubt) = doubt.take() {
-                // A late copy of an earlier change would undo this one.
-                to.wire.pass(doubt).await;
-            }
+            // A late copy of an earlier change would undo this one.
+            doubt.pass().await;
             let patience = to.patience().unless(abandoned);
             let called = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
             *doubt = called.doubt;

@@ -93,9 +93,10 @@ impl Ledger {
         let patience = patience.until(engine.now().after(limit));
         let called = self.send_once(call.script, &receipt, &receipt_ms, &call.args, &patience).await;
         let was_done = called.result.as_ref().is_ok_and(is_done);
-        match (called.doubt, call.cancel) {
-            (None, _) => self.free.lock().push(receipt),
-            (Some(_), Some((script, args))) if !was_done => {
+        let in_doubt = !called.doubt.is_empty();
+        match (in_doubt, call.cancel) {
+            (false, _) => self.free.lock().push(receipt),
+            (true, Some((script, args))) if !was_done => {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
@@ -114,7 +115,7 @@ impl Ledger {
             }
             _ => {}
         }
-        (self.read(called.result), called.doubt.is_some())
+        (self.read(called.result), in_doubt)
     }
 
     async fn send_once(

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, Semaphore};
 use tokio::time::{sleep_until, Instant};
 
-use crate::backend::{Backend, Signal};
+use crate::backend::{Backend, Signal, Slots};
 use crate::base::janitor::say;
 use crate::base::registry::shrink;
 
@@ -112,14 +112,20 @@ pub(crate) struct Pump {
     orders: UnboundedReceiver<Order>,
     signals: UnboundedReceiver<Signal>,
     backend: Arc<dyn Backend>,
+    /// Told when the node of some slots is over.
+    over: Box<dyn Fn(Slots) + Send>,
 }
 
 impl Channels {
-    pub(crate) fn new(backend: Arc<dyn Backend>, signals: UnboundedReceiver<Signal>) -> (Arc<Self>, Pump) {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        over: impl Fn(Slots) + Send + 'static,
+    ) -> (Arc<Self>, Pump) {
         let (orders, received) = unbounded_channel();
         let channels =
             Arc::new(Self { map: Mutex::default(), orders, gaps: AtomicU64::new(0), gap_since: Mutex::default() });
-        (channels.clone(), Pump { channels, orders: received, signals, backend })
+        (channels.clone(), Pump { channels, orders: received, signals, backend, over: Box::new(over) })
     }
 
     /// Subscribes, or shares a subscription that is there; the receiver says whether the server confirmed it. One that
@@ -244,6 +250,7 @@ impl Pump {
                     Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
                     Some(Signal::Gap) => self.gap(),
                     Some(Signal::Whole) => self.channels.end_gap(),
+                    Some(Signal::Over(slots)) => (self.over)(slots),
                     None => return,
                 },
                 order = self.orders.recv() => match order {
