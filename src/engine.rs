@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Future, FutureExt};
+use futures::future::{join_all, Future, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -292,8 +292,34 @@ impl Engine {
     }
 }
 
-/// Renews a batch with one script.
+/// Renews a batch: the holds of one slot with one script.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
+    let slot = |hold: &Leased| hold.of.keys(script.keys).first().map_or(0, |key| wire.backend.slot(key));
+    let mut sorted: Vec<_> = holds.iter().enumerate().map(|(at, hold)| (slot(&hold.0), at, hold)).collect();
+    sorted.sort_by_key(|(slot, at, _)| (*slot, *at));
+    let parts = sorted.chunk_by(|one, next| one.0 == next.0).map(|part| {
+        let holds: Vec<_> = part.iter().map(|(_, _, hold)| *hold).collect();
+        renew_slot(&wire, script, holds)
+    });
+    let verdicts = join_all(parts).await.into_iter().flatten();
+    let mut placed: Vec<_> = sorted.iter().map(|(_, at, _)| *at).zip(verdicts).collect();
+    placed.sort_by_key(|(at, _)| *at);
+    placed.into_iter().map(|(_, verdict)| verdict).collect()
+}
+
+type Renewal = (Arc<Leased>, Duration);
+
+/// Renews holds of one slot, while keys of it are on their way one by one.
+async fn renew_slot(wire: &Wire, script: &'static Script, holds: Vec<&Renewal>) -> Vec<Verdict> {
+    if let Some(verdicts) = renew_together(wire, script, &holds).await {
+        return verdicts;
+    }
+    let each = holds.iter().map(|hold| renew_together(wire, script, std::slice::from_ref(hold)));
+    join_all(each).await.into_iter().flat_map(|verdict| verdict.unwrap_or_else(|| vec![Verdict::Unknown])).collect()
+}
+
+/// Renews holds with one script. `None`: not all of their keys are on one node.
+async fn renew_together(wire: &Wire, script: &'static Script, holds: &[&Renewal]) -> Option<Vec<Verdict>> {
     let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
@@ -303,11 +329,15 @@ async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Ve
     if matches!(answer, Err(Fate::Late)) {
         (answer, _) = wire.copy(script, &keys, &args).await;
     }
-    let Ok(answer) = answer else { return vec![Verdict::Unknown; holds.len()] };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Fate::NotSent(why)) if why.starts_with("TRYAGAIN") => return None,
+        Err(_) => return Some(vec![Verdict::Unknown; holds.len()]),
+    };
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
         Some(1) => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });
-    verdicts.collect()
+    Some(verdicts.collect())
 }

@@ -1,11 +1,23 @@
 //! The seam: all that lockson asks of servers. Behind it stand [`fred`] for real ones and [`embedded`](super) for one
 //! inside the process; both run the same Lua files.
 
+#[cfg(feature = "redis")]
+pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
+#[cfg(feature = "redis")]
+pub(crate) mod member;
 pub(crate) mod node;
+#[cfg(feature = "redis")]
+mod resp;
+#[cfg(feature = "redis")]
+pub(crate) mod sentinel;
+#[cfg(feature = "redis")]
+pub(crate) mod slots;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
@@ -135,6 +147,8 @@ pub(crate) enum Signal {
     Message { channel: String, zero: bool },
     /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
     Gap,
+    /// The same, of these channels alone.
+    Lost(Vec<String>),
     /// The server answers where messages come from.
     Whole,
     /// A node that had these slots is over, by [`Node::end`], and another one has them: what it granted may be lost.
@@ -156,13 +170,13 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// `by` said that the node at this address has the key: that one, from now on.
-    fn moved(&self, _key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
-        Err(no_cluster(address, by))
+    fn moved(&self, _key: &str, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
     }
 
     /// `by` said that the node at this address is about to have a key: that one, which is only to be asked.
-    fn asked(&self, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
-        Err(no_cluster(address, by))
+    fn asked(&self, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
     }
 
     /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
@@ -178,8 +192,4 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Ends every task and socket.
     fn close(&self) -> BoxFuture<'static, ()>;
-}
-
-fn no_cluster(address: &str, by: &Node) -> Fate {
-    Fate::refused(&format!("{} is part of a cluster, and names {address}: connect by redis-cluster://", by.address))
 }
