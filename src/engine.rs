@@ -287,7 +287,8 @@ impl Engine {
 
 /// Renews a batch with one script.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
-    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();

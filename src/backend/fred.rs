@@ -32,6 +32,7 @@ const TIMEOUTS: u32 = 3;
 const BUFFER: usize = 1 << 17;
 /// Room for a nonce and a time.
 const TWO_NUMBERS: usize = 40;
+const PUBLISH: &str = "PUBLISH";
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
@@ -228,16 +229,17 @@ impl Backend for Fred {
 
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
 fn words(call: &Call<'_>) -> (Vec<Key>, Vec<Value>) {
-    let length: usize = call.keys.iter().chain(call.args).map(|word| word.len()).sum();
+    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + PUBLISH.len();
     let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
-    let keys = call.keys.iter().map(|key| share(&mut buffer, key).into()).collect();
-    let mut args = Vec::with_capacity(2 + call.args.len());
+    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(4 + call.args.len());
     // Writing can't fail: the buffer grows.
     let _ = write!(buffer, "{}", call.nonce);
     args.push(Value::Bytes(buffer.split().freeze()));
     let _ = write!(buffer, "{}", call.not_after);
     args.push(Value::Bytes(buffer.split().freeze()));
-    args.extend(call.args.iter().map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    let words = call.args.iter().copied().chain(call.announces(PUBLISH));
+    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
     (keys, args)
 }
 

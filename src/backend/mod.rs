@@ -23,7 +23,7 @@ pub struct Script {
     pub(crate) name: &'static str,
     /// The text, joined at compile time.
     pub(crate) text: &'static str,
-    /// Its KEYS, of one lock.
+    /// Of one lock: its KEYS, and the channel, if it announces anything.
     pub(crate) keys: &'static [Key],
     sha: OnceLock<String>,
 }
@@ -43,7 +43,8 @@ impl Script {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
+    /// As [`Script::keys`] has them, of one lock or more; behind them what one call has of its own.
+    pub(crate) names: &'a [&'a str],
     /// The first two of its ARGV, as lua/begin.lua reads them.
     pub(crate) nonce: u64,
     pub(crate) not_after: ServerTime,
@@ -51,6 +52,24 @@ pub(crate) struct Call<'a> {
     pub(crate) args: &'a [&'a str],
     /// Whether the script's text goes along, for a server that does not know it.
     pub(crate) in_full: bool,
+}
+
+impl<'a> Call<'a> {
+    fn channel_at(&self) -> Option<usize> {
+        self.script.keys.iter().position(|key| *key == Key::Channel)
+    }
+
+    /// KEYS.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at();
+        self.names.iter().enumerate().filter(move |(at, _)| Some(*at) != channel).map(|(_, name)| *name)
+    }
+
+    /// What stands at the end of ARGV, if the script announces anything: by this command, and where.
+    pub(crate) fn announces(&self, publish: &'a str) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at().and_then(|at| self.names.get(at));
+        channel.into_iter().flat_map(move |channel| [publish, channel])
+    }
 }
 
 /// One element of a script's reply, which is always a flat array.

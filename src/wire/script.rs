@@ -313,7 +313,7 @@ impl Wire {
         let sent = self.clock.now();
         let not_after = self.latest(sent);
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        let call = Call { script, keys, nonce, not_after, args, in_full: false };
+        let call = Call { script, names: keys, nonce, not_after, args, in_full: false };
         let answer = self.backend.call(call);
         // Moments are never 0 once a client is connected, but the embedded clock starts there.
         let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
