@@ -320,7 +320,8 @@ async fn renew_slot(wire: &Wire, script: &'static Script, holds: Vec<&Renewal>) 
 
 /// Renews holds with one script. `None`: not all of their keys are on one node.
 async fn renew_together(wire: &Wire, script: &'static Script, holds: &[&Renewal]) -> Option<Vec<Verdict>> {
-    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();

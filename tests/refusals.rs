@@ -233,11 +233,11 @@ async fn the_preflight_runs_on_an_old_server() {
     let text = concat!(
         "local redis = {call = redis.call, pcall = redis.pcall}\n",
         include_str!("../lua/begin.lua"),
+        include_str!("../lua/announce.lua"),
         include_str!("../lua/preflight.lua")
     );
     let mut raw = Server::shared().raw().await;
-    let args =
-        ["EVAL", text, "2", "lockson:preflight", "redisson_lock__channel:{lockson:preflight}", "n", "9999999999999"];
+    let args = ["EVAL", text, "1", "lockson:preflight", "n", "9999999999999", "PUBLISH", "channel"];
     let reply = raw.command(&args).await.unwrap().list();
     assert!(reply[4].text().contains("redis_version"), "{reply:?}");
 }

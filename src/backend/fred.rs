@@ -145,7 +145,8 @@ pub(crate) async fn connect(
     let client_of = |config: &Config| client(config.clone(), command_timeout, 1000);
     let (commands, subscriber) = (client_of(&config)?, client_of(&config)?);
     let (phase, _) = watch::channel(Phase::Open);
-    let link = Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default() };
+    let link =
+        Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish: "PUBLISH" };
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
@@ -183,7 +184,9 @@ pub(super) fn link(
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
     let client = client(Config { server, ..config.clone() }, command_timeout, 200)?;
-    let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default() };
+    // In a cluster the messages of a slot stay on its node.
+    let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
+    let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish };
     tokio::spawn(async move {
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
@@ -202,6 +205,8 @@ struct Commands {
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     timeouts: Arc<AtomicU32>,
+    /// The command that messages are sent by.
+    publish: &'static str,
 }
 
 struct Fred {
@@ -233,7 +238,7 @@ impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
-        let (keys, args) = words(&call);
+        let (keys, args) = words(&call, self.publish);
         let Call { in_full, asking, .. } = call;
         async move {
             let result: FredResult<Value> = match (asking, in_full) {
@@ -321,17 +326,18 @@ impl Backend for Fred {
 }
 
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
-fn words(call: &Call<'_>) -> (Vec<Key>, Vec<Value>) {
-    let length: usize = call.keys.iter().chain(call.args).map(|word| word.len()).sum();
+fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
+    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + publish.len();
     let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
-    let keys = call.keys.iter().map(|key| share(&mut buffer, key).into()).collect();
-    let mut args = Vec::with_capacity(2 + call.args.len());
+    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(4 + call.args.len());
     // Writing can't fail: the buffer grows.
     let _ = write!(buffer, "{}", call.nonce);
     args.push(Value::Bytes(buffer.split().freeze()));
     let _ = write!(buffer, "{}", call.not_after);
     args.push(Value::Bytes(buffer.split().freeze()));
-    args.extend(call.args.iter().map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    let words = call.args.iter().copied().chain(call.announces(publish));
+    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
     (keys, args)
 }
 

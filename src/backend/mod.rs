@@ -39,7 +39,7 @@ pub struct Script {
     pub(crate) name: &'static str,
     /// The text, joined at compile time.
     pub(crate) text: &'static str,
-    /// Its KEYS, of one lock.
+    /// Of one lock: its KEYS, and the channel, if it announces anything.
     pub(crate) keys: &'static [Key],
     sha: OnceLock<String>,
 }
@@ -59,7 +59,8 @@ impl Script {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
+    /// As [`Script::keys`] has them, of one lock or more; behind them what one call has of its own.
+    pub(crate) names: &'a [&'a str],
     /// The first two of its ARGV, as lua/begin.lua reads them.
     pub(crate) nonce: u64,
     pub(crate) not_after: ServerTime,
@@ -69,6 +70,24 @@ pub(crate) struct Call<'a> {
     pub(crate) in_full: bool,
     /// Whether its node is asked for keys that are on their way to it, after an ASK: for this copy alone.
     pub(crate) asking: bool,
+}
+
+impl<'a> Call<'a> {
+    fn channel_at(&self) -> Option<usize> {
+        self.script.keys.iter().position(|key| *key == Key::Channel)
+    }
+
+    /// KEYS.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at();
+        self.names.iter().enumerate().filter(move |(at, _)| Some(*at) != channel).map(|(_, name)| *name)
+    }
+
+    /// What stands at the end of ARGV, if the script announces anything: by this command, and where.
+    pub(crate) fn announces(&self, publish: &'a str) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at().and_then(|at| self.names.get(at));
+        channel.into_iter().flat_map(move |channel| [publish, channel])
+    }
 }
 
 /// One element of a script's reply, which is always a flat array.

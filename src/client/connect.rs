@@ -9,6 +9,7 @@ use crate::backend::url::Endpoint;
 use crate::backend::{cluster, sentinel, Script};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Fault, Refused};
+use crate::base::keys::Key::{Channel, Lock};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
 use crate::engine::Engine;
@@ -22,7 +23,7 @@ const MOST_NAMES: u32 = 20_000;
 /// The oldest server that the tests run on.
 const LOWEST_VERSION: u32 = 7;
 
-static PREFLIGHT: &Script = script!("preflight", []);
+static PREFLIGHT: &Script = script!("preflight" after "announce", [Lock, Channel]);
 
 impl Locks {
     /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
@@ -154,10 +155,8 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
     };
     let missing = section(0);
     if !missing.is_empty() {
-        let needed = format!(
-            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
-            engine.settings.key_prefix
-        );
+        let needed =
+            format!("{missing} on keys {}*, and on the channels redisson_lock__channel:*", engine.settings.key_prefix);
         return Err(Refused::NoPermission(needed).into());
     }
     let mut unknown = Vec::new();

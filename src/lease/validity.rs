@@ -1,5 +1,6 @@
 //! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -116,7 +117,7 @@ pub(crate) trait Leasable: Send + Sync {
     }
 
     /// Its part of a renewing script's KEYS.
-    fn keys(&self, keys: &[Key]) -> Vec<&str>;
+    fn keys(&self, keys: &[Key]) -> Vec<Cow<'_, str>>;
 
     /// The lease with this id is over.
     fn ended(&self, id: u64);
