@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Future, FutureExt};
+use futures::future::{join_all, Future, FutureExt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -80,14 +80,10 @@ impl Engine {
         let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout));
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
-        let watchdog = Arc::new(Watchdog::new(clock, renewed));
-        let (routes, confirms) = (backend.clone(), watchdog.clone());
-        let (channels, pump) = Channels::new(backend, signals, move |slots| {
-            confirms.confirm(|hold| {
-                let slot = hold.of.keys(hold.renew.keys).first().map(|key| routes.slot(key));
-                slot.is_some_and(|slot| slots.iter().any(|range| range.contains(&slot)))
-            });
-        });
+        let routes = backend.clone();
+        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(hold.key())));
+        let confirms = watchdog.clone();
+        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(&slots));
         let engine = Self {
             wire,
             settings,
@@ -292,8 +288,25 @@ impl Engine {
     }
 }
 
-/// Renews a batch with one script.
+/// Renews a batch with one script; where some of its keys have moved to another node and others have not, each by itself.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
+    let renewed = match renew_all(&wire, script, &holds).await {
+        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+            let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
+            let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
+            let verdicts = join_all(alone).await.into_iter().map(verdict);
+            return verdicts.map(|verdict| verdict.unwrap_or(Verdict::Unknown)).collect();
+        }
+        renewed => renewed,
+    };
+    renewed.unwrap_or_else(|_| vec![Verdict::Unknown; holds.len()])
+}
+
+async fn renew_all(
+    wire: &Wire,
+    script: &'static Script,
+    holds: &[(Arc<Leased>, Duration)],
+) -> Result<Vec<Verdict>, Fate> {
     let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
@@ -303,11 +316,11 @@ async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Ve
     if matches!(answer, Err(Fate::Late)) {
         (answer, _) = wire.copy(script, &keys, &args).await;
     }
-    let Ok(answer) = answer else { return vec![Verdict::Unknown; holds.len()] };
+    let answer = answer?;
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
         Some(1) => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });
-    verdicts.collect()
+    Ok(verdicts.collect())
 }
