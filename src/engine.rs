@@ -80,14 +80,10 @@ impl Engine {
         let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout));
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
-        let watchdog = Arc::new(Watchdog::new(clock, renewed));
-        let (routes, confirms) = (backend.clone(), watchdog.clone());
-        let (channels, pump) = Channels::new(backend, signals, move |slots| {
-            confirms.confirm(|hold| {
-                let slot = hold.of.keys(hold.renew.keys).first().map(|key| routes.slot(key));
-                slot.is_some_and(|slot| slots.iter().any(|range| range.contains(&slot)))
-            });
-        });
+        let routes = backend.clone();
+        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.key())));
+        let confirms = watchdog.clone();
+        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(&slots));
         let engine = Self {
             wire,
             settings,
@@ -292,34 +288,25 @@ impl Engine {
     }
 }
 
-/// Renews a batch: the holds of one slot with one script.
+/// Renews a batch with one script; where some of its keys have moved to another node and others have not, each by itself.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
-    let slot = |hold: &Leased| hold.of.keys(script.keys).first().map_or(0, |key| wire.backend.slot(key));
-    let mut sorted: Vec<_> = holds.iter().enumerate().map(|(at, hold)| (slot(&hold.0), at, hold)).collect();
-    sorted.sort_by_key(|(slot, at, _)| (*slot, *at));
-    let parts = sorted.chunk_by(|one, next| one.0 == next.0).map(|part| {
-        let holds: Vec<_> = part.iter().map(|(_, _, hold)| *hold).collect();
-        renew_slot(&wire, script, holds)
-    });
-    let verdicts = join_all(parts).await.into_iter().flatten();
-    let mut placed: Vec<_> = sorted.iter().map(|(_, at, _)| *at).zip(verdicts).collect();
-    placed.sort_by_key(|(at, _)| *at);
-    placed.into_iter().map(|(_, verdict)| verdict).collect()
+    let renewed = match renew_all(&wire, script, &holds).await {
+        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+            let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
+            let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
+            let verdicts = join_all(alone).await.into_iter().map(verdict);
+            return verdicts.map(|verdict| verdict.unwrap_or(Verdict::Unknown)).collect();
+        }
+        renewed => renewed,
+    };
+    renewed.unwrap_or_else(|_| vec![Verdict::Unknown; holds.len()])
 }
 
-type Renewal = (Arc<Leased>, Duration);
-
-/// Renews holds of one slot, while keys of it are on their way one by one.
-async fn renew_slot(wire: &Wire, script: &'static Script, holds: Vec<&Renewal>) -> Vec<Verdict> {
-    if let Some(verdicts) = renew_together(wire, script, &holds).await {
-        return verdicts;
-    }
-    let each = holds.iter().map(|hold| renew_together(wire, script, std::slice::from_ref(hold)));
-    join_all(each).await.into_iter().flat_map(|verdict| verdict.unwrap_or_else(|| vec![Verdict::Unknown])).collect()
-}
-
-/// Renews holds with one script. `None`: not all of their keys are on one node.
-async fn renew_together(wire: &Wire, script: &'static Script, holds: &[&Renewal]) -> Option<Vec<Verdict>> {
+async fn renew_all(
+    wire: &Wire,
+    script: &'static Script,
+    holds: &[(Arc<Leased>, Duration)],
+) -> Result<Vec<Verdict>, Fate> {
     let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
     let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
@@ -330,15 +317,11 @@ async fn renew_together(wire: &Wire, script: &'static Script, holds: &[&Renewal]
     if matches!(answer, Err(Fate::Late)) {
         (answer, _) = wire.copy(script, &keys, &args).await;
     }
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(Fate::NotSent(why)) if why.starts_with("TRYAGAIN") => return None,
-        Err(_) => return Some(vec![Verdict::Unknown; holds.len()]),
-    };
+    let answer = answer?;
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
         Some(1) => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });
-    Some(verdicts.collect())
+    Ok(verdicts.collect())
 }

@@ -85,7 +85,7 @@ fn outcome(result: Result<Value, CallError>) -> Outcome {
     let items = match result {
         Ok(Value::List(items)) => items.into_iter().map(item).collect(),
         Ok(value) => item(value).map(|item| vec![item]),
-        Err(CallError::Reply(text)) => return Err(Fate::of_error(&text).unwrap_or_else(|| Fate::refused(&text))),
+        Err(CallError::Reply(text)) => return Err(Fate::of_reply(&text)),
         Err(error @ CallError::Closed) => return Err(Fate::NotSent(error.to_string())),
         Err(error @ CallError::Unanswered(_)) => return Err(Fate::Doubtful(error.to_string())),
     };
@@ -119,6 +119,9 @@ mod tests {
         let wrong = "redis.call('SET', KEYS[1], '1') return redis.call('HGET', KEYS[1], 'f')";
         let Err(Fate::Refused(Refused::Other(wrong))) = run(wrong) else { panic!("not refused") };
         assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
+        let half = "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])";
+        assert!(matches!(run(half), Err(Fate::Doubtful(_))));
+        assert!(matches!(run("return ("), Err(Fate::Refused(_))));
         let oom = "return redis.error_reply('OOM no room')";
         assert_eq!(run(oom), Err(Fate::Refused(Refused::OutOfMemory)));
         let nested = Fate::refused("the script's reply is not a flat array");

@@ -488,7 +488,7 @@ fn failed(error: &Error) -> Fate {
             }
             match text {
                 "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
-                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::refused(text),
+                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::of_reply(text),
                 _ => Fate::Doubtful(error.to_string()),
             }
         }

@@ -147,6 +147,17 @@ impl Fate {
         }
     }
 
+    /// Reads an error reply to a script. One that was raised in the script, which servers mark, may have come behind a
+    /// write. (Not a wrong type: scripts look at types before they write.)
+    pub(crate) fn of_reply(text: &str) -> Self {
+        let is_raised = text.starts_with("ERR ") && (text.contains(", on @") || text.contains("non local key"));
+        match Self::of_error(text) {
+            Some(fate) => fate,
+            None if is_raised => Self::Doubtful(text.to_owned()),
+            None => Self::refused(text),
+        }
+    }
+
     /// Any other refusal, in the server's words.
     pub(crate) fn refused(text: &str) -> Self {
         Self::Refused(Refused::Other(text.to_owned()))

@@ -167,6 +167,11 @@ pub(crate) struct Leased {
 }
 
 impl Leased {
+    /// One of the keys that it is by on the server: all are in one slot.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        self.of.keys(self.renew.keys).into_iter().next().unwrap_or_default()
+    }
+
     /// Taken by a call that was sent at `sent`.
     pub(crate) fn new(
         of: Arc<dyn Leasable>,

@@ -12,7 +12,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::backend::Script;
+use crate::backend::{Script, Slots};
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
@@ -50,6 +50,7 @@ struct Queue {
 pub(crate) struct Watchdog {
     clock: Clock,
     renew: Box<Renew>,
+    slot: Box<Slot>,
     queue: Mutex<Queue>,
     bell: Notify,
     closed: AtomicBool,
@@ -63,14 +64,19 @@ pub(crate) type Batch = Vec<(Arc<Leased>, Duration)>;
 /// Renews a batch: a verdict for each hold, in their order, within the command timeout.
 type Renew = dyn Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync;
 
+/// The hash slot that a hold is in: one script renews no two.
+type Slot = dyn Fn(&Leased) -> u16 + Send + Sync;
+
 impl Watchdog {
     pub(crate) fn new(
         clock: Clock,
         renew: impl Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync + 'static,
+        slot: impl Fn(&Leased) -> u16 + Send + Sync + 'static,
     ) -> Self {
         Self {
             clock,
             renew: Box::new(renew),
+            slot: Box::new(slot),
             queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
@@ -99,11 +105,13 @@ impl Watchdog {
         }
     }
 
-    /// What granted these holds may have lost them: each is uncertain until a renewal confirms it, which is due now.
-    pub(crate) fn confirm(&self, concerned: impl Fn(&Leased) -> bool) {
+    /// What granted the holds in these slots may have lost them: each is uncertain until a renewal confirms it, which is
+    /// due now.
+    pub(crate) fn confirm(&self, slots: &Slots) {
+        let is_in = |hold: &Leased| slots.iter().any(|range| range.contains(&(self.slot)(hold)));
         let mut queue = self.queue.lock();
         let now = self.clock.now();
-        let holds: Vec<_> = queue.holds.values().filter(|hold| concerned(hold)).cloned().collect();
+        let holds: Vec<_> = queue.holds.values().filter(|hold| is_in(hold)).cloned().collect();
         for hold in holds {
             if let Some(old) = hold.reschedule(Some(now)) {
                 queue.holds.remove(&(old, hold.id));
@@ -202,7 +210,7 @@ impl Watchdog {
     /// Takes what is due, and what will be soon: one script renews many.
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
-        let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
+        let mut lanes: BTreeMap<(usize, u16), Batch> = BTreeMap::new();
         if self.queue.lock().holds.keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
@@ -212,7 +220,8 @@ impl Watchdog {
                 self.again(&hold, now);
             }
             if let Some(lease) = attended.flatten() {
-                lanes.entry(std::ptr::from_ref(hold.renew).addr()).or_default().push((hold, lease));
+                let lane = (std::ptr::from_ref(hold.renew).addr(), (self.slot)(&hold));
+                lanes.entry(lane).or_default().push((hold, lease));
             }
         }
         lanes.into_values().flat_map(batches).collect()
@@ -394,10 +403,14 @@ mod tests {
     fn watchdog(clock: Clock) -> (Arc<Watchdog>, Arc<Mutex<Vec<u64>>>) {
         let renewed: Arc<Mutex<Vec<u64>>> = Arc::default();
         let ids = renewed.clone();
-        let watchdog = Watchdog::new(clock, move |_, holds| {
-            ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
-            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
-        });
+        let watchdog = Watchdog::new(
+            clock,
+            move |_, holds| {
+                ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
+                std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
+            },
+            |_| 0,
+        );
         (Arc::new(watchdog), renewed)
     }
 
