@@ -54,6 +54,11 @@ impl Cluster {
         cluster
     }
 
+    /// What a client connects to: two of the nodes.
+    pub fn url(&self) -> String {
+        format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", self.nodes[1].port(), self.nodes[PRIMARIES - 1].port())
+    }
+
     fn form(&self) {
         for (at, node) in self.nodes.iter().enumerate() {
             node.control(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);

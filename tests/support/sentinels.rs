@@ -46,6 +46,12 @@ impl Sentinels {
         all
     }
 
+    /// What a client connects to: two of the sentinels.
+    pub fn url(&self) -> String {
+        let [one, other, ..] = &self.sentinels[..] else { panic!("three sentinels") };
+        format!("redis-sentinel://127.0.0.1:{},127.0.0.1:{}/{SERVICE}", one.port(), other.port())
+    }
+
     fn knows_all(&self, sentinel: &Server) -> bool {
         let Ok(words) = sentinel.try_control(&["SENTINEL", "MASTER", SERVICE]).map(|reply| reply.texts()) else {
             return false;
