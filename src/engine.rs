@@ -83,7 +83,7 @@ impl Engine {
         let routes = backend.clone();
         let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.key())));
         let confirms = watchdog.clone();
-        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(&slots));
+        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
         let engine = Self {
             wire,
             settings,

@@ -141,12 +141,12 @@ mod tests {
     #[tokio::test]
     async fn a_cut_is_a_gap_and_its_end() {
         let server = Server::new();
-        let (client, mut signals) = connect(&server, Duration::from_secs(1));
+        let (client, mut signals) = connect(&server, Duration::from_secs(1), Clock::System);
         assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
         for text in ["0", "1"] {
             assert_eq!(server.command(&["PUBLISH", "channel", text]), Ok(Value::Int(1)));
         }
-        client.reset();
+        client.nodes()[0].link.reset();
         client.close().await;
         assert_eq!(client.subscribe(Vec::new()).await, Err("the client is closed".to_owned()));
         let message = |zero| Signal::Message { channel: "channel".to_owned(), zero };

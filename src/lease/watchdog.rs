@@ -25,6 +25,8 @@ const HEAVIEST: usize = 500;
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
+/// A switch is remembered for so long: what was granted before it is told by then.
+const SWITCH: Duration = Duration::from_secs(300);
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
@@ -45,6 +47,8 @@ struct Queue {
     /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
     /// that come and go don't wake the loop.
     alarm: Moment,
+    /// Slots whose node was found to be over, and when.
+    switched: Vec<(Moment, Slots)>,
 }
 
 pub(crate) struct Watchdog {
@@ -77,7 +81,12 @@ impl Watchdog {
             clock,
             renew: Box::new(renew),
             slot: Box::new(slot),
-            queue: Mutex::new(Queue { holds: BTreeMap::new(), claims: VecDeque::new(), alarm: NEVER }),
+            queue: Mutex::new(Queue {
+                holds: BTreeMap::new(),
+                claims: VecDeque::new(),
+                alarm: NEVER,
+                switched: Vec::new(),
+            }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
@@ -87,6 +96,11 @@ impl Watchdog {
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let due = match hold.renewable(sent) {
+            // Who granted it is not there any more.
+            _ if self.is_switched(hold, sent) => {
+                hold.doubted();
+                self.clock.now()
+            }
             Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
             None => hold.valid_until(),
         };
@@ -107,11 +121,12 @@ impl Watchdog {
 
     /// What granted the holds in these slots may have lost them: each is uncertain until a renewal confirms it, which is
     /// due now.
-    pub(crate) fn confirm(&self, slots: &Slots) {
-        let is_in = |hold: &Leased| slots.iter().any(|range| range.contains(&(self.slot)(hold)));
+    pub(crate) fn confirm(&self, slots: Slots) {
         let mut queue = self.queue.lock();
         let now = self.clock.now();
-        let holds: Vec<_> = queue.holds.values().filter(|hold| is_in(hold)).cloned().collect();
+        let holds: Vec<_> = queue.holds.values().filter(|hold| self.is_in(hold, &slots)).cloned().collect();
+        queue.switched.retain(|(at, _)| now.since(*at) < SWITCH);
+        queue.switched.push((now, slots));
         for hold in holds {
             if let Some(old) = hold.reschedule(Some(now)) {
                 queue.holds.remove(&(old, hold.id));
@@ -123,6 +138,17 @@ impl Watchdog {
         }
         queue.alarm = now;
         self.bell.notify_one();
+    }
+
+    fn is_in(&self, hold: &Leased, slots: &Slots) -> bool {
+        let slot = (self.slot)(hold);
+        slots.iter().any(|range| range.contains(&slot))
+    }
+
+    /// Whether the node that a call for it went to, at `sent`, was found to be over since.
+    fn is_switched(&self, hold: &Leased, sent: Moment) -> bool {
+        let queue = self.queue.lock();
+        queue.switched.iter().any(|(at, slots)| sent < *at && self.is_in(hold, slots))
     }
 
     /// Stops looking after it: before its release is sent.
