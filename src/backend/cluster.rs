@@ -8,9 +8,10 @@ use std::time::Duration;
 use ::futures::future::{join_all, BoxFuture, FutureExt};
 use parking_lot::RwLock;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::member::{gather, in_words, unreachable, Access, Member};
+use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::node::Node;
 use super::resp::Told;
 use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
@@ -19,9 +20,8 @@ use super::{Backend, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
-/// How often the servers are asked when nothing seems wrong, and while something is.
+/// How often the servers are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(10);
-const HURRY: Duration = Duration::from_millis(100);
 /// How long a server without slots is kept that was redirected to: some may be on their way.
 const KEPT: Duration = Duration::from_secs(30);
 /// Redirections of one subscription.
@@ -77,27 +77,21 @@ pub(crate) async fn connect(
     }
     // Nobody had anything to miss yet.
     while received.try_recv().is_ok() {}
-    let task = tokio::spawn(Map::stay(Arc::downgrade(&map))).abort_handle();
+    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone())).abort_handle();
     Ok((Arc::new(Cluster { map, task }), received))
 }
 
 impl Map {
-    /// Asks the servers whenever something may have changed, and now and then.
-    async fn stay(map: Weak<Self>) {
-        let mut is_well = true;
-        loop {
-            let Some(look) = map.upgrade().map(|map| map.access.look.clone()) else { return };
-            let _ = tokio::time::timeout(if is_well { CALM } else { HURRY }, look.notified()).await;
-            let Some(map) = map.upgrade() else { return };
+    async fn keep(map: Weak<Self>, wanted: Arc<Notify>) {
+        let look = || async {
+            let map = map.upgrade()?;
             let looked = map.look().await;
             if let Err(why) = &looked {
                 say(|| tracing::debug!(target: "lockson", %why, "no server says who has which slot"));
             }
-            is_well = looked.is_ok() && map.is_whole();
-            drop(map);
-            // One look at a time, with a pause between.
-            tokio::time::sleep(HURRY / 2).await;
-        }
+            Some(looked.is_ok() && map.is_whole())
+        };
+        keep_looking(wanted, CALM, look).await;
     }
 
     /// Whether every slot has a primary that answers.

@@ -11,11 +11,11 @@ use ::futures::future::{BoxFuture, FutureExt};
 use ::futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::{watch, Notify};
-use tokio::time::{sleep_until, Instant};
+use tokio::time::{sleep, sleep_until, timeout, Instant};
 
 use super::fred::{self, Config};
 use super::node::{generation, Link, Node};
-use super::resp::{Connection, Dial, State, Told};
+use super::resp::{Connection, Dial, State, Told, TLS};
 use super::slots::AddressMap;
 use super::url::HostPort;
 use super::{Call, Fate, Outcome};
@@ -27,6 +27,30 @@ use crate::base::janitor::say;
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
 /// How long the others have to answer, once one has.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// How long after a look at the servers the next may come: at least, and at most while something is wrong.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Looks at the servers whenever `wanted`, or after `calm`; while something is wrong again and again. One look at a
+/// time. `look` says whether all is well; `None` ends it.
+pub(super) async fn keep_looking<F: Future<Output = Option<bool>>>(
+    wanted: Arc<Notify>,
+    calm: Duration,
+    mut look: impl FnMut() -> F,
+) {
+    let (mut is_well, mut pause) = (true, SHORTEST_PAUSE);
+    loop {
+        let _ = timeout(if is_well { calm } else { pause }, wanted.notified()).await;
+        is_well = match look().await {
+            Some(is_well) => is_well,
+            None => return,
+        };
+        pause = if is_well { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        // So that clients drift apart.
+        sleep(pause * fastrand::u32(512..1024) / 1024).await;
+    }
+}
 
 /// How the servers of a deployment are reached.
 pub(crate) struct Access {
@@ -97,13 +121,12 @@ impl Member {
     /// Looks, once after each new connection, whether it is what it was. If not it has another node from here on, and
     /// what it granted may be lost.
     pub(super) async fn is_another(&self) -> bool {
-        if self.seat.lock().is_none() || !self.is_new.swap(false, Ordering::AcqRel) {
+        let is_there = self.seat.lock().is_some() && self.ears.state().is_ok();
+        if !is_there || !self.is_new.swap(false, Ordering::AcqRel) {
             return false;
         }
+        // Where the connection is lost meanwhile the next one is new again.
         let info = self.ears.ask(&["INFO", "server", "replication"]).await;
-        if self.ears.state().is_err() {
-            self.is_new.store(true, Ordering::Release);
-        }
         // Who may not ask keeps the node that it has.
         let Some(found) = info.ok().and_then(|info| generation(info.text()?)) else { return false };
         let mut seat = self.seat.lock();
@@ -226,8 +249,11 @@ pub(super) fn in_words(failures: &HashMap<HostPort, String>) -> String {
 
 /// Why servers did not answer, by type where one refused.
 pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError {
-    let refused = failures.values().find_map(|why| refused(why));
-    refused.map_or_else(|| ConnectError::Unreachable(in_words(failures)), ConnectError::Refused)
+    if let Some(why) = failures.values().find_map(|why| refused(why)) {
+        return ConnectError::Refused(why);
+    }
+    let by_tls = failures.values().any(|why| why.starts_with(TLS));
+    (if by_tls { ConnectError::Tls } else { ConnectError::Unreachable })(in_words(failures))
 }
 
 /// Words of a server that refuses this user.

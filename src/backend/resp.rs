@@ -24,6 +24,9 @@ use super::url::HostPort;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Before the words of an error of TLS.
+pub(super) const TLS: &str = "TLS: ";
+
 /// What a server answers, or says unasked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
@@ -114,7 +117,8 @@ impl Dial {
         #[cfg(feature = "tls")]
         if let Some(connector) = &self.tls {
             let name = rustls::pki_types::ServerName::try_from(to.host.clone()).map_err(std::io::Error::other)?;
-            return Ok(Box::new(connector.connect(name, stream).await?));
+            let secret = connector.connect(name, stream).await;
+            return Ok(Box::new(secret.map_err(|error| std::io::Error::other(format!("{TLS}{error}")))?));
         }
         Ok(Box::new(stream))
     }

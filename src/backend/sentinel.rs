@@ -7,9 +7,10 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::member::{gather, in_words, unreachable, Access, Member};
+use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::node::Node;
 use super::resp::{Connection, Dial, Reply, Told};
 use super::slots::place;
@@ -18,9 +19,8 @@ use super::{Backend, Fate, Signal, ALL_SLOTS};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
-/// How often the sentinels are asked when nothing seems wrong, and while something is.
+/// How often the sentinels are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(5);
-const HURRY: Duration = Duration::from_millis(100);
 
 /// A deployment with sentinels, as one client sees it.
 pub(crate) struct Sentinel {
@@ -42,6 +42,8 @@ struct Watch {
     dial: Dial,
     access: Access,
     signals: UnboundedSender<Signal>,
+    /// A sentinel told of another primary.
+    switched: Arc<Notify>,
     sentinels: Mutex<BTreeMap<HostPort, Arc<Connection>>>,
     primary: Mutex<Result<Arc<Member>, String>>,
 }
@@ -57,35 +59,39 @@ pub(crate) async fn connect(
     let (username, password) = login;
     let dial = Dial { username, password, ..access.dial.clone() };
     let primary = Mutex::new(Err("no sentinel named it yet".to_owned()));
-    let watch = Arc::new(Watch { name, seeds: sentinels, dial, access, signals, sentinels: Mutex::default(), primary });
+    let watch = Arc::new(Watch {
+        name,
+        seeds: sentinels,
+        dial,
+        access,
+        signals,
+        switched: Arc::default(),
+        sentinels: Mutex::default(),
+        primary,
+    });
     watch.look().await?;
     // Nobody had anything to miss yet.
     while received.try_recv().is_ok() {}
-    let task = tokio::spawn(Watch::stay(Arc::downgrade(&watch))).abort_handle();
+    let task = tokio::spawn(Watch::keep(Arc::downgrade(&watch), watch.access.look.clone())).abort_handle();
     Ok((Arc::new(Sentinel { watch, task }), received))
 }
 
 impl Watch {
-    /// Asks the sentinels whenever something may have changed, and now and then.
-    async fn stay(watch: Weak<Self>) {
-        let mut is_well = true;
-        loop {
-            let Some(look) = watch.upgrade().map(|watch| watch.access.look.clone()) else { return };
-            let _ = tokio::time::timeout(if is_well { CALM } else { HURRY }, look.notified()).await;
-            let Some(watch) = watch.upgrade() else { return };
-            let looked = watch.look().await;
+    async fn keep(watch: Weak<Self>, wanted: Arc<Notify>) {
+        let look = || async {
+            let looked = watch.upgrade()?.look().await;
             if let Err(why) = &looked {
                 say(|| tracing::debug!(target: "lockson", %why, "the sentinels' primary is not there"));
             }
-            is_well = looked.is_ok();
-            drop(watch);
-            // One look at a time, with a pause between.
-            tokio::time::sleep(HURRY / 4).await;
-        }
+            Some(looked.is_ok())
+        };
+        keep_looking(wanted, CALM, look).await;
     }
 
     /// Makes what the sentinels name the primary, if it says that it is one.
     async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
+        // What was told up to here is asked for now.
+        let _ = self.switched.notified().now_or_never();
         let named = self.named().await?;
         let known = self.primary.lock().clone().ok().filter(|member| member.at == named);
         let member = match &known {
@@ -96,7 +102,14 @@ impl Watch {
                 self.start(&named)
             }
         };
-        let role = member.ears.ask(&["ROLE"]).await;
+        let role = tokio::select! {
+            role = member.ears.ask(&["ROLE"]) => role,
+            // It may be frozen: another one is not kept waiting for its answer.
+            () = self.switched.notified() => {
+                self.access.look.notify_one();
+                Err("another primary was named meanwhile".to_owned())
+            }
+        };
         let role = role.map_err(|why| unreachable(&HashMap::from([(named.clone(), why)])))?;
         if role.items().first().and_then(Reply::text) != Some("master") {
             return Err(ConnectError::NoPrimary { name: self.name.clone(), found: named.to_string() });
@@ -215,13 +228,17 @@ impl Watch {
 
     fn add(&self, sentinels: &mut BTreeMap<HostPort, Arc<Connection>>, at: HostPort) {
         sentinels.entry(at.clone()).or_insert_with(|| {
-            let (look, name) = (self.access.look.clone(), format!("{} ", self.name));
-            let tell = move |told| {
-                let switched =
-                    |items: &[Reply]| items.last().and_then(Reply::text).is_some_and(|text| text.starts_with(&name));
-                if matches!(&told, Told::Up) || matches!(&told, Told::Push(items) if switched(items)) {
-                    look.notify_one();
+            let (look, switched, name) = (self.access.look.clone(), self.switched.clone(), format!("{} ", self.name));
+            let tell = move |told| match told {
+                Told::Up => look.notify_one(),
+                Told::Push(items) => {
+                    let text = items.last().and_then(Reply::text);
+                    if text.is_some_and(|text| text.starts_with(&name)) {
+                        switched.notify_one();
+                        look.notify_one();
+                    }
                 }
+                Told::Down(_) => {}
             };
             Arc::new(Connection::start(self.dial.clone(), at, &["+switch-master"], tell))
         });
