@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::futures::future::BoxFuture;
@@ -33,7 +33,15 @@ pub(crate) struct Node {
     silent_since: AtomicU64,
     /// Nanoseconds of the last answer.
     heard_at: AtomicU64,
+    /// Which generation this is, once that is known.
+    generation: OnceLock<String>,
     over: AtomicBool,
+}
+
+/// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.
+pub(crate) fn generation(info: &str) -> Option<String> {
+    let entry = |key| info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
+    Some(format!("{} {}", entry("run_id")?, entry("master_replid")?))
 }
 
 impl Node {
@@ -45,8 +53,14 @@ impl Node {
             server: ServerClock::default(),
             silent_since: AtomicU64::new(0),
             heard_at: AtomicU64::new(0),
+            generation: OnceLock::new(),
             over: AtomicBool::new(false),
         })
+    }
+
+    /// Whether this is its generation. The first that is told is.
+    pub(crate) fn is_of(&self, generation: &str) -> bool {
+        self.generation.get_or_init(|| generation.to_owned()) == generation
     }
 
     /// Its generation has ended: what it answers from here on grants nothing. Whoever says so has put another node in

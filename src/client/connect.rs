@@ -1,6 +1,7 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
 use crate::backend::fred::{config, connect, Config};
+use crate::backend::node::generation;
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -103,6 +104,10 @@ async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
     })?;
     if answer.status != Status::Done {
         return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
+    }
+    let generation = answer.text(1).zip(answer.text(2)).and_then(|(run, role)| generation(&format!("{run}\n{role}")));
+    if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(&scratch)) {
+        node.is_of(&generation);
     }
     inspect(engine, &answer)
 }
