@@ -81,7 +81,7 @@ impl Engine {
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
-        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(hold.key())));
+        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.key())));
         let confirms = watchdog.clone();
         let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
         let engine = Self {
@@ -307,7 +307,8 @@ async fn renew_all(
     script: &'static Script,
     holds: &[(Arc<Leased>, Duration)],
 ) -> Result<Vec<Verdict>, Fate> {
-    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.of.keys(script.keys)).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();

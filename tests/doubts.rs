@@ -6,10 +6,10 @@ use support::lua;
 use support::prelude::*;
 use support::sites::Place;
 
-const ACQUIRE: &str = lua!("once", "ids", "permit_semaphore/acquire");
+const ACQUIRE: &str = lua!("announce", "once", "ids", "permit_semaphore/acquire");
 const EXTEND: &str = lua!("ids", "permit_semaphore/extend");
-const CHANGE: &str = lua!("once", "semaphore/change");
-const COUNT_DOWN: &str = lua!("once", "latch/count_down");
+const CHANGE: &str = lua!("announce", "once", "semaphore/change");
+const COUNT_DOWN: &str = lua!("announce", "once", "latch/count_down");
 const INSPECT: &str = lua!("once", "latch/inspect");
 
 async fn start(builder: Builder) -> Place {
@@ -73,9 +73,9 @@ async fn permits_in_doubt_can_be_set_again() {
         site.proxy.refuse(true);
     });
     assert!(matches!(set, Err(SyncError::Unreachable { .. })), "{set:?}");
-    let cancels = site.proxy.requests(Filter::script_of(lua!("once", "cancel")));
+    let cancels = site.proxy.requests(Filter::script_of(lua!("announce", "once", "cancel")));
     site.proxy.refuse(false);
-    let cancel = Filter::script_of(lua!("once", "cancel"));
+    let cancel = Filter::script_of(lua!("announce", "once", "cancel"));
     patient("the cancellation", site.proxy.wait_requests(cancels + 1, cancel)).await;
     eventually(ms(20_000), "the client is back", async || semaphore.try_set_permits(10).await.is_ok()).await;
     assert_eq!(site.theirs.semaphore(&site.name).available_permits().await.unwrap(), 10);

@@ -12,11 +12,15 @@ const COMMAND_TIMEOUT: Duration = secs(10);
 /// The scripts of a kind: acquire, give back, cancel.
 fn scripts(kind: &str) -> [&'static str; 3] {
     match kind {
-        "counted" => [lua!("once", "semaphore/acquire"), lua!("once", "semaphore/change"), lua!("once", "cancel")],
+        "counted" => [
+            lua!("once", "semaphore/acquire"),
+            lua!("announce", "once", "semaphore/change"),
+            lua!("announce", "once", "cancel"),
+        ],
         _ => [
-            lua!("once", "ids", "permit_semaphore/acquire"),
-            lua!("once", "ids", "permit_semaphore/release"),
-            lua!("once", "ids", "permit_semaphore/cancel"),
+            lua!("announce", "once", "ids", "permit_semaphore/acquire"),
+            lua!("announce", "once", "ids", "permit_semaphore/release"),
+            lua!("announce", "once", "ids", "permit_semaphore/cancel"),
         ],
     }
 }
@@ -208,9 +212,9 @@ both!(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_latch_counts_once_whatever_is_cut() {
     let scripts = [
-        lua!("once", "latch/set"),
-        lua!("once", "latch/count_down"),
-        lua!("once", "latch/delete"),
+        lua!("announce", "once", "latch/set"),
+        lua!("announce", "once", "latch/count_down"),
+        lua!("announce", "once", "latch/delete"),
         lua!("once", "latch/inspect"),
     ];
     let [set, count_down, delete, inspect] = scripts;
@@ -251,7 +255,7 @@ async fn a_latch_counts_once_whatever_is_cut() {
 /// Its caller hears that there is no latch: a copy of the call that comes later does not count down the next one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_count_down_is_not_of_the_next_latch() {
-    let count_down = lua!("once", "latch/count_down");
+    let count_down = lua!("announce", "once", "latch/count_down");
     let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);
     let Place { server: _server, proxy, ours, name, .. } = Place::start(builder, &[count_down]).await;
     let latch = ours.latch(&name);
@@ -272,7 +276,7 @@ async fn a_late_count_down_is_not_of_the_next_latch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_are_set_once() {
     let site = Site::start("leased", Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
-    let set = lua!("once", "permit_semaphore/set");
+    let set = lua!("announce", "once", "permit_semaphore/set");
     site.at.server.raw().await.must(&["SCRIPT", "LOAD", set]).await;
     let [ours, theirs] = [&site.at.ours, &site.at.theirs].map(|locks| locks.permit_semaphore(&site.at.name));
     // A client's first call is late, and does nothing.

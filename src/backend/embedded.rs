@@ -43,12 +43,12 @@ struct Client {
 
 impl Link for Connection {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
-        args.extend(owned(call.args));
+        args.extend(call.args.iter().copied().chain(call.announces("PUBLISH")).map(str::to_owned));
+        let keys = call.keys().map(str::to_owned).collect();
         let script = call.script;
         let (sha, text) = (script.sha().into(), script.text.into());
-        let answer = self.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
+        let answer = self.call(lockson_embedded::Call { sha, text, keys, args });
         Box::pin(async move { outcome(answer.await) })
     }
 

@@ -23,8 +23,9 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::node::{generation, Link, Node};
+use super::resp::Dial;
+use super::url::{Address, Endpoint, HostPort};
 use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
-use crate::backend::url::{Address, Endpoint};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::janitor::say;
@@ -38,20 +39,53 @@ const TWO_NUMBERS: usize = 40;
 /// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
 const MESSAGES: usize = 1 << 10;
 
-/// A configuration of the user's own: one centralized server or a socket.
-#[cfg(feature = "fred")]
-pub(crate) fn checked(config: Config) -> Result<Config, ConnectError> {
-    match config.server {
-        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(config),
-        _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
+/// Which servers a configuration names.
+pub(crate) enum Servers {
+    One,
+    Sentinel { sentinels: Vec<HostPort>, name: String },
+    Cluster { seeds: Vec<HostPort> },
+}
+
+pub(crate) fn servers(config: &Config) -> Servers {
+    let places = |servers: &[Server]| {
+        servers.iter().map(|server| HostPort { host: server.host.to_string(), port: server.port }).collect()
+    };
+    match &config.server {
+        ServerConfig::Sentinel { hosts, service_name, .. } => {
+            Servers::Sentinel { sentinels: places(hosts), name: service_name.clone() }
+        }
+        ServerConfig::Clustered { hosts, .. } => Servers::Cluster { seeds: places(hosts) },
+        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Servers::One,
     }
+}
+
+/// The same for connections of our own.
+pub(super) fn dial(config: &Config, limit: Duration) -> Result<Dial, ConnectError> {
+    Ok(Dial {
+        username: config.username.clone(),
+        password: config.password.clone(),
+        limit,
+        #[cfg(feature = "tls")]
+        tls: match config.tls.as_ref().map(|tls| &tls.connector) {
+            None => None,
+            Some(fred::types::config::TlsConnector::Rustls(connector)) => Some(connector.clone()),
+            #[allow(unreachable_patterns)]
+            Some(_) => return Err(ConnectError::Tls("only rustls is used with sentinels and clusters".to_owned())),
+        },
+    })
 }
 
 /// What a URL says, and what the builder adds to it.
 pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config, ConnectError> {
     let server = match endpoint.address {
-        Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
+        Address::Tcp(HostPort { host, port }) => ServerConfig::new_centralized(host, port),
         Address::Unix { path } => ServerConfig::Unix { path: path.into() },
+        Address::Sentinel { sentinels, name } => {
+            ServerConfig::new_sentinel(sentinels.into_iter().map(|at| (at.host, at.port)).collect(), name)
+        }
+        Address::Cluster { seeds } => {
+            ServerConfig::new_clustered(seeds.into_iter().map(|at| (at.host, at.port)).collect())
+        }
     };
     #[allow(unused_mut)]
     let mut config = Config {
@@ -63,17 +97,18 @@ pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config
     };
     #[cfg(feature = "tls")]
     if endpoint.tls {
-        config.tls = Some(tls::connector(ca_pem)?.into());
+        let trusted: fred::types::config::TlsConnector = super::tls::config(ca_pem)?.into();
+        config.tls = Some(trusted.into());
     }
     #[cfg(not(feature = "tls"))]
     let _ = ca_pem;
     Ok(config)
 }
 
-fn client(mut config: Config, command_timeout: Duration) -> Result<Client, ConnectError> {
+fn client(mut config: Config, command_timeout: Duration, longest_pause: u32) -> Result<Client, ConnectError> {
     config.version = RespVersion::RESP3;
     config.fail_fast = true;
-    let mut policy = ReconnectPolicy::new_exponential(0, 20, 1000, 2);
+    let mut policy = ReconnectPolicy::new_exponential(0, 20, longest_pause, 2);
     policy.set_jitter(20);
     let mut builder = fred::types::Builder::from_config(config);
     builder
@@ -108,9 +143,11 @@ pub(crate) async fn connect(
     config: Config,
     command_timeout: Duration,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let (commands, subscriber) = (client(config.clone(), command_timeout)?, client(config.clone(), command_timeout)?);
+    let client_of = |config: &Config| client(config.clone(), command_timeout, 1000);
+    let (commands, subscriber) = (client_of(&config)?, client_of(&config)?);
     let (phase, _) = watch::channel(Phase::Open);
-    let link = Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default() };
+    let link =
+        Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish: "PUBLISH" };
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
@@ -139,12 +176,39 @@ pub(crate) async fn connect(
     Ok((backend, received))
 }
 
+/// The connection for scripts to one server of many, until `left` is dropped. It connects in the background.
+pub(super) fn link(
+    config: &Config,
+    to: &HostPort,
+    command_timeout: Duration,
+    mut left: watch::Receiver<()>,
+) -> Result<Arc<dyn Link>, ConnectError> {
+    let server = ServerConfig::new_centralized(to.host.clone(), to.port);
+    // Whoever calls it is told at once when the server is not there: it may be tried often.
+    let client = client(Config { server, ..config.clone() }, command_timeout, 200)?;
+    // In a cluster the messages of a slot stay on its node.
+    let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
+    let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish };
+    tokio::spawn(async move {
+        let (_open, phase) = watch::channel(Phase::Open);
+        let connection = Connection(client.connect());
+        tokio::select! {
+            () = supervise(client, connection, phase) => {}
+            // Nothing is ever sent by it.
+            _ = left.changed() => {}
+        }
+    });
+    Ok(Arc::new(link))
+}
+
 /// The connection for scripts.
 struct Commands {
     client: Client,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     timeouts: Arc<AtomicU32>,
+    /// The command that messages are sent by.
+    publish: &'static str,
 }
 
 struct Fred {
@@ -177,7 +241,7 @@ impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
         let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
-        let (keys, args) = words(&call);
+        let (keys, args) = words(&call, self.publish);
         let Call { in_full, asking, .. } = call;
         async move {
             let result: FredResult<Value> = match (asking, in_full) {
@@ -299,17 +363,18 @@ async fn recognize(
 }
 
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
-fn words(call: &Call<'_>) -> (Vec<Key>, Vec<Value>) {
-    let length: usize = call.keys.iter().chain(call.args).map(|word| word.len()).sum();
+fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
+    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + publish.len();
     let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
-    let keys = call.keys.iter().map(|key| share(&mut buffer, key).into()).collect();
-    let mut args = Vec::with_capacity(2 + call.args.len());
+    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(4 + call.args.len());
     // Writing can't fail: the buffer grows.
     let _ = write!(buffer, "{}", call.nonce);
     args.push(Value::Bytes(buffer.split().freeze()));
     let _ = write!(buffer, "{}", call.not_after);
     args.push(Value::Bytes(buffer.split().freeze()));
-    args.extend(call.args.iter().map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    let words = call.args.iter().copied().chain(call.announces(publish));
+    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
     (keys, args)
 }
 
@@ -474,43 +539,5 @@ fn connect_error(error: &Error) -> ConnectError {
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
         _ => ConnectError::Unreachable(error.to_string()),
-    }
-}
-
-#[cfg(feature = "tls")]
-mod tls {
-    use std::sync::Arc;
-
-    use fred::types::config::TlsConnector;
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::CertificateDer;
-    use rustls::{ClientConfig, RootCertStore};
-
-    use crate::base::fault::ConnectError;
-
-    /// With ring by name: fred's own way panics where two providers are in one build.
-    pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {
-        let mut roots = RootCertStore::empty();
-        let wrong = |error: &dyn std::fmt::Display| ConnectError::Tls(error.to_string());
-        match ca_pem {
-            Some(pem) => {
-                for certificate in CertificateDer::pem_slice_iter(pem) {
-                    roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
-                }
-            }
-            None => {
-                let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        if roots.is_empty() {
-            return Err(ConnectError::Tls("no root certificate was found: give one by `ca_pem`".to_owned()));
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(config.into())
     }
 }

@@ -1,11 +1,23 @@
 //! The seam: all that lockson asks of servers. Behind it stand [`fred`] for real ones and [`embedded`](super) for one
 //! inside the process; both run the same Lua files.
 
+#[cfg(feature = "redis")]
+pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
+#[cfg(feature = "redis")]
+pub(crate) mod member;
 pub(crate) mod node;
+#[cfg(feature = "redis")]
+mod resp;
+#[cfg(feature = "redis")]
+pub(crate) mod sentinel;
+#[cfg(feature = "redis")]
+pub(crate) mod slots;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
@@ -27,7 +39,7 @@ pub struct Script {
     pub(crate) name: &'static str,
     /// The text, joined at compile time.
     pub(crate) text: &'static str,
-    /// Its KEYS, of one lock.
+    /// Of one lock: its KEYS, and the channel, if it announces anything.
     pub(crate) keys: &'static [Key],
     sha: OnceLock<String>,
 }
@@ -47,7 +59,8 @@ impl Script {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
+    /// As [`Script::keys`] has them, of one lock or more; behind them what one call has of its own.
+    pub(crate) names: &'a [&'a str],
     /// The first two of its ARGV, as lua/begin.lua reads them.
     pub(crate) nonce: u64,
     pub(crate) not_after: ServerTime,
@@ -57,6 +70,24 @@ pub(crate) struct Call<'a> {
     pub(crate) in_full: bool,
     /// Whether its node is asked for keys that are on their way to it, after an ASK: for this copy alone.
     pub(crate) asking: bool,
+}
+
+impl<'a> Call<'a> {
+    fn channel_at(&self) -> Option<usize> {
+        self.script.keys.iter().position(|key| *key == Key::Channel)
+    }
+
+    /// KEYS.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at();
+        self.names.iter().enumerate().filter(move |(at, _)| Some(*at) != channel).map(|(_, name)| *name)
+    }
+
+    /// What stands at the end of ARGV, if the script announces anything: by this command, and where.
+    pub(crate) fn announces(&self, publish: &'a str) -> impl Iterator<Item = &'a str> {
+        let channel = self.channel_at().and_then(|at| self.names.get(at));
+        channel.into_iter().flat_map(move |channel| [publish, channel])
+    }
 }
 
 /// One element of a script's reply, which is always a flat array.
@@ -146,6 +177,8 @@ pub(crate) enum Signal {
     Message { channel: String, zero: bool },
     /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
     Gap,
+    /// The same, of these channels alone.
+    Lost(Vec<String>),
     /// The server answers where messages come from.
     Whole,
     /// A node that had these slots is over, by [`Node::end`], and another one has them: what it granted may be lost.
@@ -167,13 +200,13 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// `by` said that the node at this address has the key: that one, from now on.
-    fn moved(&self, _key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
-        Err(no_cluster(address, by))
+    fn moved(&self, _key: &str, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
     }
 
     /// `by` said that the node at this address is about to have a key: that one, which is only to be asked.
-    fn asked(&self, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
-        Err(no_cluster(address, by))
+    fn asked(&self, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
     }
 
     /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
@@ -189,8 +222,4 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Ends every task and socket.
     fn close(&self) -> BoxFuture<'static, ()>;
-}
-
-fn no_cluster(address: &str, by: &Node) -> Fate {
-    Fate::refused(&format!("{} is part of a cluster, and names {address}: connect by redis-cluster://", by.address))
 }

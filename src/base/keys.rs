@@ -36,14 +36,19 @@ pub enum NameError {
     Reserved(String),
 }
 
-/// What a name stands for in a script's KEYS.
+/// What a name stands for that a script is given: a key, or the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Lock,
+    /// No key: it stands behind the script's arguments, as among KEYS it would block the script while its slot moves.
     Channel,
     Token,
     Writers,
     Turn,
+    /// That of an owner's first read hold, whose entry names it.
+    FirstHold,
+    /// Never there: lua/read_write.lua says what for.
+    Absent,
     /// Who waits, the next one first.
     Queue,
     /// When Java drops a waiter.
@@ -85,6 +90,7 @@ pub(crate) struct Keys {
     /// The writers that readers let go first, and what lets readers pass them.
     pub(crate) writers: Arc<str>,
     pub(crate) turn: Arc<str>,
+    absent: Arc<str>,
     /// When each permit of an expirable semaphore expires.
     expiries: Arc<str>,
     /// Tells a semaphore from an earlier one of this name.
@@ -127,6 +133,7 @@ impl Keys {
             token,
             writers: none.clone(),
             turn: none.clone(),
+            absent: none.clone(),
             expiries: none.clone(),
             made: none.clone(),
             ended: none,
@@ -140,6 +147,7 @@ impl Keys {
             channel: tagged("redisson_rwlock", &self.lock).into(),
             writers: tagged("lockson:writers", &self.lock).into(),
             turn: tagged("lockson:readers_turn", &self.lock).into(),
+            absent: tagged("lockson:absent", &self.lock).into(),
             ..self
         }
     }
@@ -151,14 +159,9 @@ impl Keys {
 
     /// Those of the semaphore of this name, expirable or not.
     pub(crate) fn of_semaphore(self) -> Self {
-        let expiries = if self.lock.contains('{') {
-            format!("{}:timeout", self.lock)
-        } else {
-            format!("{{{}}}:timeout", self.lock)
-        };
         Self {
             channel: tagged("redisson_sc", &self.lock).into(),
-            expiries: expiries.into(),
+            expiries: format!("{}:timeout", braced(&self.lock)).into(),
             made: tagged("lockson:semaphore_life", &self.lock).into(),
             ..self
         }
@@ -178,6 +181,11 @@ impl Keys {
         format!("{}:{client_id}:{first_call}", tagged("lockson:receipt", &self.lock))
     }
 
+    /// The key of the first read hold of the owner with this field.
+    pub(crate) fn first_hold(&self, field: &str) -> String {
+        format!("{}:{field}:rwlock_timeout:1", braced(&self.lock))
+    }
+
     fn queue(&self) -> &QueueKeys {
         self.queue.get_or_init(|| QueueKeys {
             queue: tagged("redisson_lock_queue", &self.lock),
@@ -192,24 +200,28 @@ impl Keys {
         tagged("lockson:server_id", &self.lock)
     }
 
-    /// The KEYS of a script.
+    /// The names that a script is given, but for those of holds.
     pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
-        let name = |key: &Key| match key {
-            Key::Lock => &*self.lock,
-            Key::Channel => &*self.channel,
-            Key::Token => &*self.token,
-            Key::Writers => &*self.writers,
-            Key::Turn => &*self.turn,
-            Key::Queue => &*self.queue().queue,
-            Key::Timeouts => &*self.queue().timeouts,
-            Key::Seen => &*self.queue().seen,
-            Key::Front => &*self.queue().front,
-            Key::Expiries => &*self.expiries,
-            Key::Made => &*self.made,
-            Key::Ended => &*self.ended,
-            Key::Boot => BOOT,
+        let name = |key: &Key| {
+            Some(match key {
+                Key::Lock => &*self.lock,
+                Key::Channel => &*self.channel,
+                Key::Token => &*self.token,
+                Key::Writers => &*self.writers,
+                Key::Turn => &*self.turn,
+                Key::FirstHold => return None,
+                Key::Absent => &*self.absent,
+                Key::Queue => &*self.queue().queue,
+                Key::Timeouts => &*self.queue().timeouts,
+                Key::Seen => &*self.queue().seen,
+                Key::Front => &*self.queue().front,
+                Key::Expiries => &*self.expiries,
+                Key::Made => &*self.made,
+                Key::Ended => &*self.ended,
+                Key::Boot => BOOT,
+            })
         };
-        keys.iter().map(name).collect()
+        keys.iter().filter_map(name).collect()
     }
 
     /// The part of the lock's key that puts another key in its slot when that has it in braces.
@@ -223,12 +235,17 @@ impl Keys {
     }
 }
 
-/// Redisson's `prefixName`: the name becomes the hash tag, unless it has a brace already.
+/// Redisson's `prefixName`.
 fn tagged(prefix: &str, name: &str) -> String {
+    format!("{prefix}:{}", braced(name))
+}
+
+/// The name becomes the hash tag, unless it has a brace already.
+fn braced(name: &str) -> String {
     if name.contains('{') {
-        format!("{prefix}:{name}")
+        name.to_owned()
     } else {
-        format!("{prefix}:{{{name}}}")
+        format!("{{{name}}}")
     }
 }
 

@@ -2,6 +2,7 @@
 //! count is zero. Rules 2, 3 and 5 of docs/PROTOCOL.md.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -264,8 +265,9 @@ impl Leasable for Entry {
         &self.field
     }
 
-    fn keys(&self, keys: &[Key]) -> Vec<&str> {
-        self.line.keys.of(keys)
+    fn keys(&self, keys: &[Key]) -> Vec<Cow<'_, str>> {
+        let own = keys.contains(&Key::FirstHold).then(|| self.line.keys.first_hold(&self.field));
+        self.line.keys.of(keys).into_iter().map(Cow::from).chain(own.map(Cow::from)).collect()
     }
 
     fn ended(&self, id: u64) {

@@ -1,5 +1,6 @@
 //! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -116,7 +117,7 @@ pub(crate) trait Leasable: Send + Sync {
     }
 
     /// Its part of a renewing script's KEYS.
-    fn keys(&self, keys: &[Key]) -> Vec<&str>;
+    fn keys(&self, keys: &[Key]) -> Vec<Cow<'_, str>>;
 
     /// The lease with this id is over.
     fn ended(&self, id: u64);
@@ -167,8 +168,8 @@ pub(crate) struct Leased {
 
 impl Leased {
     /// One of the keys that it is by on the server: all are in one slot.
-    pub(crate) fn key(&self) -> &str {
-        self.of.keys(self.renew.keys).first().copied().unwrap_or_default()
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        self.of.keys(self.renew.keys).into_iter().next().unwrap_or_default()
     }
 
     /// Taken by a call that was sent at `sent`.

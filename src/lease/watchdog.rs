@@ -413,7 +413,7 @@ mod tests {
             self.0
         }
 
-        fn keys(&self, _: &[Key]) -> Vec<&str> {
+        fn keys(&self, _: &[Key]) -> Vec<std::borrow::Cow<'_, str>> {
             Vec::new()
         }
 

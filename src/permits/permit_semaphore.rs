@@ -25,8 +25,9 @@ use crate::wire::doubt::Doubt;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
-static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
-static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
+static SET: &Script = script!("permit_semaphore/set" after "announce" after "once", [Free, Expiries, Channel]);
+static RELEASE: &Script =
+    script!("permit_semaphore/release" after "announce" after "once" after "ids", [Free, Expiries, Channel]);
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 
 /// Permits with ids and leases.
@@ -36,8 +37,9 @@ pub enum Expirable {}
 impl PermitKind for Expirable {
     const SCRIPTS: &'static Scripts = &Scripts {
         most: MOST_IDS,
-        acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
-        cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
+        acquire: script!("permit_semaphore/acquire" after "announce" after "once" after "ids",
+            [Free, Expiries, Channel]),
+        cancel: script!("permit_semaphore/cancel" after "announce" after "once" after "ids", [Free, Expiries, Channel]),
         give_back: RELEASE,
         inspect: script!("permit_semaphore/inspect" after "once", [Free, Expiries]),
         renew: Some(script!("permit_semaphore/renew" after "ids", [Expiries])),

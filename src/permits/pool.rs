@@ -1,6 +1,7 @@
 //! The permits of one semaphore, of either kind: who in this process waits for some, and what was taken until it is
 //! given back. Rules 16 and 22 of docs/PROTOCOL.md.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,7 @@ pub(crate) const MOST_IDS: u32 = 500;
 pub(crate) const DIGITS: usize = 32;
 
 /// Adds permits, or takes some away, whether they are free or not.
-pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Made]);
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "announce" after "once", [Free, Made, Channel]);
 
 /// What sets one kind of semaphore apart.
 pub struct Scripts {
@@ -119,8 +120,8 @@ impl Leasable for Ids {
         self.ids.len() / DIGITS
     }
 
-    fn keys(&self, keys: &[Key]) -> Vec<&str> {
-        self.keys.of(keys)
+    fn keys(&self, keys: &[Key]) -> Vec<Cow<'_, str>> {
+        self.keys.of(keys).into_iter().map(Cow::from).collect()
     }
 
     fn ended(&self, _: u64) {}

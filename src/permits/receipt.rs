@@ -17,7 +17,7 @@ use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
-pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Made]);
+pub(crate) static CANCEL: &Script = script!("cancel" after "announce" after "once", [Lock, Made, Channel]);
 
 /// The most permits in one call, and the largest count of a latch, as Java's are.
 pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();

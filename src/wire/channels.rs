@@ -248,7 +248,8 @@ impl Pump {
             tokio::select! {
                 signal = self.signals.recv() => match signal {
                     Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
-                    Some(Signal::Gap) => self.gap(),
+                    Some(Signal::Gap) => self.gap(None),
+                    Some(Signal::Lost(channels)) => self.gap(Some(&channels)),
                     Some(Signal::Whole) => self.channels.end_gap(),
                     Some(Signal::Over(slots)) => (self.over)(slots),
                     None => return,
@@ -295,16 +296,24 @@ impl Pump {
         }
     }
 
-    /// No subscription is left, as far as is known.
-    fn gap(&self) {
+    /// No subscription is left, or none of these, as far as is known.
+    fn gap(&self, only: Option<&[String]>) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
         let mut map = self.channels.map.lock();
         let Map { all, missing, .. } = &mut *map;
-        for (name, channel) in all.iter() {
+        let before = missing.len();
+        let mut lose = |name: &Arc<str>, channel: &Channel| {
             channel.heard.confirmed.store(false, Ordering::Release);
             missing.insert(name.clone());
+        };
+        match only {
+            None => all.iter().for_each(|(name, channel)| lose(name, channel)),
+            Some(names) => {
+                let known = names.iter().filter_map(|name| all.get_key_value(name.as_str()));
+                known.for_each(|(name, channel)| lose(name, channel));
+            }
         }
-        let channels = all.len();
+        let channels = missing.len() - before;
         drop(map);
         if self.channels.begin_gap() {
             say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
@@ -330,9 +339,11 @@ impl Pump {
 }
 
 impl Channels {
-    /// Tells those who wait for it. After a gap the waiters try again: something may have been missed.
+    /// Tells those who wait for it. After a gap the waiters try again: something may have been missed. Whether the rest
+    /// may be tried at once.
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
-        let ok = result.is_ok() && self.gaps() == gaps;
+        let went = result.is_ok();
+        let ok = went && self.gaps() == gaps;
         if let Err(why) = result {
             let is_new = self.begin_gap();
             say(|| match is_new {
@@ -356,7 +367,7 @@ impl Channels {
         if ok {
             self.end_gap();
         }
-        ok
+        went
     }
 
     /// `true`: it is the beginning of one.

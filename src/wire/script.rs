@@ -324,7 +324,7 @@ impl Wire {
             let at = self.clock.now();
             let (nonce, not_after) = (self.nonce.fetch_add(1, Ordering::Relaxed), self.latest(&node, at));
             let sent = Sent { node, at, nonce, not_after };
-            let call = Call { script, keys, nonce, not_after, args, in_full: false, asking };
+            let call = Call { script, names: keys, nonce, not_after, args, in_full: false, asking };
             match self.send_to(&sent.node, call, at).await {
                 Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &sent.node), false),
                 Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &sent.node), true),

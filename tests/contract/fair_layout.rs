@@ -4,8 +4,8 @@ use crate::contract::fair::*;
 use crate::contract::world::*;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-pub const ACQUIRE: &str = support::lua!("fair/begin", "fair/acquire");
-const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
+pub const ACQUIRE: &str = support::lua!("announce", "fair/begin", "fair/acquire");
+const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 
 /// Redisson subtracts at every acquisition; whoever does not is 69 days ahead after 20,000.
 pub async fn scores_do_not_drift(case: Case) {
@@ -125,10 +125,11 @@ pub async fn a_queue_that_java_emptied_is_forgotten(case: Case) {
 }
 
 pub async fn run(case: &Case, text: &str, not_after: i64, args: &[&str]) -> String {
-    let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case), channel(case)];
+    let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case)];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let not_after = not_after.to_string();
-    let all: Vec<&str> = ["n", &not_after].into_iter().chain(args.iter().copied()).collect();
+    let channel = channel(case);
+    let all = [&["n", &not_after], args, &["PUBLISH", &channel]].concat();
     case.eval(text, &keys, &all).await
 }
 

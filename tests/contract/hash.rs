@@ -3,7 +3,7 @@
 use crate::contract::world::*;
 
 const ACQUIRE: &str = support::lua!("reentrant/acquire");
-const RELEASE: &str = support::lua!("reentrant/release");
+const RELEASE: &str = support::lua!("announce", "reentrant/release");
 
 /// Rule 1.
 pub async fn the_layout_is_redissons(case: Case) {
@@ -33,7 +33,7 @@ pub async fn a_late_copy_writes_nothing(case: Case) {
     let lock = case.lock(&locks).owned_by(&Owner::named("me").unwrap());
     lock.lock().await.unwrap();
     let field = format!("{}:named-me", locks.client_id());
-    let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &past, &field, "1000", "1"]).await;
+    let answer = case.eval(RELEASE, &[&case.name], &["n", &past, &field, "1000", "1", "PUBLISH", "c"]).await;
     assert!(answer.starts_with("2 n "), "{answer}");
     assert!(!case.is_free().await);
     lock.unlock().await.unwrap();
@@ -51,11 +51,17 @@ pub async fn copies_apply_once(case: Case) {
         case.eval(ACQUIRE, &[&case.name], &["n", &soon, "o", "5000", "1"]).await;
     }
     for _ in 0..3 {
-        let answer = case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "2"]).await;
+        let answer = case.eval(RELEASE, &[&case.name], &["n", &soon, "o", "5000", "2", "PUBLISH", "c"]).await;
         assert!(answer.starts_with("1 n "), "{answer}");
         assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
     }
-    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("1 n "));
-    assert!(case.eval(RELEASE, &[&case.name, "c"], &["n", &soon, "o", "5000", "1"]).await.starts_with("3 n "));
+    assert!(case
+        .eval(RELEASE, &[&case.name], &["n", &soon, "o", "5000", "1", "PUBLISH", "c"])
+        .await
+        .starts_with("1 n "));
+    assert!(case
+        .eval(RELEASE, &[&case.name], &["n", &soon, "o", "5000", "1", "PUBLISH", "c"])
+        .await
+        .starts_with("3 n "));
     assert!(case.is_free().await);
 }

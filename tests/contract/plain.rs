@@ -194,22 +194,21 @@ pub async fn a_lock_of_another_kind_is_another_type(case: Case) {
 /// Rule 6, script by script: past its `not_after` a copy answers late and writes nothing.
 pub async fn late_copies_write_nothing(case: Case) {
     let past = (case.time().await - 1).to_string();
-    let keys = [case.name.as_str(), "c"];
-    let answer = case.eval(support::lua!("plain/acquire"), &keys[..1], &["n", &past, "late", "1000"]).await;
+    let keys = [case.name.as_str()];
+    let answer = case.eval(support::lua!("plain/acquire"), &keys, &["n", &past, "late", "1000"]).await;
     assert!(answer.starts_with("2 n ") && case.is_free().await, "{answer}");
     case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
     let calls: [(&str, &[&str]); 6] = [
-        (support::lua!("plain/release"), &["t"]),
-        (support::lua!("plain/settle"), &["t", "0"]),
+        (support::lua!("announce", "plain/release"), &["t", "PUBLISH", "c"]),
+        (support::lua!("announce", "plain/settle"), &["t", "0", "PUBLISH", "c"]),
         (support::lua!("plain/hand_over"), &["t", "u", "60000"]),
         (support::lua!("plain/extend"), &["t", "60000"]),
         (support::lua!("plain/renew"), &["t", "60000"]),
-        (support::lua!("plain/force"), &[]),
+        (support::lua!("announce", "plain/force"), &["PUBLISH", "c"]),
     ];
     for (text, args) in calls {
         let args: Vec<&str> = ["n", &past].into_iter().chain(args.iter().copied()).collect();
-        let keys = if text == support::lua!("plain/renew") { &keys[..1] } else { &keys[..] };
-        let answer = case.eval(text, keys, &args).await;
+        let answer = case.eval(text, &keys, &args).await;
         assert!(answer.starts_with("2 n "), "{answer}: {text}");
         assert_eq!((value(&case).await.as_str(), case.pttl().await <= 9_000), ("t", true), "{text}");
     }
@@ -218,7 +217,7 @@ pub async fn late_copies_write_nothing(case: Case) {
 async fn run(case: &Case, text: &str, args: &[&str]) -> String {
     let soon = (case.time().await + 60_000).to_string();
     let args: Vec<&str> = ["n", &soon].into_iter().chain(args.iter().copied()).collect();
-    case.eval(text, &[&case.name, "c"], &args).await
+    case.eval(text, &[&case.name], &args).await
 }
 
 async fn assert_stored(case: &Case, token: &str, ttl: std::ops::RangeInclusive<i64>) {
@@ -241,17 +240,19 @@ pub async fn copies_of_an_acquire(case: Case) {
 }
 
 pub async fn copies_of_a_release_and_a_settle(case: Case) {
-    for text in [support::lua!("plain/release"), support::lua!("plain/settle")] {
+    for text in [support::lua!("announce", "plain/release"), support::lua!("announce", "plain/settle")] {
         case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("1 n "));
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("3 n "));
+        assert!(run(&case, text, &["t", "0", "PUBLISH", "c"]).await.starts_with("1 n "));
+        assert!(run(&case, text, &["t", "0", "PUBLISH", "c"]).await.starts_with("3 n "));
         // The next hold is not theirs, whoever's it is.
         case.ask(&["SET", &case.name, "u", "PX", "9000"]).await;
-        assert!(run(&case, text, &["t", "0"]).await.starts_with("3 n "));
+        assert!(run(&case, text, &["t", "0", "PUBLISH", "c"]).await.starts_with("3 n "));
         assert_stored(&case, "u", 1..=9_000).await;
     }
     // What the registry has is not settled away.
-    assert!(run(&case, support::lua!("plain/settle"), &["u", "1"]).await.starts_with("0 n "));
+    assert!(run(&case, support::lua!("announce", "plain/settle"), &["u", "1", "PUBLISH", "c"])
+        .await
+        .starts_with("0 n "));
     assert_stored(&case, "u", 1..=9_000).await;
 }
 

@@ -342,7 +342,7 @@ async fn admit(case: &Case, not_after: i64, owners: &[&str]) -> String {
     let turn = format!("lockson:readers_turn:{{{}}}", case.name);
     let not_after = not_after.to_string();
     let args = ["n", &not_after].into_iter().chain(owners.iter().flat_map(|owner| [*owner, "5000"]));
-    let answer = case.eval(ADMIT, &[&case.name, &writers, &turn], &args.collect::<Vec<_>>()).await;
+    let answer = case.eval(ADMIT, &[&case.name, &writers, &turn, "absent"], &args.collect::<Vec<_>>()).await;
     match answer.strip_prefix("1 n ") {
         Some(rest) => rest.split(' ').skip(1).collect::<Vec<_>>().join(" "),
         None => format!("status {}", answer.split(' ').next().unwrap()),

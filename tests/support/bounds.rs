@@ -82,8 +82,20 @@ fn pairs(of: impl Fn(usize) -> String) -> Vec<String> {
     (1..=100).flat_map(|i| [of(i), "60000".to_owned()]).collect()
 }
 
-fn lock_and_channel() -> Vec<String> {
-    texts(&["x", "channel"])
+fn lock() -> Vec<String> {
+    texts(&["x"])
+}
+
+fn hundred_nested() -> Vec<String> {
+    (1..=100).flat_map(|i| [format!("x{i}"), format!("{{x{i}}}:o:rwlock_timeout:1")]).collect()
+}
+
+fn hundred_readers() -> Vec<String> {
+    (1..=100).flat_map(|i| ["x".to_owned(), format!("{{x}}:h:{i}:rwlock_timeout:1")]).collect()
+}
+
+fn lock_of_readers() -> Vec<String> {
+    texts(&["x", "absent"])
 }
 
 fn hundred() -> Vec<String> {
@@ -95,15 +107,15 @@ fn hundred_locks() -> Vec<String> {
 }
 
 fn read() -> Vec<String> {
-    texts(&["x", "w", "turn"])
+    texts(&["x", "w", "turn", "absent"])
 }
 
 fn write() -> Vec<String> {
-    texts(&["x", "channel", "w", "turn"])
+    texts(&["x", "w", "turn", "absent"])
 }
 
 fn permits() -> Vec<String> {
-    texts(&["x", "{x}:timeout", "channel", "receipt"])
+    texts(&["x", "{x}:timeout", "receipt"])
 }
 
 fn expiries() -> Vec<String> {
@@ -111,7 +123,7 @@ fn expiries() -> Vec<String> {
 }
 
 fn fair() -> Vec<String> {
-    texts(&["x", "q", "t", "s", "f", "channel"])
+    texts(&["x", "q", "t", "s", "f"])
 }
 
 macro_rules! bound {
@@ -127,8 +139,8 @@ pub fn bounds() -> Vec<Bound> {
 
 fn locks() -> Vec<Bound> {
     vec![
-        bound!("reentrant/force", "a hash of n fields", HASH, lock_and_channel, |_| texts(&[""])),
-        bound!("reentrant/inspect", "a hash of n fields", HASH, || texts(&["x"]), |_| texts(&[""])),
+        bound!("reentrant/force", "a hash of n fields", HASH, lock, |_| texts(&[""])),
+        bound!("reentrant/inspect", "a hash of n fields", HASH, lock, |_| texts(&[""])),
         bound!("reentrant/renew", "100 holds in a hash of n", HASH, hundred, |_| pairs(|i| format!("c:{i}"))),
         bound!(
             "plain/renew",
@@ -140,7 +152,7 @@ fn locks() -> Vec<Bound> {
         bound!("fenced/fence", "a token", "redis.call('SET', 'token', n)", || texts(&["x", "token"]), |_| {
             texts(&["o", "60000", "0", "o", "7", "0"])
         }),
-        bound!("preflight", "nothing", "", lock_and_channel, |_| Vec::new()),
+        bound!("preflight", "nothing", "", lock, |_| Vec::new()),
         bound!(
             "semaphore/acquire",
             "100 wishes",
@@ -158,29 +170,27 @@ fn readers() -> Vec<Bound> {
         bound!("read/acquire", "it holds n times", OWN_OFTEN, read, own),
         bound!("read/admit", "100 among n", LIVING, read, |_| pairs(|i| format!("h:{i}"))),
         bound!("read/admit", "100 that held n times", ALL_OFTEN, read, |_| pairs(|i| format!("h:{i}"))),
-        bound!("read/release", "n dead", DEAD_AND_OWN, lock_and_channel, |_| texts(&["o", "60000", "1"])),
-        bound!("read/release", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&[
-            "o", "60000", "1"
-        ])),
-        bound!("read/settle", "n dead", DEAD_AND_OWN, lock_and_channel, |_| texts(&["o", "0"])),
-        bound!("read/settle", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&["o", "0"])),
-        bound!("read/force", "n readers", LIVING, lock_and_channel, |_| texts(&[""])),
-        bound!("read/force", "n dead", DEAD, lock_and_channel, |_| texts(&[""])),
-        bound!("read/force", "it holds n times, n dead", OWN_OFTEN, lock_and_channel, |_| texts(&["o"])),
+        bound!("read/release", "n dead", DEAD_AND_OWN, lock_of_readers, |_| texts(&["o", "60000", "1"])),
+        bound!("read/release", "it holds n times, n dead", OWN_OFTEN, lock_of_readers, |_| texts(&["o", "60000", "1"])),
+        bound!("read/settle", "n dead", DEAD_AND_OWN, lock_of_readers, |_| texts(&["o", "0"])),
+        bound!("read/settle", "it holds n times, n dead", OWN_OFTEN, lock_of_readers, |_| texts(&["o", "0"])),
+        bound!("read/force", "n readers", LIVING, lock_of_readers, |_| texts(&[""])),
+        bound!("read/force", "n dead", DEAD, lock_of_readers, |_| texts(&[""])),
+        bound!("read/force", "it holds n times, n dead", OWN_OFTEN, lock_of_readers, |_| texts(&["o"])),
         bound!("read/inspect", "n readers", LIVING, || texts(&["x"]), |_| texts(&["", "0"])),
         bound!("read/inspect", "n dead", DEAD, || texts(&["x"]), |_| texts(&["", "0"])),
         bound!("read/extend", "it holds n times", OWN_OFTEN, || texts(&["x"]), |_| texts(&["o", "60000"])),
-        bound!("read/renew", "100 that hold n times in a write hold", NESTED, hundred_locks, |_| pairs(
+        bound!("read/renew", "100 that hold n times in a write hold", NESTED, hundred_nested, |_| pairs(
             |_| "o".to_owned()
         )),
-        bound!("read/renew", "100 that hold n times", ALL_OFTEN, hundred, |_| pairs(|i| format!("h:{i}"))),
+        bound!("read/renew", "100 that hold n times", ALL_OFTEN, hundred_readers, |_| pairs(|i| format!("h:{i}"))),
     ]
 }
 
 fn writers() -> Vec<Bound> {
     let own = |_| texts(&["o:write", "60000", "0", "2000"]);
     vec![
-        bound!("write/acquire", "n dead readers, n gone writers", DEAD, || texts(&["x", "w"]), own),
+        bound!("write/acquire", "n dead readers, n gone writers", DEAD, || texts(&["x", "w", "absent"]), own),
         bound!(
             "write/renew",
             "100 with a longer read hold",
@@ -188,11 +198,11 @@ fn writers() -> Vec<Bound> {
             hundred_locks,
             |_| pairs(|_| "o:write".to_owned())
         ),
-        bound!("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, || texts(&["x", "w"]), own),
+        bound!("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, || texts(&["x", "w", "absent"]), own),
         bound!("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, read, |_| pairs(|i| format!(
             "h:{i}"
         ))),
-        bound!("write/acquire", "n readers", LIVING, || texts(&["x", "w"]), own),
+        bound!("write/acquire", "n readers", LIVING, || texts(&["x", "w", "absent"]), own),
         bound!("write/release", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "60000", "1"])),
         bound!("write/settle", "n dead beside it", WRITTEN, write, |_| texts(&["o:write", "0"])),
         bound!("write/force", "n dead beside it", WRITTEN, write, |_| texts(&[""])),
@@ -277,7 +287,9 @@ impl Bound {
 
     /// The ARGV of one of its calls.
     pub fn args(&self, call: usize) -> Vec<String> {
-        [texts(&["7", "9999999999999"]), (self.args)(call)].concat()
+        let announces = crate::files::announces(self.script);
+        let last: &[&str] = if announces { &["PUBLISH", "channel"] } else { &[] };
+        [texts(&["7", "9999999999999"]), (self.args)(call), texts(last)].concat()
     }
 
     /// The text of the script as the client sends it.

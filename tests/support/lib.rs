@@ -2,6 +2,7 @@
 
 pub mod bounds;
 pub mod certs;
+pub mod cluster;
 pub mod fault;
 pub mod files;
 pub mod fleet;
@@ -16,11 +17,13 @@ pub mod raw;
 pub mod reply;
 pub mod request;
 pub mod rng;
+pub mod sentinels;
 pub mod server;
 pub mod sites;
 mod spawner;
 
 pub use certs::{Certs, Pair};
+pub use cluster::Cluster;
 pub use fault::{Fault, Held};
 pub use files::root;
 pub use kinds::{Kind, KINDS};
@@ -30,6 +33,7 @@ pub use raw::{Listener, Raw};
 pub use reply::Reply;
 pub use request::{Filter, Request};
 pub use rng::Rng;
+pub use sentinels::Sentinels;
 pub use server::Server;
 
 /// What nearly every suite uses.

@@ -1,0 +1,203 @@
+//! One server of a deployment: a connection by fred for scripts, once it is a primary, and one of our own, which
+//! listens and answers questions.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::futures::future::{BoxFuture, FutureExt};
+use ::futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use tokio::sync::{watch, Notify};
+use tokio::time::{sleep_until, Instant};
+
+use super::fred::{self, Config};
+use super::node::{Link, Node};
+use super::resp::{Connection, Dial, State, Told};
+use super::slots::AddressMap;
+use super::url::HostPort;
+use super::{Call, Fate, Outcome};
+use crate::base::clock::Clock;
+use crate::base::fault::{ConnectError, Refused};
+
+/// What asks for servers has no shorter limit: a connection has to be made first.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
+/// How long the others have to answer, once one has.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How the servers of a deployment are reached.
+pub(crate) struct Access {
+    pub(super) dial: Dial,
+    config: Config,
+    command_timeout: Duration,
+    pub(super) addresses: Option<AddressMap>,
+    /// Wakes what looks for the servers: what is known of them may be wrong.
+    pub(super) look: Arc<Notify>,
+}
+
+impl Access {
+    pub(crate) fn new(
+        config: Config,
+        command_timeout: Duration,
+        addresses: Option<AddressMap>,
+    ) -> Result<Self, ConnectError> {
+        let dial = fred::dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
+        Ok(Self { dial, config, command_timeout, addresses, look: Arc::default() })
+    }
+}
+
+/// One server.
+pub(super) struct Member {
+    pub(super) at: HostPort,
+    pub(super) ears: Connection,
+    seat: Mutex<Option<Seat>>,
+    /// When a redirection named it last.
+    needed: Mutex<Option<Instant>>,
+}
+
+/// What it has while it is a primary.
+struct Seat {
+    node: Arc<Node>,
+    /// Dropped when it is one no more: its calls end then.
+    _left: watch::Sender<()>,
+}
+
+impl Member {
+    pub(super) fn start(access: &Access, at: HostPort, tell: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
+        let ears = Connection::start(access.dial.clone(), at.clone(), &[], tell);
+        Arc::new(Self { at, ears, seat: Mutex::default(), needed: Mutex::default() })
+    }
+
+    /// The node that scripts go to: it is a primary from now on.
+    pub(super) fn node(&self, access: &Access) -> Result<Arc<Node>, ConnectError> {
+        let mut seat = self.seat.lock();
+        if let Some(seat) = &*seat {
+            return Ok(seat.node.clone());
+        }
+        let (sender, left) = watch::channel(());
+        let inner = fred::link(&access.config, &self.at, access.command_timeout, left.clone())?;
+        let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
+        let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
+        *seat = Some(Seat { node: node.clone(), _left: sender });
+        Ok(node)
+    }
+
+    /// A redirection names it.
+    pub(super) fn is_needed(&self) {
+        *self.needed.lock() = Some(Instant::now());
+    }
+
+    /// Whether one did within this time.
+    pub(super) fn was_needed(&self, within: Duration) -> bool {
+        self.needed.lock().is_some_and(|at| at.elapsed() < within)
+    }
+
+    /// It is a primary no more: nothing that it answers from here on counts.
+    pub(super) fn leave(&self) {
+        if let Some(seat) = self.seat.lock().take() {
+            seat.node.end();
+        }
+    }
+}
+
+/// The way to a primary that may be left.
+struct Watched {
+    inner: Arc<dyn Link>,
+    left: watch::Receiver<()>,
+    state: Arc<Mutex<State>>,
+    look: Arc<Notify>,
+}
+
+impl Watched {
+    /// A call to a server that is not there would only wait.
+    fn is_there(&self) -> Result<(), Fate> {
+        if self.left.has_changed().is_err() {
+            return Err(Fate::NotSent("the server is the primary no more".to_owned()));
+        }
+        let Err(why) = self.state.lock().clone() else { return Ok(()) };
+        match refused(&why) {
+            Some(why) => Err(Fate::Refused(why)),
+            None => Err(Fate::NotSent(format!("no connection: {why}"))),
+        }
+    }
+}
+
+impl Link for Watched {
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
+        if let Err(fate) = self.is_there() {
+            self.look.notify_one();
+            return std::future::ready(Err(fate)).boxed();
+        }
+        let (answer, mut left, look) = (self.inner.call(call), self.left.clone(), self.look.clone());
+        async move {
+            let outcome = tokio::select! {
+                biased;
+                outcome = answer => outcome,
+                // It only ends.
+                _ = left.changed() => Err(Fate::Doubtful("the server is the primary no more".to_owned())),
+            };
+            if matches!(outcome, Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_))) {
+                look.notify_one();
+            }
+            outcome
+        }
+        .boxed()
+    }
+
+    fn reset(&self) {
+        self.inner.reset();
+    }
+}
+
+/// What servers answer that are asked at once: of all, or of those that are no slower than the first by the grace, or
+/// of more than `enough`. And why the others did not.
+pub(super) async fn gather<T>(
+    asked: impl IntoIterator<Item = (HostPort, impl Future<Output = Result<T, String>>)>,
+    enough: usize,
+) -> (Vec<(HostPort, T)>, HashMap<HostPort, String>) {
+    let mut asked: FuturesUnordered<_> =
+        asked.into_iter().map(|(at, answer)| async move { (at, answer.await) }).collect();
+    let (mut answers, mut failures) = (Vec::new(), HashMap::new());
+    let mut until: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            next = asked.next() => match next {
+                Some((at, Ok(answer))) => {
+                    answers.push((at, answer));
+                    until.get_or_insert_with(|| Instant::now() + GRACE);
+                    if answers.len() > enough {
+                        break;
+                    }
+                }
+                Some((at, Err(why))) => {
+                    failures.insert(at, why);
+                }
+                None => break,
+            },
+            () = async { sleep_until(until.unwrap_or_else(Instant::now)).await }, if until.is_some() => break,
+        }
+    }
+    (answers, failures)
+}
+
+/// All of them, with why.
+pub(super) fn in_words(failures: &HashMap<HostPort, String>) -> String {
+    let mut words: Vec<String> = failures.iter().map(|(at, why)| format!("{at} ({why})")).collect();
+    words.sort();
+    words.join(", ")
+}
+
+/// Why servers did not answer, by type where one refused.
+pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError {
+    let refused = failures.values().find_map(|why| refused(why));
+    refused.map_or_else(|| ConnectError::Unreachable(in_words(failures)), ConnectError::Refused)
+}
+
+/// Words of a server that refuses this user.
+fn refused(why: &str) -> Option<Refused> {
+    match Fate::of_error(why) {
+        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => Some(why),
+        _ => None,
+    }
+}
