@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::futures::future::BoxFuture;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 
 /// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.
