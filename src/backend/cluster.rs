@@ -130,7 +130,11 @@ impl Map {
         let addresses = self.access.addresses.as_ref();
         let answers: Vec<_> = answers.iter().map(|(at, answer)| ranges(answer, at, addresses)).collect();
         match best(&answers) {
-            Some(best) => self.apply(best),
+            Some(best) => {
+                self.apply(best)?;
+                self.recognize().await;
+                Ok(())
+            }
             None if failures.values().any(|why| why.contains("cluster support disabled")) => {
                 Err(ConnectError::NoCluster(in_words(&failures)))
             }
@@ -173,6 +177,19 @@ impl Map {
         }
         self.lose(lost);
         Ok(())
+    }
+
+    /// Tells of primaries that are not what they were.
+    async fn recognize(&self) {
+        let (members, ranges): (Vec<Arc<Member>>, _) = {
+            let state = self.state.read();
+            (state.members.values().cloned().collect(), state.ranges.clone())
+        };
+        let looked = members.into_iter().map(async |member: Arc<Member>| (member.is_another().await, member));
+        for (_, member) in join_all(looked).await.into_iter().filter(|(is_another, _)| *is_another) {
+            let its = ranges.iter().filter(|range| range.primary == member.at);
+            let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
+        }
     }
 
     /// Tells of subscriptions that are gone.

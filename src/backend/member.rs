@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +14,14 @@ use tokio::sync::{watch, Notify};
 use tokio::time::{sleep_until, Instant};
 
 use super::fred::{self, Config};
-use super::node::{Link, Node};
+use super::node::{generation, Link, Node};
 use super::resp::{Connection, Dial, State, Told};
 use super::slots::AddressMap;
 use super::url::HostPort;
 use super::{Call, Fate, Outcome};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
+use crate::base::janitor::say;
 
 /// What asks for servers has no shorter limit: a connection has to be made first.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
@@ -54,6 +56,8 @@ pub(super) struct Member {
     seat: Mutex<Option<Seat>>,
     /// When a redirection named it last.
     needed: Mutex<Option<Instant>>,
+    /// Whether it was connected to since it was recognized.
+    is_new: Arc<AtomicBool>,
 }
 
 /// What it has while it is a primary.
@@ -65,8 +69,15 @@ struct Seat {
 
 impl Member {
     pub(super) fn start(access: &Access, at: HostPort, tell: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
-        let ears = Connection::start(access.dial.clone(), at.clone(), &[], tell);
-        Arc::new(Self { at, ears, seat: Mutex::default(), needed: Mutex::default() })
+        let is_new = Arc::new(AtomicBool::new(true));
+        let connected = is_new.clone();
+        let ears = Connection::start(access.dial.clone(), at.clone(), &[], move |told| {
+            if matches!(told, Told::Up) {
+                connected.store(true, Ordering::Release);
+            }
+            tell(told);
+        });
+        Arc::new(Self { at, ears, seat: Mutex::default(), needed: Mutex::default(), is_new })
     }
 
     /// The node that scripts go to: it is a primary from now on.
@@ -81,6 +92,31 @@ impl Member {
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         *seat = Some(Seat { node: node.clone(), _left: sender });
         Ok(node)
+    }
+
+    /// Looks, once after each new connection, whether it is what it was. If not it has another node from here on, and
+    /// what it granted may be lost.
+    pub(super) async fn is_another(&self) -> bool {
+        if self.seat.lock().is_none() || !self.is_new.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        let info = self.ears.ask(&["INFO", "server", "replication"]).await;
+        if self.ears.state().is_err() {
+            self.is_new.store(true, Ordering::Release);
+        }
+        // Who may not ask keeps the node that it has.
+        let Some(found) = info.ok().and_then(|info| generation(info.text()?)) else { return false };
+        let mut seat = self.seat.lock();
+        let Some(Seat { node, .. }) = &mut *seat else { return false };
+        if node.is_of(&found) {
+            return false;
+        }
+        let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+        next.is_of(&found);
+        node.end();
+        *node = next;
+        say(|| tracing::warn!(target: "lockson", server = %self.at, "it is another run, or was a replica meanwhile"));
+        true
     }
 
     /// A redirection names it.

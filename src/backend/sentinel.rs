@@ -104,10 +104,13 @@ impl Watch {
         if known.is_none() {
             member.node(&self.access)?;
             say(|| tracing::info!(target: "lockson", name = self.name, primary = %named, "this is the primary"));
-            *self.primary.lock() = Ok(member);
+            *self.primary.lock() = Ok(member.clone());
             for signal in [Signal::Over(vec![ALL_SLOTS]), Signal::Gap, Signal::Whole] {
                 let _ = self.signals.send(signal);
             }
+        }
+        if member.is_another().await {
+            let _ = self.signals.send(Signal::Over(vec![ALL_SLOTS]));
         }
         Ok(())
     }
