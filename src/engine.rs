@@ -288,7 +288,7 @@ impl Engine {
     }
 }
 
-/// Renews a batch with one script; where some of its keys have moved to another node and others have not, each by itself.
+/// Renews a batch with one script; where some of its keys have moved to another node and others have not, one by one.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
     let renewed = match renew_all(&wire, script, &holds).await {
         Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt};
@@ -15,16 +15,17 @@ use fred::bytes_utils::Str;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
 use fred::types::{ConnectHandle, CustomCommand, Key, Message, RespVersion, Value};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::node::{Link, Node};
+use super::node::{generation, Link, Node};
 use super::resp::Dial;
 use super::url::{Address, Endpoint, HostPort};
-use super::{Backend, Call, Fate, Item, Outcome, Script, Signal};
+use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::janitor::say;
@@ -150,7 +151,7 @@ pub(crate) async fn connect(
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
-        node: Node::new(address, Arc::new(link), Clock::System),
+        node: Mutex::new(Node::new(address, Arc::new(link), Clock::System)),
         commands: commands.clone(),
         subscriber: subscriber.clone(),
         command_timeout,
@@ -168,6 +169,7 @@ pub(crate) async fn connect(
         tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
     }
     let (signals, received) = unbounded_channel();
+    tokio::spawn(recognize(Arc::downgrade(&backend), commands, signals.clone(), backend.phase.subscribe()));
     let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
     tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
     tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
@@ -210,7 +212,8 @@ struct Commands {
 }
 
 struct Fred {
-    node: Arc<Node>,
+    /// The server as it is now.
+    node: Mutex<Arc<Node>>,
     commands: Client,
     subscriber: Client,
     command_timeout: Duration,
@@ -276,11 +279,11 @@ async fn ask(client: &Client, script: &Script, in_full: bool, keys: Vec<Key>, ar
 
 impl Backend for Fred {
     fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
-        Ok(self.node.clone())
+        Ok(self.node.lock().clone())
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        vec![self.node.clone()]
+        vec![self.node.lock().clone()]
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
@@ -322,6 +325,40 @@ impl Backend for Fred {
             phase.send_replace(Phase::Closed);
         }
         .boxed()
+    }
+}
+
+/// Looks on each new connection whether the server is what it was. One that is another has all keys from then on.
+async fn recognize(
+    backend: Weak<Fred>,
+    commands: Client,
+    signals: UnboundedSender<Signal>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let mut reconnects = commands.reconnect_rx();
+    let looking = async {
+        while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
+            let sections: Vec<Value> = vec!["server".into(), "replication".into()];
+            let info = commands.custom::<Value, _>(CustomCommand::new_static("INFO", None, false), sections).await;
+            // Who may not ask keeps the node that it has.
+            let found = info.ok().and_then(|info| generation(info.as_str()?.as_ref()));
+            let (Some(backend), Some(found)) = (backend.upgrade(), found) else { continue };
+            let mut node = backend.node.lock();
+            if !node.is_of(&found) {
+                let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+                next.is_of(&found);
+                node.end();
+                *node = next;
+                say(
+                    || tracing::warn!(target: "lockson", server = node.address, "another run: all holds are asked for"),
+                );
+                let _ = signals.send(Signal::Over(vec![ALL_SLOTS]));
+            }
+        }
+    };
+    tokio::select! {
+        _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+        () = looking => {}
     }
 }
 

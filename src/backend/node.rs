@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::futures::future::BoxFuture;
 
-use super::{Call, Outcome};
+use super::call::{Call, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 
 /// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.
@@ -38,7 +38,7 @@ pub(crate) struct Node {
     over: AtomicBool,
 }
 
-/// What tells a generation of a server from another: its run, and its history of writes. `None`: this INFO does not say.
+/// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.
 pub(crate) fn generation(info: &str) -> Option<String> {
     let entry = |key| info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
     Some(format!("{} {}", entry("run_id")?, entry("master_replid")?))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::fred::{config, connect, servers, Config, Servers};
 use crate::backend::member::Access;
-use crate::backend::node::Node;
+use crate::backend::node::{generation, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::{cluster, sentinel, Script};
 use crate::base::clock::Clock;
@@ -144,6 +144,10 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     })?;
     if answer.status != Status::Done {
         return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
+    }
+    let generation = answer.text(1).zip(answer.text(2)).and_then(|(run, role)| generation(&format!("{run}\n{role}")));
+    if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
+        node.is_of(&generation);
     }
     inspect(engine, &answer, is_one)
 }

@@ -119,8 +119,8 @@ impl Watchdog {
         }
     }
 
-    /// What granted the holds in these slots may have lost them: each is uncertain until a renewal confirms it, which is
-    /// due now.
+    /// What granted the holds in these slots may have lost them: each is uncertain until a renewal, which is due now,
+    /// confirms it.
     pub(crate) fn confirm(&self, slots: Slots) {
         let mut queue = self.queue.lock();
         let now = self.clock.now();
