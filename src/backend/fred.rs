@@ -1,4 +1,5 @@
-//! Real servers, by fred: two connections, one for scripts and one for subscriptions. The only file that uses fred.
+//! Real servers, by fred: two connections, one for scripts and one for subscriptions. Only this and `fred_config` use
+//! fred.
 //!
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
@@ -12,9 +13,8 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
-pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
-use fred::types::{ConnectHandle, CustomCommand, Key, Message, RespVersion, Value};
+use fred::types::{ConnectHandle, CustomCommand, Key, Message, Value};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
@@ -22,129 +22,26 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
+use super::fred_config::{client, connect_error, Config};
 use super::node::{generation, Link, Node};
-use super::resp::Dial;
-use super::url::{Address, Endpoint, HostPort};
+use super::url::HostPort;
 use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
-use crate::base::fault::{ConnectError, Refused};
+use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
 /// Timeouts in a row after which a connection is taken for dead.
 const TIMEOUTS: u32 = 3;
-/// Commands that may wait for a connection.
-const BUFFER: usize = 1 << 17;
 /// Room for a nonce and a time.
 const TWO_NUMBERS: usize = 40;
-/// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
-const MESSAGES: usize = 1 << 10;
-
-/// Which servers a configuration names.
-pub(crate) enum Servers {
-    One,
-    Sentinel { sentinels: Vec<HostPort>, name: String },
-    Cluster { seeds: Vec<HostPort> },
-}
-
-pub(crate) fn servers(config: &Config) -> Servers {
-    let places = |servers: &[Server]| {
-        servers.iter().map(|server| HostPort { host: server.host.to_string(), port: server.port }).collect()
-    };
-    match &config.server {
-        ServerConfig::Sentinel { hosts, service_name, .. } => {
-            Servers::Sentinel { sentinels: places(hosts), name: service_name.clone() }
-        }
-        ServerConfig::Clustered { hosts, .. } => Servers::Cluster { seeds: places(hosts) },
-        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Servers::One,
-    }
-}
-
-/// The same for connections of our own.
-pub(super) fn dial(config: &Config, limit: Duration) -> Result<Dial, ConnectError> {
-    Ok(Dial {
-        username: config.username.clone(),
-        password: config.password.clone(),
-        limit,
-        #[cfg(feature = "tls")]
-        tls: match config.tls.as_ref().map(|tls| &tls.connector) {
-            None => None,
-            Some(fred::types::config::TlsConnector::Rustls(connector)) => Some(connector.clone()),
-            #[allow(unreachable_patterns)]
-            Some(_) => return Err(ConnectError::Tls("only rustls is used with sentinels and clusters".to_owned())),
-        },
-    })
-}
-
-/// What a URL says, and what the builder adds to it.
-pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config, ConnectError> {
-    let server = match endpoint.address {
-        Address::Tcp(HostPort { host, port }) => ServerConfig::new_centralized(host, port),
-        Address::Unix { path } => ServerConfig::Unix { path: path.into() },
-        Address::Sentinel { sentinels, name } => {
-            ServerConfig::new_sentinel(sentinels.into_iter().map(|at| (at.host, at.port)).collect(), name)
-        }
-        Address::Cluster { seeds } => {
-            ServerConfig::new_clustered(seeds.into_iter().map(|at| (at.host, at.port)).collect())
-        }
-    };
-    #[allow(unused_mut)]
-    let mut config = Config {
-        server,
-        username: endpoint.username,
-        password: endpoint.password,
-        database: (endpoint.database != 0).then_some(endpoint.database),
-        ..Config::default()
-    };
-    #[cfg(feature = "tls")]
-    if endpoint.tls {
-        let trusted: fred::types::config::TlsConnector = super::tls::config(ca_pem)?.into();
-        config.tls = Some(trusted.into());
-    }
-    #[cfg(not(feature = "tls"))]
-    let _ = ca_pem;
-    Ok(config)
-}
-
-fn client(mut config: Config, command_timeout: Duration, longest_pause: u32) -> Result<Client, ConnectError> {
-    config.version = RespVersion::RESP3;
-    config.fail_fast = true;
-    let mut policy = ReconnectPolicy::new_exponential(0, 20, longest_pause, 2);
-    policy.set_jitter(20);
-    let mut builder = fred::types::Builder::from_config(config);
-    builder
-        .with_connection_config(|connection| {
-            connection.max_command_attempts = 1;
-            connection.max_redirections = 0;
-            connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.max_command_buffer_len = BUFFER;
-            connection.unresponsive.max_timeout = Some(command_timeout * 2);
-            connection.unresponsive.interval = Duration::from_millis(200);
-            connection.tcp.nodelay = Some(true);
-            // The kernel counts keepalive in whole seconds.
-            let interval = command_timeout.max(Duration::from_secs(1));
-            connection.tcp.keepalive =
-                Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(interval));
-            #[cfg(target_os = "linux")]
-            {
-                connection.tcp.user_timeout = Some(command_timeout);
-            }
-        })
-        .with_performance_config(|performance| {
-            performance.default_command_timeout = command_timeout;
-            performance.broadcast_channel_capacity = MESSAGES;
-        })
-        .set_policy(policy);
-    builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
-}
 
 /// Connects both connections, or neither.
 pub(crate) async fn connect(
     config: Config,
     command_timeout: Duration,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let client_of = |config: &Config| client(config.clone(), command_timeout, 1000);
-    let (commands, subscriber) = (client_of(&config)?, client_of(&config)?);
+    let client_of = || client(Config { fail_fast: true, ..config.clone() }, command_timeout, 1000);
+    let (commands, subscriber) = (client_of()?, client_of()?);
     let (phase, _) = watch::channel(Phase::Open);
     let link =
         Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish: "PUBLISH" };
@@ -177,7 +74,7 @@ pub(crate) async fn connect(
 }
 
 /// The connection for scripts to one server of many, until `left` is dropped. It connects in the background.
-pub(super) fn link(
+pub(crate) fn link(
     config: &Config,
     to: &HostPort,
     command_timeout: Duration,
@@ -185,7 +82,7 @@ pub(super) fn link(
 ) -> Result<Arc<dyn Link>, ConnectError> {
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
-    let client = client(Config { server, ..config.clone() }, command_timeout, 200)?;
+    let client = client(Config { server, fail_fast: false, ..config.clone() }, command_timeout, 200)?;
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
     let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish };
@@ -529,15 +426,5 @@ fn failed(error: &Error) -> Fate {
                 _ => Fate::Doubtful(error.to_string()),
             }
         }
-    }
-}
-
-fn connect_error(error: &Error) -> ConnectError {
-    match Fate::of_error(error.details()) {
-        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
-        _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
-        #[cfg(feature = "tls")]
-        _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
-        _ => ConnectError::Unreachable(error.to_string()),
     }
 }

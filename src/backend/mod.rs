@@ -1,22 +1,14 @@
-//! The seam: all that lockson asks of servers. Behind it stand [`fred`] for real ones and [`embedded`](super) for one
-//! inside the process; both run the same Lua files.
+//! The seam: all that lockson asks of servers. Behind it stand [`fred`] for one real one, `topology` for many, and
+//! [`embedded`](super) for one inside the process; all run the same Lua files.
 
 mod call;
-#[cfg(feature = "redis")]
-pub(crate) mod cluster;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
 #[cfg(feature = "redis")]
-pub(crate) mod member;
+pub(crate) mod fred_config;
 pub(crate) mod node;
-#[cfg(feature = "redis")]
-mod resp;
-#[cfg(feature = "redis")]
-pub(crate) mod sentinel;
-#[cfg(feature = "redis")]
-pub(crate) mod slots;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "redis")]

@@ -84,8 +84,8 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// `redis://[user[:password]@]host[:port][/database]`, `rediss://..` (feature `tls`), `redis+unix:///path[?db=n]`,
-    /// `redis-sentinel://[user[:password]@]host[:port],../name[/database]`, `redis-cluster://[..@]host[:port],..`, these
-    /// with `rediss`, and the same with `valkey`.
+    /// `redis-sentinel://[user[:password]@]host[:port],../name[/database]`, `redis-cluster://[..@]host[:port],..`,
+    /// these with `rediss`, and the same with `valkey`.
     pub(crate) fn parse(text: &str) -> Result<Self, ConnectError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("it has no scheme: write redis://host:port"))?;
         let (tls, way) = way(scheme)?;

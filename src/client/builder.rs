@@ -32,7 +32,7 @@ pub struct Builder {
     pub(crate) sentinel_username: Option<String>,
     pub(crate) sentinel_password: Option<String>,
     #[cfg(feature = "redis")]
-    pub(crate) addresses: Option<crate::backend::slots::AddressMap>,
+    pub(crate) addresses: Option<crate::topology::slots::AddressMap>,
 }
 
 impl fmt::Debug for Builder {

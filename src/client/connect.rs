@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::backend::fred::{config, connect, servers, Config, Servers};
-use crate::backend::member::Access;
+use crate::backend::fred::connect;
+use crate::backend::fred_config::{config, servers, Config, Servers};
 use crate::backend::node::{generation, Node};
 use crate::backend::url::Endpoint;
-use crate::backend::{cluster, sentinel, Script};
+use crate::backend::Script;
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::base::keys::Key::{Channel, Lock};
@@ -14,6 +14,8 @@ use crate::client::builder::Builder;
 use crate::client::factory::Locks;
 use crate::engine::Engine;
 use crate::error::in_runtime;
+use crate::topology::member::Access;
+use crate::topology::{cluster, sentinel};
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
 

@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
-use super::fred::{self, Config};
-use super::node::{generation, Link, Node};
-use super::resp::{Connection, Dial, State, Told, TLS};
+use super::resp::{Connection, State, Told, TLS};
 use super::slots::AddressMap;
-use super::url::HostPort;
-use super::{Call, Fate, Outcome};
+use crate::backend::fred::link;
+use crate::backend::fred_config::{dial, Config, Dial};
+use crate::backend::node::{generation, Link, Node};
+use crate::backend::url::HostPort;
+use crate::backend::{Call, Fate, Outcome};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::janitor::say;
@@ -68,7 +69,7 @@ impl Access {
         command_timeout: Duration,
         addresses: Option<AddressMap>,
     ) -> Result<Self, ConnectError> {
-        let dial = fred::dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
+        let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
         Ok(Self { dial, config, command_timeout, addresses, look: Arc::default() })
     }
 }
@@ -111,7 +112,7 @@ impl Member {
             return Ok(seat.node.clone());
         }
         let (sender, left) = watch::channel(());
-        let inner = fred::link(&access.config, &self.at, access.command_timeout, left.clone())?;
+        let inner = link(&access.config, &self.at, access.command_timeout, left.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         *seat = Some(Seat { node: node.clone(), _left: sender });

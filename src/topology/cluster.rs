@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
-use super::node::Node;
 use super::resp::Told;
 use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
-use super::url::HostPort;
-use super::{Backend, Fate, Signal};
+use crate::backend::node::Node;
+use crate::backend::url::HostPort;
+use crate::backend::{Backend, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::resp::Reply;
-use super::url::HostPort;
+use crate::backend::url::HostPort;
 
 /// How many slots a cluster has.
 pub(super) const SLOTS: u16 = 16384;

@@ -18,7 +18,8 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, sleep, timeout, Instant};
 
-use super::url::HostPort;
+use crate::backend::fred_config::Dial;
+use crate::backend::url::HostPort;
 
 /// The first pause before a lost connection is made anew, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -79,17 +80,6 @@ pub(super) enum Told {
     Up,
     Down(String),
     Push(Vec<Reply>),
-}
-
-/// How servers are reached, and as whom.
-#[derive(Clone)]
-pub(super) struct Dial {
-    pub(super) username: Option<String>,
-    pub(super) password: Option<String>,
-    /// The limit of each answer; a server that says nothing for twice as long is taken for dead.
-    pub(super) limit: Duration,
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<tokio_rustls::TlsConnector>,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

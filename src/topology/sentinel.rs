@@ -11,11 +11,12 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
-use super::node::Node;
-use super::resp::{Connection, Dial, Reply, Told};
+use super::resp::{Connection, Reply, Told};
 use super::slots::place;
-use super::url::HostPort;
-use super::{Backend, Fate, Signal, ALL_SLOTS};
+use crate::backend::fred_config::Dial;
+use crate::backend::node::Node;
+use crate::backend::url::HostPort;
+use crate::backend::{Backend, Fate, Signal, ALL_SLOTS};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
