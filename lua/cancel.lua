@@ -1,13 +1,13 @@
 -- cancel.lua: undo a call that changed how many permits are free, and keep copies of it that come later from doing it.
 -- KEYS[1] number  string  free permits
--- KEYS[2] channel
--- KEYS[3] made  string  which semaphore of this name it is, where lockson made it
--- KEYS[4] receipt  string  what that call did (once.lua)
+-- KEYS[2] made  string  which semaphore of this name it is, where lockson made it
+-- KEYS[3] receipt  string  what that call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms
+-- Announces as announce.lua.
 -- Returns {1, nonce, now} undone; {0, nonce, now} it had done nothing; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: has none; permits that a lost answer took stay taken there.
-local number, channel, made, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local number, made, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
@@ -18,6 +18,6 @@ if refused then return {6, nonce, now, refused} end
 if not before or before == 0 then return {0, nonce, now} end
 if found and of == (redis.call('GET', made) or 'none') then
   local value = redis.call('INCRBY', number, back)
-  if value > 0 and tonumber(back) > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
+  if value > 0 and tonumber(back) > 0 then announce(string.format('%.0f', value)) end
 end
 return {1, nonce, now}

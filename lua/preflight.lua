@@ -1,13 +1,13 @@
 -- preflight.lua: what a client has to know before its first lock. Writes nothing.
 -- KEYS[1] lock  a name that nobody uses
--- KEYS[2] channel
+-- Announces as announce.lua: it asks whether it may.
 -- Returns {1, nonce, now, missing, server, replication, memory}: the rights that are missing, comma-separated, and
 --   three sections of INFO (empty where INFO is refused).
-local lock, channel = KEYS[1], KEYS[2]
+local lock = KEYS[1]
 local needed = {
   {'HGET', lock, 'o'}, {'EXISTS', lock}, {'PTTL', lock}, {'HINCRBY', lock, 'o', '1'}, {'HSET', lock, 'o', '1'},
   {'HDEL', lock, 'o'}, {'HEXISTS', lock, 'o'}, {'PEXPIRE', lock, '1000'}, {'HSCAN', lock, '0'},
-  {'DEL', lock}, {'UNLINK', lock}, {'PUBLISH', channel, '0'}, {'SUBSCRIBE', channel}, {'UNSUBSCRIBE', channel}, {'PING'},
+  {'DEL', lock}, {'UNLINK', lock}, {publish, channel, '0'}, {'SUBSCRIBE', channel}, {'UNSUBSCRIBE', channel}, {'PING'},
   {'EVAL', '', '1', lock},
 }
 local missing = {}

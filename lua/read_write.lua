@@ -2,6 +2,9 @@
 -- A reader is a field of the hash and, for each time that it holds, a key beside it, whose TTL is that hold's lease.
 -- The field counts as long as one of these keys lives. The first one carries the longest lease of all that lockson
 -- took.
+-- Which holds there are is data, so no caller can name the keys of all of them. The scripts that look at them name one
+-- more, `absent`, that is never there: while the lock's slot moves to another node, the server refuses them by it before
+-- they run (TRYAGAIN), and none runs half-way.
 -- A call looks at most at so many holds of one reader, and at so many readers (rule 12).
 local MOST_HOLDS, MOST_READERS = 240, 100
 local function hold_key(lock, owner, i)
@@ -31,8 +34,10 @@ end
 local function is_writer(field)
   return string.find(field .. ':', ':write:', 1, true) ~= nil
 end
+-- A key that has gone to another node before its lock is left alone.
 local function lengthen(key, lease)
-  if redis.call('PTTL', key) < lease then redis.call('PEXPIRE', key, lease) end
+  local left = redis.pcall('PTTL', key)
+  if type(left) == 'number' and left < lease then redis.call('PEXPIRE', key, lease) end
 end
 -- When the lease of the write hold ends, where that is not the TTL of the hash: a nested read hold of a longer lease
 -- keeps the hash. What stands there is no number, so that nobody, Java neither, takes it for a reader's count.
@@ -120,26 +125,21 @@ local function look_for_readers(lock)
     redis.call('HDEL', lock, owner)
   end)
 end
-local function announce(channel, message)
-  local receivers = redis.pcall('PUBLISH', channel, message)
-  if type(receivers) ~= 'number' then return -1 end
-  return receivers
-end
 -- A writer left. `1` lets all of Java's waiters in that sleep, and none that is only about to: `0` is kept for one of
 -- those, in each process. Who comes in announces its own end, so the others are woken in their turn.
-local function announce_writer(channel)
-  local receivers = announce(channel, '1')
-  if receivers > 0 then announce(channel, '0') end
+local function announce_writer()
+  local receivers = announce('1')
+  if receivers > 0 then announce('0') end
   return receivers
 end
 -- A reader left: with the last one the hash goes, and that is announced. If it is not known whether there is another,
 -- whoever waits is to look.
-local function after_reader(lock, channel)
+local function after_reader(lock)
   if mode_of(lock) ~= 'read' then return -1 end
   local readers = look_for_readers(lock)
   if readers == 'some' then return -1 end
   if readers == 'none' then redis.call('DEL', lock) end
-  return announce(channel, '0')
+  return announce('0')
 end
 -- Whether lockson writers wait (a rule of lockson's own, which Java does not see): a waiting writer leaves its field
 -- in a set for 2 s from each of its attempts, at least one a second, and takes it out when it is served or gives up.
@@ -202,9 +202,9 @@ local function add_reader(lock, mode, owner, found, n, lease)
   return set.err
 end
 -- The writer leaves: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
-local function end_write(lock, owner, channel, writers, turn)
+local function end_write(lock, owner, writers, turn)
   redis.call('HDEL', lock, owner, 'write_end')
   if look_for_readers(lock) == 'none' then redis.call('DEL', lock) else redis.call('HSET', lock, 'mode', 'read') end
   if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
-  return announce_writer(channel)
+  return announce_writer()
 end

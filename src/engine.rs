@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::future::{Future, FutureExt, OptionFuture};
+use futures::future::{join_all, Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
@@ -18,7 +18,7 @@ use crate::lease::validity::{Lease, Leased, Observer, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Answer, Called, Patience, Status, Wire};
+use crate::wire::script::{Answer, Called, Fate, Patience, Status, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -76,18 +76,21 @@ impl Engine {
             Some(label) => format!("{label}-{id}"),
             None => id.to_string(),
         };
-        let (channels, pump) = Channels::new(backend.clone(), signals);
         let (janitor, chores) = Janitor::new();
-        let wire = Arc::new(Wire::new(backend, clock, settings.command_timeout));
+        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout));
         let renewing = wire.clone();
-        let watchdog = Watchdog::new(clock, move |script, holds| renew(renewing.clone(), script, holds).boxed());
+        let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
+        let routes = backend.clone();
+        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.key())));
+        let confirms = watchdog.clone();
+        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
         let engine = Self {
             wire,
             settings,
             client_id,
             channels,
             life: Life::default(),
-            watchdog: Arc::new(watchdog),
+            watchdog,
             janitor,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
@@ -265,7 +268,7 @@ impl Engine {
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
-            leased.end_change(sent, self.now(), called.doubt.map(|doubt| self.wire.passes(doubt)));
+            leased.end_change(sent, self.now(), called.doubt.passes());
             // Its caller may have gone away and given it back meanwhile.
             if !matches!(leased.lost(self.now()), Some(LostReason::Released | LostReason::Ended)) {
                 self.watchdog.watch(leased, sent.unwrap_or(self.now()));
@@ -275,20 +278,40 @@ impl Engine {
     }
 }
 
-/// Renews a batch with one script.
+/// Renews a batch with one script; where some of its keys have moved to another node and others have not, one by one.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
-    let keys: Vec<&str> = holds.iter().flat_map(|(hold, _)| hold.keys.of(script.keys)).collect();
+    let renewed = match renew_all(&wire, script, &holds).await {
+        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+            let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
+            let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
+            let verdicts = join_all(alone).await.into_iter().map(verdict);
+            return verdicts.map(|verdict| verdict.unwrap_or(Verdict::Unknown)).collect();
+        }
+        renewed => renewed,
+    };
+    renewed.unwrap_or_else(|_| vec![Verdict::Unknown; holds.len()])
+}
+
+async fn renew_all(
+    wire: &Wire,
+    script: &'static Script,
+    holds: &[(Arc<Leased>, Duration)],
+) -> Result<Vec<Verdict>, Fate> {
+    let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.keys_of(script.keys)).collect();
+    let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
-    // One copy: the watchdog itself tries again.
-    let (Ok(answer), _) = wire.copy(script, &keys, &args).await else {
-        return vec![Verdict::Unknown; holds.len()];
-    };
+    // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
+    let (mut answer, _) = wire.copy(script, &keys, &args).await;
+    if matches!(answer, Err(Fate::Late)) {
+        (answer, _) = wire.copy(script, &keys, &args).await;
+    }
+    let answer = answer?;
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
         Some(1) => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });
-    verdicts.collect()
+    Ok(verdicts.collect())
 }

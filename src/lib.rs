@@ -22,6 +22,8 @@ mod kinds;
 mod lease;
 mod locks;
 mod permits;
+#[cfg(feature = "redis")]
+mod topology;
 mod waiting;
 mod wire;
 

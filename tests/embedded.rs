@@ -310,7 +310,7 @@ async fn scripts_get_the_answers_of_a_real_server() {
 fn shipped() -> Vec<(String, String)> {
     let names = files::below("lua").into_iter().map(|path| path["lua/".len()..path.len() - ".lua".len()].to_owned());
     // What others share is no script; a vote writes down which server it is, the preflight answers with INFO.
-    let left_out = ["begin", "fair/begin", "ids", "once", "preflight", "read_write", "red/vote"];
+    let left_out = ["announce", "begin", "fair/begin", "ids", "once", "preflight", "read_write", "red/vote", "silent"];
     names.filter(|name| !left_out.contains(&name.as_str())).map(|name| (name.clone(), files::sent(&name))).collect()
 }
 
@@ -374,7 +374,8 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
             }
         }
         let (name, text) = &shipped[rng.below(shipped.len() as u64) as usize];
-        let args = shipped_args(&mut rng, text);
+        let mut args = shipped_args(&mut rng, text);
+        args.extend(files::announces(name).then_some(["PUBLISH", "channel"].map(str::to_owned)).into_iter().flatten());
         let mut words = vec!["EVAL", text, "6"];
         words.extend(keys);
         words.extend(args.iter().map(String::as_str));
@@ -429,8 +430,9 @@ fn a_server_made_outside_of_a_runtime_follows_a_paused_clock() {
 fn the_preflight_sees_a_server_that_allows_all() {
     let server = EmbeddedServer::new();
     let said = |text: &str| Reply::Text(text.to_owned());
-    let text = support::lua!("preflight");
-    let Ok(Reply::List(items)) = server.eval(text, &["lock", "channel"], &["nonce", "99999999999999"]) else {
+    let text = support::lua!("announce", "preflight");
+    let Ok(Reply::List(items)) = server.eval(text, &["lock"], &["nonce", "99999999999999", "PUBLISH", "channel"])
+    else {
         panic!("the preflight failed")
     };
     assert_eq!((&items[0], &items[1], &items[3]), (&Reply::Int(1), &said("nonce"), &said("")));

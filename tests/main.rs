@@ -40,6 +40,7 @@ mod simulation;
 mod suspend;
 mod tidy;
 mod tls;
+mod topology;
 mod tracing;
 mod turns;
 mod wakeups;

@@ -239,11 +239,11 @@ async fn the_preflight_runs_on_an_old_server() {
     let text = concat!(
         "local redis = {call = redis.call, pcall = redis.pcall}\n",
         include_str!("../lua/begin.lua"),
+        include_str!("../lua/announce.lua"),
         include_str!("../lua/preflight.lua")
     );
     let mut raw = Server::shared().raw().await;
-    let args =
-        ["EVAL", text, "2", "lockson:preflight", "redisson_lock__channel:{lockson:preflight}", "n", "9999999999999"];
+    let args = ["EVAL", text, "1", "lockson:preflight", "n", "9999999999999", "PUBLISH", "channel"];
     let reply = raw.command(&args).await.unwrap().list();
     assert!(reply[4].text().contains("redis_version"), "{reply:?}");
 }
@@ -312,17 +312,13 @@ async fn bad_settings_are_refused_by_name() {
     }
 }
 
-/// Schemes that are unknown or not there yet are refused by type, before any connection is made.
+/// Schemes that are unknown are refused by type, before any connection is made.
 #[tokio::test]
 async fn schemes_are_refused() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let place = nobody.local_addr().unwrap();
-    for scheme in ["http", "redis+tls", "REDIS"] {
+    for scheme in ["http", "redis+tls", "REDIS", "redis-x", "redis+cluster"] {
         assert_eq!(Locks::connect(&format!("{scheme}://{place}")).await.err(), Some(ConnectError::Scheme));
-    }
-    for scheme in ["redis-sentinel", "redis-cluster", "valkey-cluster"] {
-        let refused = Locks::connect(&format!("{scheme}://{place}")).await.err();
-        assert_eq!(refused, Some(ConnectError::NotYet(scheme.to_owned())));
     }
     nobody.set_nonblocking(true).unwrap();
     assert!(nobody.accept().is_err(), "there was a connection");
@@ -361,7 +357,7 @@ async fn sockets_and_databases_work() {
     }
 }
 
-/// A configuration of fred's own: what would make a lock unsafe is overridden, a cluster is refused.
+/// A configuration of fred's own: what would make a lock unsafe is overridden.
 #[tokio::test]
 async fn a_fred_configuration_works() {
     use fred::types::config::{Config, ServerConfig};
@@ -379,5 +375,5 @@ async fn a_fred_configuration_works() {
     let refused = patient("an error", Locks::builder().connect_fred(nobody)).await;
     assert_matches!(refused, Err(ConnectError::Unreachable(_)));
     let cluster = of(ServerConfig::new_clustered(vec![("127.0.0.1", proxy.port())]));
-    assert!(matches!(Locks::builder().connect_fred(cluster).await, Err(ConnectError::NotYet(_))));
+    assert_matches!(Locks::builder().connect_fred(cluster).await, Err(ConnectError::NoCluster(_)));
 }

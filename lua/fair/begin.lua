@@ -7,9 +7,9 @@
 --   pass over the scores has yet to see; and the watch over the head of the free lock: head, score (which it has while the watch
 --   holds good), since (epoch ms of the first look at it), look (when it was told last), free (of the first look at any head
 --   since the lock is free), deaf (since when nobody listens on its channel, or 0)
--- KEYS[6] channel   where an owner is told that it is its turn: <channel>:<owner>
+-- Announces as announce.lua.
 -- A refused command ends the script with its error, but for those of the holder, whose own work is done by then.
-local lock, queue, timeouts, seen, state, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local lock, queue, timeouts, seen, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local WAIT, KEPT, OWN = 300000, 86400000, 60000
 -- A head of the free lock is dropped when a lockson client is unseen for UNSEEN; when a foreign one leaves it for IGNORED, or
 -- nobody listens on its channel twice, DEAF apart. It is told again after AGAIN.
@@ -21,10 +21,9 @@ local function client_of(owner)
   return string.match(owner, '^[^:]*')
 end
 
+-- An owner is told that it is its turn on a channel of its own.
 local function tell(owner)
-  local receivers = redis.pcall('PUBLISH', channel .. ':' .. owner, '0')
-  if type(receivers) ~= 'number' then return -1 end
-  return receivers
+  return announce('0', ':' .. owner)
 end
 
 -- A time on record; 0 where there is none, or where the clock has been set back since.

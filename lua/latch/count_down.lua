@@ -1,14 +1,14 @@
 -- latch/count_down.lua: one less to wait for; the last one opens the latch.
 -- KEYS[1] latch  string  the count
--- KEYS[2] channel
--- KEYS[3] ended  string  when and how the last latch of this name ended
--- KEYS[4] receipt  string  what this call did (once.lua)
+-- KEYS[2] ended  string  when and how the last latch of this name ended
+-- KEYS[3] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms
+-- Announces as announce.lua.
 -- Returns {1, nonce, now, left} counted; {0, nonce, now} there is no latch; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: RedissonCountDownLatch.countDownAsync. Differs: done once, however many copies of the call arrive; for a day it says that the
 --   latch was opened.
-local latch, channel, ended, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local latch, ended, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
@@ -26,5 +26,5 @@ if left > 0 then
 end
 redis.call('DEL', latch)
 redis.call('SET', ended, time[1] .. '.' .. time[2] .. ' opened', 'PX', 86400000)
-redis.pcall('PUBLISH', channel, '0')
+announce('0')
 return {1, nonce, now, 0}

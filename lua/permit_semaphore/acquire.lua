@@ -2,15 +2,15 @@
 --   as fit. Expired permits are freed.
 -- KEYS[1] permits  string  how many are free
 -- KEYS[2] expiries  zset  permit -> epoch milliseconds
--- KEYS[3] channel
--- KEYS[4] receipt  string  what this call did (once.lua)
+-- KEYS[3] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[i] from 5 on: what each taker wants: `lease_ms ids`
+-- Announces as announce.lua.
 -- Returns {1, nonce, now, served} how many takers got theirs; {0, nonce, now, ms} not enough for the first (ms until the next permit
 --   expires, -1 if none does, -3 to ask again at once: more have expired than one call frees); {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: RedissonPermitExpirableSemaphore.tryAcquireAsync. Differs: many takers in one script; done once, however
 --   many copies of the call arrive; the server's clock; expired permits are freed, needed or not.
-local permits, expiries, channel, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local permits, expiries, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
@@ -43,7 +43,7 @@ for i = 5, #ARGV do
   end
 end
 if served > 0 then free_expired() end
-if freed > 0 and free > #taken then redis.pcall('PUBLISH', channel, string.format('%.0f', free - #taken)) end
+if freed > 0 and free > #taken then announce(string.format('%.0f', free - #taken)) end
 if served == 0 then
   if expired > 0 or first <= free then return {0, nonce, now, -3} end
   local expiry = redis.call('ZRANGE', expiries, 0, 0, 'WITHSCORES')[2]

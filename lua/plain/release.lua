@@ -1,19 +1,17 @@
 -- plain/release.lua: end one hold, if it is still there.
 -- KEYS[1] lock  string  the token of the hold
--- KEYS[2] channel
 -- ARGV[3] token
+-- Announces as announce.lua.
 -- Returns {1, nonce, now, receivers} given back (receivers of the message, -1 when none was sent); {3, nonce, now} not held;
 --   {4, nonce, now, error} another type.
 -- Redisson: has none. Other libraries compare and delete too; they publish nothing.
-local lock, channel = KEYS[1], KEYS[2]
+local lock = KEYS[1]
 local token = ARGV[3]
 local found = redis.pcall('GET', lock)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found ~= token then
-  if found == false then redis.pcall('PUBLISH', channel, '0') end
+  if found == false then announce('0') end
   return {3, nonce, now}
 end
 redis.call('DEL', lock)
-local receivers = redis.pcall('PUBLISH', channel, '0')
-if type(receivers) ~= 'number' then receivers = -1 end
-return {1, nonce, now, receivers}
+return {1, nonce, now, announce('0')}

@@ -2,6 +2,7 @@
 -- KEYS[1] lock     hash    mode -> read or write, reader -> count, writer:write -> count
 -- KEYS[2] writers  zset    lockson writers that wait -> server time until which they do
 -- KEYS[3] turn     string  while it lives, readers may pass waiting writers
+-- KEYS[4] absent  names no key, see read_write.lua
 -- ARGV[3] owner  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] own_write, the owner's field as a writer
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now} held; {0, nonce, now, ttl_ms} busy; {3, nonce, now} the n holds are gone;

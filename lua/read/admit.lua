@@ -2,6 +2,7 @@
 -- KEYS[1] lock     hash    mode -> read or write, reader -> count, writer:write -> count
 -- KEYS[2] writers  zset    lockson writers that wait -> server time until which they do
 -- KEYS[3] turn     string  while it lives, readers may pass waiting writers
+-- KEYS[4] absent  names no key, see read_write.lua
 -- ARGV[i] owner  ARGV[i + 1] lease_ms, for i = 3, 5 ..: those who wait, in their order
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, v1 .. vn}: 1 held, 0 not, and read/acquire.lua says why; {4, nonce, now, error} another type.

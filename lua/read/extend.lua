@@ -1,5 +1,6 @@
 -- read/extend.lua: set the lease of a reader's holds exactly, or (lease 0) only look whether it still has any.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] absent  names no key, see read_write.lua
 -- ARGV[3] owner  ARGV[4] lease_ms, 0 to leave it
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, ttl_ms} held; {3, nonce, now} not held; {4, nonce, now, error} another type.

@@ -1,5 +1,6 @@
 -- read/inspect.lua: who reads. Writes nothing.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] absent  names no key, see read_write.lua
 -- ARGV[3] owner, empty for everybody  ARGV[4] cursor of HSCAN to go on from, 0 to begin
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, ttl_ms, owner1, count1 ..} held, and behind that a cursor if there are more to look at than in

@@ -1,13 +1,14 @@
 -- read/settle.lua: lower the owner's count to what its client knows (n), so that nothing stays of calls whose answers were
 --   lost. Raises nothing.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
--- KEYS[2] channel
+-- KEYS[2] absent  names no key, see read_write.lua
 -- ARGV[3] owner  ARGV[4] n
+-- Announces as announce.lua.
 -- Derives {lock}:owner:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it
 --   was no higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
 -- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
-local lock, channel = KEYS[1], KEYS[2]
+local lock = KEYS[1]
 local owner, n = ARGV[3], tonumber(ARGV[4])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -22,4 +23,4 @@ if n > 0 then
   return {1, nonce, now, -1}
 end
 drop_reader(lock, owner, found)
-return {1, nonce, now, after_reader(lock, channel)}
+return {1, nonce, now, after_reader(lock)}

@@ -1,12 +1,12 @@
 -- reentrant/settle.lua: lower the owner's count to what its client knows (n), so that nothing stays of calls whose answers were
 --   lost. Raises nothing.
 -- KEYS[1] lock  hash  owner -> hold count
--- KEYS[2] channel  left out by the spin lock, which announces nothing
 -- ARGV[3] owner  ARGV[4] n
+-- Announces as announce.lua; for the spin lock as silent.lua, which tells nobody.
 -- Returns {1, nonce, now, receivers} lowered (receivers of the message, -1 when none was sent); {0, nonce, now} it was no
 --   higher; {3, nonce, now} not held; {4, nonce, now, error} another type.
 -- Redisson: has none; a cancelled or doubtful acquire stays on the server there.
-local lock, channel = KEYS[1], KEYS[2]
+local lock = KEYS[1]
 local owner, n = ARGV[3], tonumber(ARGV[4])
 local found = redis.pcall('HGET', lock, owner)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -19,6 +19,4 @@ if n > 0 then
   return {1, nonce, now, -1}
 end
 redis.call('HDEL', lock, owner)
-local receivers = channel and redis.pcall('PUBLISH', channel, '0')
-if type(receivers) ~= 'number' then receivers = -1 end
-return {1, nonce, now, receivers}
+return {1, nonce, now, announce('0')}

@@ -1,17 +1,17 @@
 -- semaphore/change.lua: add permits, or take some away whether they are free or not.
 -- KEYS[1] permits  string  how many are free
--- KEYS[2] channel
--- KEYS[3] made  string  which semaphore of this name it is, where lockson made it: the receipt and the number of the call
+-- KEYS[2] made  string  which semaphore of this name it is, where lockson made it: the receipt and the number of the call
 --   that did
--- KEYS[4] receipt  string  what this call did (once.lua)
+-- KEYS[3] receipt  string  what this call did (once.lua)
 -- ARGV[3] call  ARGV[4] receipt_ms  ARGV[5] how many, below zero to take away
 -- ARGV[6] when: `always`; `exists`, if there is such a semaphore; `absent`, if there is none; `same`, if it is the one that
 --   ARGV[7] says
+-- Announces as announce.lua.
 -- Returns {1, nonce, now} changed; {0, nonce, now} that is not so, and nothing was changed; {4, nonce, now, error} another type;
 --   {6, nonce, now, error} refused.
 -- Redisson: RedissonSemaphore.releaseAsync, releaseIfExistsAsync, addPermitsAsync, trySetPermitsAsync. Differs: done once,
 --   however many copies of the call arrive; keeps the TTL, sends no number below 1 (Java's listener throws on it).
-local permits, channel, made, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local permits, made, receipt = KEYS[1], KEYS[2], KEYS[3]
 local mode = ARGV[6]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
@@ -40,5 +40,5 @@ if refused then
   redis.call('INCRBY', permits, string.format('%.0f', -tonumber(ARGV[5])))
   return {6, nonce, now, refused}
 end
-if value > 0 and tonumber(ARGV[5]) > 0 then redis.pcall('PUBLISH', channel, string.format('%.0f', value)) end
+if value > 0 and tonumber(ARGV[5]) > 0 then announce(string.format('%.0f', value)) end
 return {1, nonce, now}

@@ -2,6 +2,7 @@
 -- KEYS[1] lock     hash  mode -> read or write, reader -> count, writer:write -> count
 -- KEYS[2] writers  zset  lockson writers that wait -> server time until which they do, and '#' and each of them -> when
 --   it came, in microseconds less 1e16; its TTL ends with the last
+-- KEYS[3] absent  names no key, see read_write.lua
 -- ARGV[3] owner:write  ARGV[4] lease_ms  ARGV[5] n  ARGV[6] wait_ms that readers let this writer go first, 0 if it
 --   does not wait
 -- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.

@@ -1,5 +1,6 @@
 -- write/extend.lua: set the lease of a write hold exactly, or (lease 0) only look whether it is still there.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
+-- KEYS[2] absent  names no key, see read_write.lua
 -- ARGV[3] owner:write  ARGV[4] lease_ms, 0 to leave it
 -- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, ttl_ms} held; {3, nonce, now} not held; {4, nonce, now, error} another type.

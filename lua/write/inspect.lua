@@ -1,6 +1,5 @@
 -- write/inspect.lua: who writes. Writes nothing.
 -- KEYS[1] lock  hash  mode -> read or write, reader -> count, writer:write -> count
--- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, ttl_ms, owner, count} held; {0, nonce, now} by nobody; {4, nonce, now, error} another type.
 -- Redisson: writeLock().isLocked, getHoldCount, remainTimeToLive, in one.
 local lock = KEYS[1]

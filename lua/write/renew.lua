@@ -1,7 +1,6 @@
 -- write/renew.lua: lengthen the leases of many write holds. Creates nothing.
 -- KEYS[i] lock  hash  mode -> read or write, reader -> count, writer:write -> count
 -- ARGV[2i + 1] owner:write of hold i  ARGV[2i + 2] lease_ms of hold i
--- Derives {lock}:reader:rwlock_timeout:i, as Redisson does.
 -- Returns {1, nonce, now, v1 .. vn}: 1 renewed, 0 not held by this owner.
 -- Redisson: LockTask.renew. Differs: as reentrant/renew.lua; the lease of a nested read hold is not its own.
 local reply = {1, nonce, now}

@@ -7,10 +7,16 @@ use ::futures::future::BoxFuture;
 use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
+use super::node::{Link, Node};
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
+use crate::base::clock::Clock;
 
 /// A new client of this server and what it is told. It ends when it is closed or dropped.
-pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
+pub(crate) fn connect(
+    server: &Server,
+    timeout: Duration,
+    clock: Clock,
+) -> (Arc<dyn Backend>, UnboundedReceiver<Signal>) {
     let (sender, signals) = unbounded_channel();
     let connection = server.connect(timeout, move |told| {
         let (signal, then) = match told {
@@ -24,37 +30,53 @@ pub(crate) fn connect(server: &Server, timeout: Duration) -> (Arc<dyn Backend>, 
             let _ = sender.send(signal);
         }
     });
-    (Arc::new(Client(connection)), signals)
+    let connection = Arc::new(connection);
+    let node = Node::new("embedded", connection.clone(), clock);
+    node.answered(server.now_ms(), clock.now());
+    (Arc::new(Client { connection, node }), signals)
 }
 
-struct Client(Connection);
+struct Client {
+    connection: Arc<Connection>,
+    node: Arc<Node>,
+}
 
-impl Backend for Client {
+impl Link for Connection {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
-        args.extend(owned(call.args));
+        args.extend(call.args.iter().copied().chain(call.announces("PUBLISH")).map(str::to_owned));
+        let keys = call.keys().map(str::to_owned).collect();
         let script = call.script;
         let (sha, text) = (script.sha().into(), script.text.into());
-        let answer = self.0.call(lockson_embedded::Call { sha, text, keys: owned(call.keys), args });
+        let answer = self.call(lockson_embedded::Call { sha, text, keys, args });
         Box::pin(async move { outcome(answer.await) })
     }
 
+    fn reset(&self) {
+        self.reset();
+    }
+}
+
+impl Backend for Client {
+    fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
+        Ok(self.node.clone())
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        vec![self.node.clone()]
+    }
+
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-        let subscribed = self.0.subscribe(channels);
+        let subscribed = self.connection.subscribe(channels);
         Box::pin(async move { subscribed.await.map_err(|error| error.to_string()) })
     }
 
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
-        Box::pin(self.0.unsubscribe(channels))
-    }
-
-    fn reset(&self) {
-        self.0.reset();
+        Box::pin(self.connection.unsubscribe(channels))
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        Box::pin(self.0.close())
+        Box::pin(self.connection.close())
     }
 }
 
@@ -63,7 +85,7 @@ fn outcome(result: Result<Value, CallError>) -> Outcome {
     let items = match result {
         Ok(Value::List(items)) => items.into_iter().map(item).collect(),
         Ok(value) => item(value).map(|item| vec![item]),
-        Err(CallError::Reply(text)) => return Err(Fate::of_error(&text).unwrap_or_else(|| Fate::refused(&text))),
+        Err(CallError::Reply(text)) => return Err(Fate::of_reply(&text)),
         Err(error @ CallError::Closed) => return Err(Fate::NotSent(error.to_string())),
         Err(error @ CallError::Unanswered(_)) => return Err(Fate::Doubtful(error.to_string())),
     };
@@ -97,6 +119,9 @@ mod tests {
         let wrong = "redis.call('SET', KEYS[1], '1') return redis.call('HGET', KEYS[1], 'f')";
         let Err(Fate::Refused(Refused::Other(wrong))) = run(wrong) else { panic!("not refused") };
         assert!(wrong.starts_with("WRONGTYPE ") && wrong.ends_with(", on @user_script:1."), "{wrong}");
+        let half = "redis.call('SET', KEYS[1], 'x') return redis.call('INCR', KEYS[1])";
+        assert!(matches!(run(half), Err(Fate::Doubtful(_))));
+        assert!(matches!(run("return ("), Err(Fate::Refused(_))));
         let oom = "return redis.error_reply('OOM no room')";
         assert_eq!(run(oom), Err(Fate::Refused(Refused::OutOfMemory)));
         let nested = Fate::refused("the script's reply is not a flat array");
@@ -116,12 +141,12 @@ mod tests {
     #[tokio::test]
     async fn a_cut_is_a_gap_and_its_end() {
         let server = Server::new();
-        let (client, mut signals) = connect(&server, Duration::from_secs(1));
+        let (client, mut signals) = connect(&server, Duration::from_secs(1), Clock::System);
         assert_eq!(client.subscribe(vec!["channel".to_owned()]).await, Ok(()));
         for text in ["0", "1"] {
             assert_eq!(server.command(&["PUBLISH", "channel", text]), Ok(Value::Int(1)));
         }
-        client.reset();
+        client.nodes()[0].link.reset();
         client.close().await;
         assert_eq!(client.subscribe(Vec::new()).await, Err("the client is closed".to_owned()));
         let message = |zero| Signal::Message { channel: "channel".to_owned(), zero };

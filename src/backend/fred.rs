@@ -1,4 +1,5 @@
-//! Real servers, by fred: two connections, one for scripts and one for subscriptions. The only file that uses fred.
+//! Real servers, by fred: two connections, one for scripts and one for subscriptions. Only this and `fred_config` use
+//! fred.
 //!
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
@@ -6,114 +7,52 @@
 use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
-pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
-use fred::types::{ConnectHandle, Key, Message, RespVersion, Value};
+use fred::types::{ConnectHandle, CustomCommand, Key, Message, Value};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::{Backend, Call, Fate, Item, Outcome, Signal};
-use crate::backend::url::{Address, Endpoint};
-use crate::base::fault::{ConnectError, Refused};
+use super::fred_config::{client, connect_error, Config};
+use super::node::{generation, Link, Node};
+use super::url::HostPort;
+use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
+use crate::base::clock::Clock;
+use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
 /// Timeouts in a row after which a connection is taken for dead.
 const TIMEOUTS: u32 = 3;
-/// Commands that may wait for a connection.
-const BUFFER: usize = 1 << 17;
 /// Room for a nonce and a time.
 const TWO_NUMBERS: usize = 40;
-/// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
-const MESSAGES: usize = 1 << 10;
-
-/// A configuration of the user's own: one centralized server or a socket.
-#[cfg(feature = "fred")]
-pub(crate) fn checked(config: Config) -> Result<Config, ConnectError> {
-    match config.server {
-        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(config),
-        _ => Err(ConnectError::NotYet("a sentinel or cluster configuration".to_owned())),
-    }
-}
-
-/// What a URL says, and what the builder adds to it.
-pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config, ConnectError> {
-    let server = match endpoint.address {
-        Address::Tcp { host, port } => ServerConfig::new_centralized(host, port),
-        Address::Unix { path } => ServerConfig::Unix { path: path.into() },
-    };
-    #[allow(unused_mut)]
-    let mut config = Config {
-        server,
-        username: endpoint.username,
-        password: endpoint.password,
-        database: (endpoint.database != 0).then_some(endpoint.database),
-        ..Config::default()
-    };
-    #[cfg(feature = "tls")]
-    if endpoint.tls {
-        config.tls = Some(tls::connector(ca_pem)?.into());
-    }
-    #[cfg(not(feature = "tls"))]
-    let _ = ca_pem;
-    Ok(config)
-}
-
-fn client(mut config: Config, command_timeout: Duration) -> Result<Client, ConnectError> {
-    config.version = RespVersion::RESP3;
-    config.fail_fast = true;
-    let mut policy = ReconnectPolicy::new_exponential(0, 20, 1000, 2);
-    policy.set_jitter(20);
-    let mut builder = fred::types::Builder::from_config(config);
-    builder
-        .with_connection_config(|connection| {
-            connection.max_command_attempts = 1;
-            connection.max_redirections = 0;
-            connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.max_command_buffer_len = BUFFER;
-            connection.unresponsive.max_timeout = Some(command_timeout * 2);
-            connection.unresponsive.interval = Duration::from_millis(200);
-            connection.tcp.nodelay = Some(true);
-            // The kernel counts keepalive in whole seconds.
-            let interval = command_timeout.max(Duration::from_secs(1));
-            connection.tcp.keepalive =
-                Some(socket2::TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(interval));
-            #[cfg(target_os = "linux")]
-            {
-                connection.tcp.user_timeout = Some(command_timeout);
-            }
-        })
-        .with_performance_config(|performance| {
-            performance.default_command_timeout = command_timeout;
-            performance.broadcast_channel_capacity = MESSAGES;
-        })
-        .set_policy(policy);
-    builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
-}
 
 /// Connects both connections, or neither.
 pub(crate) async fn connect(
     config: Config,
     command_timeout: Duration,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let (commands, subscriber) = (client(config.clone(), command_timeout)?, client(config, command_timeout)?);
+    let client_of = || client(Config { fail_fast: true, ..config.clone() }, command_timeout, 1000);
+    let (commands, subscriber) = (client_of()?, client_of()?);
     let (phase, _) = watch::channel(Phase::Open);
+    let link =
+        Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish: "PUBLISH" };
+    let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
+        node: Mutex::new(Node::new(address, Arc::new(link), Clock::System)),
         commands: commands.clone(),
         subscriber: subscriber.clone(),
         command_timeout,
         runtime: Handle::current(),
-        timeouts: Arc::default(),
         barriers: AtomicU64::new(0),
         phase,
     });
@@ -127,19 +66,55 @@ pub(crate) async fn connect(
         tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
     }
     let (signals, received) = unbounded_channel();
+    tokio::spawn(recognize(Arc::downgrade(&backend), commands, signals.clone(), backend.phase.subscribe()));
     let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
     tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
     tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
     Ok((backend, received))
 }
 
-struct Fred {
-    commands: Client,
-    subscriber: Client,
+/// The connection for scripts to one server of many, until `left` is dropped. It connects in the background.
+pub(crate) fn link(
+    config: &Config,
+    to: &HostPort,
     command_timeout: Duration,
+    mut left: watch::Receiver<()>,
+) -> Result<Arc<dyn Link>, ConnectError> {
+    let server = ServerConfig::new_centralized(to.host.clone(), to.port);
+    // Whoever calls it is told at once when the server is not there: it may be tried often.
+    let client = client(Config { server, fail_fast: false, ..config.clone() }, command_timeout, 200)?;
+    // In a cluster the messages of a slot stay on its node.
+    let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
+    let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish };
+    tokio::spawn(async move {
+        let (_open, phase) = watch::channel(Phase::Open);
+        let connection = Connection(client.connect());
+        tokio::select! {
+            () = supervise(client, connection, phase) => {}
+            // Nothing is ever sent by it.
+            _ = left.changed() => {}
+        }
+    });
+    Ok(Arc::new(link))
+}
+
+/// The connection for scripts.
+struct Commands {
+    client: Client,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     timeouts: Arc<AtomicU32>,
+    /// The command that messages are sent by.
+    publish: &'static str,
+}
+
+struct Fred {
+    /// The server as it is now.
+    node: Mutex<Arc<Node>>,
+    commands: Client,
+    subscriber: Client,
+    command_timeout: Duration,
+    runtime: Handle,
     barriers: AtomicU64,
     phase: watch::Sender<Phase>,
 }
@@ -159,16 +134,18 @@ impl Drop for Fred {
     }
 }
 
-impl Backend for Fred {
+impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let (client, timeouts, script) = (self.commands.clone(), self.timeouts.clone(), call.script);
+        let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
-        let (keys, args) = words(&call);
+        let (keys, args) = words(&call, self.publish);
+        let Call { in_full, asking, .. } = call;
         async move {
-            let result: FredResult<Value> = match call.in_full {
-                false => client.evalsha(Str::from_static(script.sha()), keys, args).await,
+            let result: FredResult<Value> = match (asking, in_full) {
+                (false, false) => client.evalsha(Str::from_static(script.sha()), keys, args).await,
                 // It also loads it. It is rare, so it takes no room in every call.
-                true => client.eval(script.text, keys, args).boxed().await,
+                (false, true) => client.eval(script.text, keys, args).boxed().await,
+                (true, _) => ask(&client, script, in_full, keys, args).boxed().await,
             };
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
@@ -178,6 +155,32 @@ impl Backend for Fred {
             outcome(result)
         }
         .boxed()
+    }
+
+    fn reset(&self) {
+        replace(&self.runtime, &self.client);
+    }
+}
+
+/// ASKING and one copy, back to back: another call between them would use the permission up.
+async fn ask(client: &Client, script: &Script, in_full: bool, keys: Vec<Key>, args: Vec<Value>) -> FredResult<Value> {
+    let pipeline = client.pipeline();
+    let () = pipeline.custom(CustomCommand::new_static("ASKING", None, false), Vec::<Value>::new()).await?;
+    let (command, text) = if in_full { ("EVAL", script.text) } else { ("EVALSHA", script.sha()) };
+    let mut words: Vec<Value> = vec![text.into(), keys.len().to_string().into()];
+    words.extend(keys.into_iter().map(|key| Value::Bytes(key.into_bytes())));
+    words.extend(args);
+    let () = pipeline.custom(CustomCommand::new_static(command, None, false), words).await?;
+    pipeline.last().await
+}
+
+impl Backend for Fred {
+    fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
+        Ok(self.node.lock().clone())
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        vec![self.node.lock().clone()]
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
@@ -209,10 +212,6 @@ impl Backend for Fred {
         .boxed()
     }
 
-    fn reset(&self) {
-        replace(&self.runtime, &self.commands);
-    }
-
     fn close(&self) -> BoxFuture<'static, ()> {
         self.phase.send_replace(Phase::Leaving);
         let (commands, subscriber, limit) = (self.commands.clone(), self.subscriber.clone(), self.command_timeout);
@@ -226,18 +225,53 @@ impl Backend for Fred {
     }
 }
 
+/// Looks on each new connection whether the server is what it was. One that is another has all keys from then on.
+async fn recognize(
+    backend: Weak<Fred>,
+    commands: Client,
+    signals: UnboundedSender<Signal>,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let mut reconnects = commands.reconnect_rx();
+    let looking = async {
+        while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
+            let sections: Vec<Value> = vec!["server".into(), "replication".into()];
+            let info = commands.custom::<Value, _>(CustomCommand::new_static("INFO", None, false), sections).await;
+            // Who may not ask keeps the node that it has.
+            let found = info.ok().and_then(|info| generation(info.as_str()?.as_ref()));
+            let (Some(backend), Some(found)) = (backend.upgrade(), found) else { continue };
+            let mut node = backend.node.lock();
+            if !node.is_of(&found) {
+                let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+                next.is_of(&found);
+                node.end();
+                *node = next;
+                say(
+                    || tracing::warn!(target: "lockson", server = node.address, "another run: all holds are asked for"),
+                );
+                let _ = signals.send(Signal::Over(vec![ALL_SLOTS]));
+            }
+        }
+    };
+    tokio::select! {
+        _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
+        () = looking => {}
+    }
+}
+
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
-fn words(call: &Call<'_>) -> (Vec<Key>, Vec<Value>) {
-    let length: usize = call.keys.iter().chain(call.args).map(|word| word.len()).sum();
+fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
+    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + publish.len();
     let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
-    let keys = call.keys.iter().map(|key| share(&mut buffer, key).into()).collect();
-    let mut args = Vec::with_capacity(2 + call.args.len());
+    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(4 + call.args.len());
     // Writing can't fail: the buffer grows.
     let _ = write!(buffer, "{}", call.nonce);
     args.push(Value::Bytes(buffer.split().freeze()));
     let _ = write!(buffer, "{}", call.not_after);
     args.push(Value::Bytes(buffer.split().freeze()));
-    args.extend(call.args.iter().map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    let words = call.args.iter().copied().chain(call.announces(publish));
+    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
     (keys, args)
 }
 
@@ -381,64 +415,16 @@ fn failed(error: &Error) -> Fate {
         ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
             Fate::Doubtful(error.to_string())
         }
-        ErrorKind::Cluster | ErrorKind::Routing => Fate::refused(text),
+        ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
         _ => {
             if let Some(fate) = Fate::of_error(text) {
                 return fate;
             }
             match text {
                 "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
-                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::refused(text),
+                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::of_reply(text),
                 _ => Fate::Doubtful(error.to_string()),
             }
         }
-    }
-}
-
-fn connect_error(error: &Error) -> ConnectError {
-    match Fate::of_error(error.details()) {
-        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
-        _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
-        #[cfg(feature = "tls")]
-        _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
-        _ => ConnectError::Unreachable(error.to_string()),
-    }
-}
-
-#[cfg(feature = "tls")]
-mod tls {
-    use std::sync::Arc;
-
-    use fred::types::config::TlsConnector;
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::CertificateDer;
-    use rustls::{ClientConfig, RootCertStore};
-
-    use crate::base::fault::ConnectError;
-
-    /// With ring by name: fred's own way panics where two providers are in one build.
-    pub(super) fn connector(ca_pem: Option<&[u8]>) -> Result<TlsConnector, ConnectError> {
-        let mut roots = RootCertStore::empty();
-        let wrong = |error: &dyn std::fmt::Display| ConnectError::Tls(error.to_string());
-        match ca_pem {
-            Some(pem) => {
-                for certificate in CertificateDer::pem_slice_iter(pem) {
-                    roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
-                }
-            }
-            None => {
-                let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        if roots.is_empty() {
-            return Err(ConnectError::Tls("no root certificate was found: give one by `ca_pem`".to_owned()));
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(&error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(config.into())
     }
 }

@@ -1,141 +1,85 @@
-//! The seam: all that lockson asks of a server. Two implementations stand behind it, [`fred`] for real servers and
-//! [`embedded`](super) for one inside the process; both run the same Lua files.
+//! The seam: all that lockson asks of servers. Behind it stand [`fred`] for one real one, `topology` for many, and
+//! [`embedded`](super) for one inside the process; all run the same Lua files.
 
+mod call;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
 #[cfg(feature = "redis")]
+pub(crate) mod fred_config;
+pub(crate) mod node;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "redis")]
 pub(crate) mod url;
 
-use std::sync::OnceLock;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use ::futures::future::BoxFuture;
 
-use crate::base::clock::ServerTime;
+pub use call::Script;
+pub(crate) use call::{Call, Fate, Item, Outcome};
+use node::Node;
+
 use crate::base::fault::Refused;
-use crate::base::keys::Key;
 
-/// A Lua file of `lua/`, as it is sent.
-#[derive(Debug)]
-pub struct Script {
-    /// `folder/verb`, for messages.
-    pub(crate) name: &'static str,
-    /// The text, joined at compile time.
-    pub(crate) text: &'static str,
-    /// Its KEYS, of one lock.
-    pub(crate) keys: &'static [Key],
-    sha: OnceLock<String>,
-}
+/// Ranges of hash slots. Where one server has all keys they are all in one: [`ALL_SLOTS`] has it.
+pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
-impl Script {
-    pub(crate) const fn new(name: &'static str, text: &'static str, keys: &'static [Key]) -> Self {
-        Self { name, text, keys, sha: OnceLock::new() }
-    }
+/// Every slot there is.
+pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
 
-    /// What EVALSHA names it by: the SHA-1 of its text.
-    pub(crate) fn sha(&self) -> &str {
-        self.sha.get_or_init(|| sha1_smol::Sha1::from(self.text).digest().to_string())
-    }
-}
-
-/// One copy of one script call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
-    /// The first two of its ARGV, as lua/begin.lua reads them.
-    pub(crate) nonce: u64,
-    pub(crate) not_after: ServerTime,
-    /// What follows them.
-    pub(crate) args: &'a [&'a str],
-    /// Whether the script's text goes along, for a server that does not know it.
-    pub(crate) in_full: bool,
-}
-
-/// One element of a script's reply, which is always a flat array.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Item {
-    Int(i64),
-    Text(String),
-    Nil,
-}
-
-/// What became of one copy that has no answer. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It came after its `not_after`: it wrote nothing, and the server's clock is known now.
-    Late,
-    /// It did not run and never will: no connection took it, or the server is not ready (LOADING, BUSY, MASTERDOWN,
-    /// ...). Worth another try.
-    NotSent(String),
-    /// NOSCRIPT: it did not run, the server has to be sent the script's text.
-    UnknownScript,
-    /// It did not run and never will.
-    Refused(Refused),
-    /// It may have run, may run later, or neither.
-    Doubtful(String),
-}
-
-/// What one copy came to: its answer, or else its fate.
-pub(crate) type Outcome = Result<Vec<Item>, Fate>;
-
-impl Fate {
-    /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
-    pub(crate) fn of_error(text: &str) -> Option<Self> {
-        // What a script's user may not use, in the words of Redis 7.0, and in those of Redis 7.2 and Valkey.
-        let in_a_script = ["The user executing the script can't", "ACL failure in script"];
-        if text.starts_with("NOPERM") || in_a_script.iter().any(|words| text.contains(words)) {
-            return Some(Self::Refused(Refused::NoPermission(text.to_owned())));
-        }
-        let word = text.split(' ').next().unwrap_or_default();
-        if text.starts_with("NOSCRIPT No matching script") {
-            return Some(Self::UnknownScript);
-        }
-        // Redis 7 keeps the prefix of an error raised inside a script; older servers wrap it.
-        match word {
-            "NOAUTH" | "WRONGPASS" => Some(Self::Refused(Refused::NotAuthenticated(text.to_owned()))),
-            "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
-            "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
-            "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "MISCONF" => {
-                Some(Self::NotSent(text.to_owned()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Any other refusal, in the server's words.
-    pub(crate) fn refused(text: &str) -> Self {
-        Self::Refused(Refused::Other(text.to_owned()))
-    }
-}
-
-/// What a backend reports of its subscriptions.
+/// What a backend reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// A message arrived on this channel; `zero` if it says `0`.
     Message { channel: String, zero: bool },
     /// Messages may have been missed and no subscription may be left: subscribe again, then let every waiter try again.
     Gap,
+    /// The same, of these channels alone.
+    Lost(Vec<String>),
     /// The server answers where messages come from.
     Whole,
+    /// A node that had these slots is over, by [`Node::end`], and another one has them: what it granted may be lost.
+    Over(Slots),
 }
 
-/// A server, as seen by one client. Calls of one client that are polled in order reach the server in that order, as
-/// long as its connection lives.
+/// The servers of one deployment, as seen by one client: which node has which key, and messages.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
-    /// the future does not take the copy back.
-    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
+    /// The node that has this key, as far as is known. It may not be connected yet. Else [`Fate::NotSent`]: no node is
+    /// known to have it, which may change.
+    fn node(&self, key: &str) -> Result<Arc<Node>, Fate>;
+
+    /// All nodes that have keys.
+    fn nodes(&self) -> Vec<Arc<Node>>;
+
+    /// The slot of a key: keys of two slots are in no script together.
+    fn slot(&self, _key: &str) -> u16 {
+        0
+    }
+
+    /// `by` said that the node at this address has the key: that one, from now on.
+    fn moved(&self, _key: &str, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
+    }
+
+    /// `by` said that the node at this address is about to have a key: that one, which is only to be asked.
+    fn asked(&self, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
+        Err(Fate::Refused(Refused::Cluster))
+    }
+
+    /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
+    fn demoted(&self, _by: &Node) -> bool {
+        false
+    }
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>>;
 
     /// Ends subscriptions.
     fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()>;
-
-    /// Drops the connection and makes a new one: an answer did not belong to its question.
-    fn reset(&self);
 
     /// Ends every task and socket.
     fn close(&self) -> BoxFuture<'static, ()>;

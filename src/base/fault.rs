@@ -13,6 +13,9 @@ pub enum Refused {
     /// The server is a replica: connect to its primary.
     #[error("the server is a read-only replica: connect to its primary")]
     ReadOnly,
+    /// The server is part of a cluster, and was connected to as a single one.
+    #[error("the server is part of a cluster: connect by redis-cluster://")]
+    Cluster,
     /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
     #[error("the server is out of memory: free some or raise `maxmemory`; releasing still works")]
     OutOfMemory,
@@ -36,16 +39,15 @@ pub enum ConnectError {
     #[error("the URL can't be used: {0}")]
     Url(String),
     /// The scheme is none of those that lockson knows.
-    #[error("the URL's scheme is not one of redis, rediss, redis+unix, valkey, valkeys, valkey+unix")]
+    #[error(
+        "the URL's scheme is not redis or valkey, with an s for TLS, and with -sentinel, -cluster or +unix if it is one"
+    )]
     Scheme,
     /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
-    /// Sentinel and Cluster are not supported yet.
-    #[error("{0} is not supported yet: name one primary by redis:// or rediss://")]
-    NotYet(String),
-    /// `rediss://` and `valkeys://` need the cargo feature `tls`.
-    #[error("rediss:// and valkeys:// need the cargo feature `tls` of lockson")]
+    /// `rediss` and `valkeys` need the cargo feature `tls`.
+    #[error("rediss and valkeys need the cargo feature `tls` of lockson")]
     NeedsTls,
     /// A certificate or key is not readable as PEM, or no root certificate was found.
     #[error("TLS, look at the certificate, the name in the URL and `Builder::ca_pem`: {0}")]
@@ -61,6 +63,31 @@ pub enum ConnectError {
     /// No connection, or no answer.
     #[error("the server can't be reached, look at the address and whether it runs: {0}")]
     Unreachable(String),
+    /// A cluster was asked for, and these servers are not part of one.
+    #[error("no cluster is there, connect by redis:// if it is one server: {0}")]
+    NoCluster(String),
+    /// No primary of the cluster has this slot, and maybe others: what is locked there could not be reached.
+    #[error("no primary of the cluster has slot {slot}: look at `CLUSTER SLOTS`")]
+    Uncovered {
+        /// The first such slot.
+        slot: u16,
+    },
+    /// The sentinels that answered know no primary of this name.
+    #[error("the sentinels know no primary {name:?}: {sentinels}")]
+    UnknownPrimary {
+        /// The name in the URL.
+        name: String,
+        /// What each of them said.
+        sentinels: String,
+    },
+    /// The server that the sentinels name does not say that it is a primary: a failover may be under way.
+    #[error("the sentinels name {found} as the primary {name:?}, and it is none: try again when they have agreed")]
+    NoPrimary {
+        /// The name in the URL.
+        name: String,
+        /// The server's address.
+        found: String,
+    },
     /// The server refused: the password, a right that [`Refused::NoPermission`] names, ..
     #[error("{0}")]
     Refused(#[from] Refused),

@@ -35,10 +35,11 @@ pub enum NameError {
     Reserved(String),
 }
 
-/// What a name stands for in a script's KEYS.
+/// What a name stands for that a script is given: a key, or the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Lock,
+    /// No key: it stands behind the script's arguments, as among KEYS it would block the script while its slot moves.
     Channel,
     /// The last fencing token.
     Token,
@@ -46,6 +47,10 @@ pub(crate) enum Key {
     Writers,
     /// What lets readers pass them.
     Turn,
+    /// That of an owner's first read hold, whose entry names it.
+    FirstHold,
+    /// Never there: lua/read_write.lua says what for.
+    Absent,
     /// Who waits, the next one first.
     Queue,
     /// When Java drops a waiter.
@@ -80,6 +85,7 @@ pub(crate) struct Keys {
     token: Derived,
     writers: Derived,
     turn: Derived,
+    absent: Derived,
     queue: Derived,
     timeouts: Derived,
     seen: Derived,
@@ -140,26 +146,35 @@ impl Keys {
         format!("{}:{client_id}:{first_call}", tagged("lockson:receipt", &self.lock))
     }
 
+    /// The key of the first read hold of the owner with this field.
+    pub(crate) fn first_hold(&self, field: &str) -> String {
+        format!("{}:{field}:rwlock_timeout:1", braced(&self.lock))
+    }
+
     /// Where the server's id is, for those who order locks of this name on several servers.
     pub(crate) fn server_id(&self) -> String {
         tagged("lockson:server_id", &self.lock)
     }
 
-    /// The KEYS of a script.
+    /// The names that a script is given, but for those of holds.
     pub(crate) fn of(&self, keys: &[Key]) -> Vec<&str> {
-        keys.iter().map(|key| self.key(*key)).collect()
+        keys.iter().filter_map(|key| self.key(*key)).collect()
     }
 
-    fn key(&self, key: Key) -> &str {
+    fn key(&self, key: Key) -> Option<&str> {
         let (derived, prefix) = match key {
-            Key::Lock => return &self.lock,
-            Key::Channel => return &self.channel,
-            Key::Boot => return "lockson:boot",
+            Key::Lock => return Some(&self.lock),
+            Key::Channel => return Some(&self.channel),
+            Key::Boot => return Some("lockson:boot"),
+            Key::FirstHold => return None,
             // Redisson's `suffixName`.
-            Key::Expiries => return self.expiries.get_or_init(|| format!("{}:timeout", braced(&self.lock)).into()),
+            Key::Expiries => {
+                return Some(self.expiries.get_or_init(|| format!("{}:timeout", braced(&self.lock)).into()))
+            }
             Key::Token => (&self.token, "redisson_lock_token"),
             Key::Writers => (&self.writers, "lockson:writers"),
             Key::Turn => (&self.turn, "lockson:readers_turn"),
+            Key::Absent => (&self.absent, "lockson:absent"),
             Key::Queue => (&self.queue, "redisson_lock_queue"),
             Key::Timeouts => (&self.timeouts, "redisson_lock_timeout"),
             Key::Seen => (&self.seen, "lockson:fair_seen"),
@@ -167,7 +182,7 @@ impl Keys {
             Key::Made => (&self.made, "lockson:semaphore_life"),
             Key::Ended => (&self.ended, "lockson:latch_ended"),
         };
-        derived.get_or_init(|| tagged(prefix, &self.lock).into())
+        Some(derived.get_or_init(|| tagged(prefix, &self.lock).into()))
     }
 
     /// The part of the lock's key that puts another key in its slot when that has it in braces.

@@ -29,6 +29,10 @@ pub struct Builder {
     pub(crate) password: Option<String>,
     pub(crate) database: Option<u8>,
     pub(crate) ca_pem: Option<Vec<u8>>,
+    pub(crate) sentinel_username: Option<String>,
+    pub(crate) sentinel_password: Option<String>,
+    #[cfg(feature = "redis")]
+    pub(crate) addresses: Option<crate::topology::slots::AddressMap>,
 }
 
 impl fmt::Debug for Builder {
@@ -52,6 +56,27 @@ impl Builder {
     /// The password. Default: the URL's. It wins over the URL's, and is in no Debug output, error or log.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// The user to authenticate as at sentinels. Default: their default user. The URL's is for the servers alone.
+    pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
+        self.sentinel_username = Some(username.into());
+        self
+    }
+
+    /// The password for sentinels. Default: none. The URL's is for the servers alone.
+    pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
+        self.sentinel_password = Some(password.into());
+        self
+    }
+
+    /// Where this client reaches the server that a cluster or a sentinel says is at this host and port, where that is
+    /// another address from here (containers, NAT). `None`: there. Default: always there. Not for the addresses in the
+    /// URL.
+    #[cfg(feature = "redis")]
+    pub fn address_map(mut self, map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static) -> Self {
+        self.addresses = Some(std::sync::Arc::new(map));
         self
     }
 

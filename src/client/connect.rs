@@ -1,23 +1,32 @@
 //! Connecting to a real server, and what is looked at before the first lock.
 
-use crate::backend::fred::{config, connect, Config};
+use std::sync::Arc;
+
+use crate::backend::fred::connect;
+use crate::backend::fred_config::{config, servers, Config, Servers};
+use crate::backend::node::{generation, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
-use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Fault, Refused};
+use crate::base::keys::Key::{Channel, Lock};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
 use crate::client::parts::Parts;
 use crate::engine::Engine;
 use crate::error::in_runtime;
+use crate::topology::member::Access;
+use crate::topology::{cluster, sentinel};
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
+
+/// Tries to find a name on a node.
+const MOST_NAMES: u32 = 20_000;
 
 /// The oldest server that the tests run on.
 const LOWEST_VERSION: u32 = 7;
 
-static PREFLIGHT: &Script = script!("preflight", []);
+static PREFLIGHT: &Script = script!("preflight" after "announce", [Lock, Channel]);
 
 impl Locks {
     /// Connects with the default settings. See [`Builder::connect`] for the URLs, errors and cancel safety.
@@ -34,21 +43,18 @@ impl Locks {
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder().connect(url).await
     }
-
-    /// Connects, and looks the server over before it is used.
-    async fn over(config: Config, settings: Settings) -> Result<Self, ConnectError> {
-        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let (backend, signals) = connect(config, settings.command_timeout).await?;
-        let locks = Self::of(Parts::start(settings, backend, signals, Clock::System));
-        preflight(locks.engine()).await?;
-        Ok(locks)
-    }
 }
 
 impl Builder {
-    /// Connects to `redis://[user[:password]@]host[:port][/database]`, `rediss://` (feature `tls`),
-    /// `redis+unix:///path[?db=n]`, or the same with `valkey`; and looks the server over before the first lock. What a
-    /// managed server won't answer is one warning.
+    /// Connects to, or the same with `valkey`:
+    /// - `redis://[user[:password]@]host[:port][/database]`, or `redis+unix:///path[?db=n]`: one server;
+    /// - `redis-sentinel://[user[:password]@]host[:port],../name[/database]`: the primary of this name that the
+    ///   sentinels at these hosts know (port 26379); the user is the servers', see
+    ///   [`sentinel_password`](Builder::sentinel_password) for theirs;
+    /// - `redis-cluster://[user[:password]@]host[:port],..`: the cluster that these servers are of; some are enough;
+    /// - `rediss..`: the same by TLS (feature `tls`).
+    ///
+    /// Looks each server over before the first lock. What a managed server won't answer is one warning.
     ///
     /// # Errors
     /// [`ConnectError`] says what to do. Nothing was written.
@@ -61,32 +67,69 @@ impl Builder {
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        Locks::over(config(endpoint, self.ca_pem.as_deref())?, self.settings).await
+        let config = config(endpoint, self.ca_pem.as_deref())?;
+        self.over(config).await
     }
 
-    /// Connects by a configuration of fred's, for what a URL can't say. One centralized server or a socket.
+    /// Connects by a configuration of fred's, for what a URL can't say.
     ///
     /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
     /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. This is the only place where a type of fred is seen.
+    /// is not safe with others. Of a sentinel or cluster configuration only the hosts and the name count: lockson finds
+    /// the servers by itself. This is the only place where a type of fred is seen.
     ///
     /// # Errors
-    /// As [`connect`](Builder::connect)'s. [`ConnectError::NotYet`] for sentinels and clusters.
+    /// As [`connect`](Builder::connect)'s.
     ///
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
     #[cfg(feature = "fred")]
     pub async fn connect_fred(self, config: Config) -> Result<Locks, ConnectError> {
         self.check()?;
-        Locks::over(crate::backend::fred::checked(config)?, self.settings).await
+        self.over(config).await
+    }
+
+    /// Connects, and looks the servers over before they are used.
+    async fn over(self, config: Config) -> Result<Locks, ConnectError> {
+        in_runtime().map_err(|_| ConnectError::NoRuntime)?;
+        let servers = servers(&config);
+        let is_one = matches!(servers, Servers::One);
+        let timeout = self.settings.command_timeout;
+        let access = |config| Access::new(config, timeout, self.addresses);
+        let (backend, signals) = match servers {
+            Servers::One => connect(config, timeout).await?,
+            Servers::Sentinel { sentinels, name } => {
+                let login = (self.sentinel_username, self.sentinel_password);
+                sentinel::connect(sentinels, name, access(config)?, login).await?
+            }
+            Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
+        };
+        let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
+        for name in scratch_names(locks.engine()) {
+            preflight(locks.engine(), &name, is_one).await?;
+        }
+        Ok(locks)
     }
 }
 
-async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
-    let scratch = format!("{}lockson:preflight", engine.settings.key_prefix);
+/// A name on each node that nobody uses.
+fn scratch_names(engine: &Engine) -> Vec<String> {
+    let backend = &engine.wire.backend;
+    let on = |node: Arc<Node>| {
+        let mut names = (0..MOST_NAMES).map(|number| match number {
+            0 => format!("{}lockson:preflight", engine.settings.key_prefix),
+            _ => format!("{}lockson:preflight:{number}", engine.settings.key_prefix),
+        });
+        names.find(|name| backend.node(name).is_ok_and(|its| Arc::ptr_eq(&its, &node)))
+    };
+    // None is found where the prefix says which node all names are on.
+    backend.nodes().into_iter().filter_map(on).collect()
+}
+
+async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(PREFLIGHT, &[&scratch, &channel], &[], &patience).await;
+    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], &[], &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
@@ -99,10 +142,14 @@ async fn preflight(engine: &Engine) -> Result<(), ConnectError> {
     if answer.status != Status::Done {
         return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
     }
-    inspect(engine, &answer)
+    let generation = answer.text(1).zip(answer.text(2)).and_then(|(run, role)| generation(&format!("{run}\n{role}")));
+    if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
+        node.is_of(&generation);
+    }
+    inspect(engine, &answer, is_one)
 }
 
-fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let entry = |at: usize, key: &str| {
         section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
@@ -110,14 +157,15 @@ fn inspect(engine: &Engine, answer: &Answer) -> Result<(), ConnectError> {
     let (version, role, policy) = (entry(1, "redis_version"), entry(2, "role"), entry(3, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
-        let needed = format!(
-            "{missing} on keys {}*, and on redisson_lock__channel:* as keys and as channels",
-            engine.settings.key_prefix
-        );
+        let needed =
+            format!("{missing} on keys {}*, and on the channels redisson_lock__channel:*", engine.settings.key_prefix);
         return Err(Refused::NoPermission(needed).into());
     }
     if let Some(found) = version.filter(|version| is_too_old(version)) {
         return Err(ConnectError::TooOld { found: found.to_owned() });
+    }
+    if is_one && entry(1, "redis_mode") == Some("cluster") {
+        return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(1, "run_id") {
         engine.life.met(run);

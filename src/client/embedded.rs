@@ -120,11 +120,9 @@ impl EmbeddedServer {
     }
 
     fn client(&self, settings: Settings) -> Locks {
-        let (backend, signals) = connect(&self.server, settings.command_timeout);
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
-        let locks = Locks::of(Parts::start(settings, backend, signals, clock));
-        locks.engine().wire.server.learn(self.server.now_ms(), clock.now());
-        locks
+        let (backend, signals) = connect(&self.server, settings.command_timeout, clock);
+        Locks::of(Parts::start(settings, backend, signals, clock))
     }
 }
 
@@ -173,5 +171,234 @@ fn reply(value: Value) -> Reply {
         Value::Int(value) => Reply::Int(value),
         Value::Bulk(text) | Value::Status(text) | Value::Error(text) => Reply::Text(lossy(&text)),
         Value::List(items) => Reply::List(items.into_iter().map(reply).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::Arc;
+
+    use futures::future::{ready, BoxFuture, FutureExt};
+    use parking_lot::Mutex;
+    use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::backend::node::{Link, Node};
+    use crate::backend::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
+    use crate::base::fault::Refused;
+    use crate::error::{LockError, LostReason, QueryError, UnlockError};
+    use crate::lease::validity::HoldState;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const TIMEOUT: Duration = Duration::from_secs(1);
+
+    /// A connection to one of two servers, which sends calls elsewhere if it is told to.
+    struct Route {
+        way: Arc<dyn Link>,
+        /// What it answers to all that do not ask.
+        instead: Mutex<Option<Fate>>,
+        calls: AtomicUsize,
+        asked: AtomicUsize,
+    }
+
+    impl Link for Route {
+        fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            self.asked.fetch_add(usize::from(call.asking), Ordering::Relaxed);
+            match self.instead.lock().clone().filter(|_| !call.asking) {
+                Some(fate) => ready(Err(fate)).boxed(),
+                None => self.way.call(call),
+            }
+        }
+
+        fn reset(&self) {}
+    }
+
+    /// Two servers, of which one has all keys.
+    struct Two {
+        servers: [Server; 2],
+        routes: [Arc<Route>; 2],
+        nodes: [Arc<Node>; 2],
+        current: AtomicUsize,
+        told: UnboundedSender<Signal>,
+    }
+
+    impl Two {
+        fn connect() -> (Arc<Self>, Locks) {
+            let clock = Clock::Tokio(Instant::now(), Box::leak(Box::default()));
+            let (told, signals) = unbounded_channel();
+            let servers = [Server::new(), Server::new()];
+            let routes = servers.each_ref().map(|server| {
+                let way = Arc::new(server.connect(TIMEOUT, |_| {}));
+                let (calls, asked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+                Arc::new(Route { way, instead: Mutex::default(), calls, asked })
+            });
+            let nodes = [0, 1].map(|at: usize| Node::new(at.to_string(), routes[at].clone(), clock));
+            let two = Arc::new(Self { servers, routes, nodes, current: AtomicUsize::new(0), told });
+            let settings = Settings { outage_limit: TIMEOUT * 5, ..Settings::default() };
+            (two.clone(), Locks::of(Parts::start(settings, two, signals, clock)))
+        }
+
+        /// The second server takes the place of the first.
+        fn switch(&self) {
+            self.nodes[0].end();
+            self.current.store(1, Ordering::Relaxed);
+            self.told.send(Signal::Over(vec![ALL_SLOTS])).unwrap();
+        }
+
+        fn instead(&self, at: usize, fate: impl Into<Option<Fate>>) {
+            *self.routes[at].instead.lock() = fate.into();
+        }
+
+        fn has(&self, at: usize, key: &str) -> bool {
+            self.servers[at].command(&["EXISTS", key]) == Ok(Value::Int(1))
+        }
+
+        fn calls(&self) -> [usize; 2] {
+            self.routes.each_ref().map(|route| route.calls.load(Ordering::Relaxed))
+        }
+    }
+
+    impl Backend for Two {
+        fn node(&self, _: &str) -> Result<Arc<Node>, Fate> {
+            Ok(self.nodes[self.current.load(Ordering::Relaxed)].clone())
+        }
+
+        fn nodes(&self) -> Vec<Arc<Node>> {
+            self.nodes.to_vec()
+        }
+
+        fn moved(&self, key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
+            self.current.store(address.parse().unwrap(), Ordering::Relaxed);
+            self.asked(address, by).and_then(|_| self.node(key))
+        }
+
+        fn asked(&self, address: &str, _: &Node) -> Result<Arc<Node>, Fate> {
+            Ok(self.nodes[address.parse::<usize>().unwrap()].clone())
+        }
+
+        fn demoted(&self, _: &Node) -> bool {
+            true
+        }
+
+        fn subscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+            ready(Ok(())).boxed()
+        }
+
+        fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, ()> {
+            ready(()).boxed()
+        }
+
+        fn close(&self) -> BoxFuture<'static, ()> {
+            ready(()).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_goes_where_its_key_is() {
+        let (two, locks) = Two::connect();
+        // The clock of each node is learned by itself, from a copy that is late.
+        two.servers[1].set_clock_ahead(HOUR);
+        locks.lock("first").guard().await.unwrap().unlock().await.unwrap();
+        two.instead(0, Fate::Ask("1".to_owned()));
+        let asked = locks.lock("asked").guard().await.unwrap();
+        assert!(two.has(1, "asked") && !two.has(0, "asked"));
+        assert_eq!(two.routes[1].asked.load(Ordering::Relaxed), 2, "late, then done");
+        // Each call is for the first node first.
+        let before = two.calls()[0];
+        asked.unlock().await.unwrap();
+        assert_eq!((two.calls()[0], two.routes[1].asked.load(Ordering::Relaxed)), (before + 1, 3));
+        two.instead(0, Fate::Moved("1".to_owned()));
+        let before = two.calls();
+        let moved = locks.lock("moved").guard().await.unwrap();
+        assert!(two.has(1, "moved") && two.calls()[0] == before[0] + 1);
+        moved.unlock().await.unwrap();
+        assert_eq!(two.calls()[0], before[0] + 1, "it is remembered");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_that_send_on_without_end_are_not_followed() {
+        let (two, locks) = Two::connect();
+        two.instead(0, Fate::Moved("1".to_owned()));
+        two.instead(1, Fate::Moved("0".to_owned()));
+        let began = Instant::now();
+        let tried = locks.lock("x").try_lock().await;
+        assert!(matches!(tried, Err(LockError::Query(QueryError::Unreachable { .. }))), "{tried:?}");
+        assert!(began.elapsed() < TIMEOUT * 10);
+        // Nothing ran, so nothing is owed.
+        two.instead(0, None);
+        two.instead(1, None);
+        let began = Instant::now();
+        drop(locks.lock("x").guard().await.unwrap());
+        assert!(began.elapsed() < TIMEOUT / 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_owed_to_a_node_is_waited_for_by_its_own_clock() {
+        let (two, locks) = Two::connect();
+        two.servers[1].set_clock_ahead(HOUR);
+        let lock = locks.lock("x");
+        lock.lock().await.unwrap();
+        two.servers[0].lose_replies(1);
+        let began = Instant::now();
+        let (unlocked, ()) = tokio::join!(lock.unlock(), async { two.current.store(1, Ordering::Relaxed) });
+        assert!(matches!(unlocked, Err(UnlockError::Unconfirmed { .. })), "{unlocked:?}");
+        assert!(began.elapsed() < TIMEOUT / 10);
+        // The clock of the node that answered is an hour past what the first one may do.
+        lock.lock().await.unwrap();
+        assert!(began.elapsed() >= TIMEOUT && began.elapsed() < TIMEOUT * 2, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_node_in_place_does_not_have_is_lost_at_once() {
+        let (two, locks) = Two::connect();
+        let [gone, kept] = ["gone", "kept"].map(|name| locks.lock(name));
+        let [gone, kept] = [gone.guard().await.unwrap(), kept.guard().await.unwrap()];
+        let fixed = locks.lock("fixed").acquire().lease(Duration::from_secs(20)).guard().await.unwrap().unwrap();
+        for (guard, name) in [(&kept, "kept"), (&fixed, "fixed")] {
+            let owner = format!("{}:{}", locks.engine().client_id, guard.owner());
+            two.servers[1].command(&["HSET", name, &owner, "1"]).unwrap();
+            two.servers[1].command(&["PEXPIRE", name, "30000"]).unwrap();
+        }
+        two.switch();
+        let began = Instant::now();
+        assert_eq!(gone.lost().await.why, LostReason::Server);
+        assert!(began.elapsed() < TIMEOUT / 10, "{:?}", began.elapsed());
+        tokio::time::sleep(TIMEOUT / 10).await;
+        for guard in [&kept, &fixed] {
+            assert_eq!(guard.state(), HoldState::Held);
+        }
+        let left = fixed.remaining();
+        assert!(left < Duration::from_secs(20) && left > Duration::from_secs(18), "{left:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_over_grants_nothing() {
+        let (two, locks) = Two::connect();
+        drop(locks.lock("first").guard().await.unwrap());
+        let lock = locks.lock("x");
+        let tried = lock.lock();
+        let (locked, ()) = tokio::join!(tried, async { two.switch() });
+        locked.unwrap();
+        // The first may have run it. It was asked of the second too, which is who counts.
+        assert!(two.has(1, "x"));
+        two.instead(0, Fate::NotSent("gone".to_owned()));
+        lock.unlock().await.unwrap();
+        assert!(!two.has(1, "x"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_only_node_is_no_refusal_where_another_is_looked_for() {
+        let (two, locks) = Two::connect();
+        two.instead(0, Fate::Refused(Refused::ReadOnly));
+        let lock = locks.lock("x");
+        let (locked, ()) = tokio::join!(lock.lock(), async {
+            tokio::time::sleep(TIMEOUT).await;
+            two.switch();
+        });
+        locked.unwrap();
+        assert!(two.has(1, "x"));
     }
 }

@@ -291,7 +291,7 @@ impl Locks {
         let renewed_ago =
             |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
         Health {
-            reachable: !engine.is_dead() && !engine.wire.is_silent(),
+            reachable: !engine.is_dead() && engine.wire.is_reachable(),
             holds: holds.len(),
             uncertain: holds.iter().filter(|hold| hold.state(now) == HoldState::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),

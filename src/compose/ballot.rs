@@ -118,7 +118,7 @@ impl<'a> Candidate<'a> {
             let no_hope = count.votes.len() + open.len() < self.rules.needed;
             let is_busy = count.votes.len() + count.busy.len() >= self.rules.needed;
             let silent = count.votes.len() >= self.rules.needed
-                && open.iter().all(|voter| voter.session.engine.wire.is_silent());
+                && open.iter().all(|voter| voter.session.engine.wire.is_silent(&voter.wish.entry.line.keys.lock));
             // Whoever is not waited for is left to its janitor, which gives back what comes of it.
             if (no_hope && is_busy) || (silent && !open.is_empty()) {
                 break;

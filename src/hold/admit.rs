@@ -9,6 +9,7 @@ use crate::hold::doubt::Rest;
 use crate::hold::entry::{Gate, Line, Place};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::margin;
+use crate::wire::doubt::Doubt;
 use crate::wire::script::{Answer, Fate, Status};
 
 /// Readers in one script.
@@ -30,7 +31,7 @@ pub(crate) fn admit_readers(engine: &Arc<Engine>, line: &Arc<Line>, script: &'st
 fn free_entry(place: &Place) -> Option<Gate> {
     let entry = &place.wish.entry;
     let gate = entry.gate.clone().try_lock_owned().ok()?;
-    (gate.release.is_none() && !gate.unanswered && entry.count() == 0 && !place.is_gone()).then_some(gate)
+    (gate.release.is_empty() && !gate.unanswered && entry.count() == 0 && !place.is_gone()).then_some(gate)
 }
 
 /// Sends one copy. Whoever is not let in by its answer is where it was: the head of the line asks for itself, and finds
@@ -39,7 +40,7 @@ async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, ba
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
     let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let (answer, not_after) = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    let (answer, doubt) = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
@@ -52,19 +53,25 @@ async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, ba
         }
         Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {
-                gate.acquire = gate.acquire.max(Some(not_after));
+                gate.acquire.merge(&doubt);
                 let gate = place.is_gone().then_some(gate);
-                Rest::of_attempt(&place.wish, place.wish.entry.field.clone()).take_back(&engine, gate, Some(not_after));
+                take_back(&engine, &place, gate, doubt.clone());
             }
         }
         _ => {}
     }
 }
 
+/// Has what one reader may have got, and did not get to hold, given back.
+fn take_back(engine: &Arc<Engine>, place: &Place, gate: Option<Gate>, doubt: Doubt) {
+    let mark = place.wish.entry.field.clone();
+    Rest::of_attempt(&place.wish, mark).take_back(engine, gate, doubt);
+}
+
 fn let_in(engine: &Arc<Engine>, (place, gate): Reader, answer: &Answer) {
     let lease = place.wish.lease.duration();
     if engine.is_closing() || engine.now() >= answer.sent.after(lease - margin(lease)) {
-        return Rest::of_attempt(&place.wish, place.wish.entry.field.clone()).take_back(engine, Some(gate), None);
+        return take_back(engine, &place, Some(gate), Doubt::default());
     }
     let ticket = Ticket::enter(&place.wish, &place.wish.entry.field, answer);
     // While the gate is closed: an attempt of its own that waits there finds the ticket.

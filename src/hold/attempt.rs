@@ -12,6 +12,7 @@ pub(crate) use crate::hold::entry::Wish;
 use crate::hold::entry::{Debts, Gate, Hold, Place};
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::Tried;
+use crate::wire::doubt::Doubt;
 use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::Role;
 
@@ -47,7 +48,7 @@ impl Wish {
         if let Some(ticket) = waiter.and_then(Place::take_prize) {
             return Ok((gate, Some(ticket)));
         }
-        wait_out(&self.engine, &mut gate).await;
+        wait_out(&mut gate).await;
         // Behind that: the owner may give its read hold back while this waits.
         let is_upgrade = self.is_upgrade().await;
         Ok((self.check(gate, is_upgrade)?, None))
@@ -102,7 +103,7 @@ impl Wish {
             return Ok(gate);
         };
         if let Some(why) = hold.leased.lost(self.engine.now()) {
-            return Err(self.end(&hold, why, gate, None));
+            return Err(self.end(&hold, why, gate, &Doubt::default()));
         }
         if !self.kind.reentrant {
             return Err(LockError::AlreadyHeld { name: self.name(), owner: self.owner() });
@@ -115,9 +116,10 @@ impl Wish {
     }
 
     /// The owner's hold was lost: it is over, and whatever the server has of it is given back.
-    fn end(&self, hold: &Hold, why: LostReason, gate: Gate, doubt: Option<i64>) -> LockError {
+    fn end(&self, hold: &Hold, why: LostReason, gate: Gate, doubt: &Doubt) -> LockError {
         self.drop_hold(hold, why);
-        let doubt = gate.acquire.max(doubt);
+        let mut doubt = doubt.clone();
+        doubt.merge(&gate.acquire);
         self.take_back(&hold.leased.mark, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
     }
@@ -140,7 +142,7 @@ impl Wish {
         if gate.unanswered && !self.kind.anonymous {
             let settled = settle(&self.engine, self.kind, &self.entry, gate, &self.entry.field, patience).await;
             settled.map_err(|fault| self.failed(fault))?;
-            wait_out(&self.engine, gate).await;
+            wait_out(gate).await;
         }
         Ok(())
     }
@@ -169,7 +171,7 @@ impl Wish {
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
             let doubt = called.doubt;
             called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
-            called.doubt = called.doubt.max(doubt);
+            called.doubt.merge(&doubt);
         }
         self.read(&mark, gate, called)
     }
@@ -178,14 +180,14 @@ impl Wish {
         let doubt = called.doubt;
         let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
         if !self.kind.fenced {
-            gate.untold = gate.untold.max(doubt);
+            gate.untold.merge(&doubt);
         }
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);
                 match outer.filter(|_| answer.status == Status::Done) {
                     // The answer came too late for the hold that was to be entered.
-                    Some((hold, why)) => (Err(self.end(&hold, why, gate, doubt)), None),
+                    Some((hold, why)) => (Err(self.end(&hold, why, gate, &doubt)), None),
                     None => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
                 }
             }
@@ -201,14 +203,14 @@ impl Wish {
         mark: &Arc<str>,
         gate: &mut Debts,
         answer: Answer,
-        doubt: Option<i64>,
+        doubt: Doubt,
     ) -> Result<Tried<Ticket>, LockError> {
-        if answer.status != Status::Done && doubt.is_some() {
-            self.take_back(mark, None, doubt);
+        if answer.status != Status::Done && !doubt.is_empty() {
+            self.take_back(mark, None, doubt.clone());
         }
         match answer.status {
             Status::Done => {
-                gate.acquire = gate.acquire.max(doubt);
+                gate.acquire.merge(&doubt);
                 self.outlive(answer.sent);
                 let ticket = Ticket::enter(self, mark, &answer);
                 let ticket = ticket.if_worth()?;
@@ -226,7 +228,7 @@ impl Wish {
                     self.drop_hold(&hold, LostReason::Server);
                 }
                 if let Some(doubt) = gate.acquire.take() {
-                    self.take_back(mark, None, Some(doubt));
+                    self.take_back(mark, None, doubt);
                 }
                 Err(LockError::Lost { name: self.name(), owner: self.owner() })
             }
@@ -263,7 +265,7 @@ impl Wish {
     }
 
     /// Whatever copies in doubt may have taken, or may take yet.
-    fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Option<i64>) {
+    fn take_back(&self, mark: &Arc<str>, gate: Option<Gate>, doubt: Doubt) {
         Rest::of_attempt(self, mark.clone()).take_back(&self.engine, gate, doubt);
     }
 }

@@ -16,6 +16,7 @@ use crate::hold::entry::Place;
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
 use crate::waiting::waiters::Mail;
+use crate::wire::doubt::Doubt;
 use crate::wire::script::{Answer, Status};
 use crate::wire::table::Queue;
 
@@ -161,7 +162,7 @@ impl Drop for Contender {
             engine.janitor.clone().finish(async move {
                 let gate = entry.gate.clone().lock_owned().await;
                 let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
-                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), None).await;
+                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), Doubt::default()).await;
             });
         }
     }
@@ -291,6 +292,6 @@ pub(crate) async fn leave_queue(Wish { engine, kind, entry, .. }: Wish) {
         let keys = entry.line.keys.of(queue.leave.keys);
         let called = engine.wire.call(queue.leave, &keys, &[&entry.field], &engine.patience()).await;
         // A copy of this may come late, too.
-        owe(&engine, &entry, &mut gate, called.doubt);
+        owe(&engine, &entry, &mut gate, &called.doubt);
     }
 }

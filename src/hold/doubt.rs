@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::ServerTime;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
+use crate::wire::doubt::Doubt;
 use crate::wire::script::{Answer, Fault, Patience, Status};
 use crate::wire::table::Table;
 
@@ -35,7 +35,7 @@ impl Rest {
     }
 
     /// It goes: see [`sweep`].
-    pub(crate) fn take_back(self, engine: &Arc<Engine>, gate: Option<Gate>, doubt: Option<ServerTime>) {
+    pub(crate) fn take_back(self, engine: &Arc<Engine>, gate: Option<Gate>, doubt: Doubt) {
         engine.janitor.finish(sweep(engine.clone(), self, gate, doubt));
     }
 
@@ -68,20 +68,20 @@ pub(crate) fn sweep(
     engine: Arc<Engine>,
     rest: Rest,
     gate: Option<Gate>,
-    doubt: Option<ServerTime>,
+    doubt: Doubt,
 ) -> impl Future<Output = ()> + Send + 'static {
     let owing = engine.owed.note(&rest.entry.line.keys.name);
     async move {
         if let Some(gate) = gate {
             rest.clear(&engine, gate).await;
         }
-        if let Some(doubt) = doubt {
-            engine.wire.pass(doubt).await;
+        if !doubt.is_empty() {
+            doubt.pass().await;
             let gate = rest.entry.gate.clone().lock_owned().await;
             rest.clear(&engine, gate).await;
             let mut gate = rest.entry.gate.lock().await;
-            gate.acquire = gate.acquire.filter(|owed| *owed > doubt);
-            gate.untold = gate.untold.filter(|owed| *owed > doubt);
+            gate.acquire.forget(&doubt);
+            gate.untold.forget(&doubt);
         }
         drop(owing);
     }
@@ -115,21 +115,19 @@ pub(crate) fn settle_args<'a>(kind: &Table, entry: &Entry, mark: &'a str, n: &'a
 }
 
 /// Waits until no copy of an earlier release, or of a change of the lease, can run any more.
-pub(crate) async fn wait_out(engine: &Engine, gate: &mut Gate) {
-    if let Some(doubt) = gate.release {
-        engine.wire.pass(doubt).await;
-        gate.release = None;
-    }
+pub(crate) async fn wait_out(gate: &mut Gate) {
+    gate.release.pass().await;
+    gate.release = Doubt::default();
 }
 
 /// Copies of a release without an answer, or of a change of the lease, may still run. The entry remembers that, so it
 /// outlives its hold for as long.
-pub(crate) fn owe(engine: &Arc<Engine>, entry: &Arc<Entry>, gate: &mut Gate, doubt: Option<ServerTime>) {
-    gate.release = gate.release.max(doubt);
-    if let Some(doubt) = doubt {
-        let (kept, entry) = (engine.clone(), entry.clone());
+pub(crate) fn owe(engine: &Arc<Engine>, entry: &Arc<Entry>, gate: &mut Gate, doubt: &Doubt) {
+    gate.release.merge(doubt);
+    if !doubt.is_empty() {
+        let (doubt, entry) = (doubt.clone(), entry.clone());
         engine.janitor.finish(async move {
-            kept.wire.pass(doubt).await;
+            doubt.pass().await;
             drop(entry);
         });
     }
@@ -148,7 +146,7 @@ pub(crate) async fn settle(
     let args = settle_args(kind, entry, mark, &n);
     let called = engine.wire.call(kind.settle, &keys.of(kind.settle.keys), &args, patience).await;
     // A copy of this may come late too.
-    owe(engine, entry, gate, called.doubt);
+    owe(engine, entry, gate, &called.doubt);
     gate.unanswered = is_to_be_tried_again(&called.result);
     called.result
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::backend::Script;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Moment, ServerTime};
+use crate::base::clock::Moment;
 use crate::base::janitor::say;
 use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
@@ -22,6 +22,7 @@ use crate::lease::validity::{Lease, Leased, Observer};
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
 use crate::waiting::waiters::Waiter;
+use crate::wire::doubt::Doubt;
 use crate::wire::script::{Answer, Patience};
 use crate::wire::table::Table;
 
@@ -227,15 +228,15 @@ impl Observer for Hold {
 /// An entry to itself, with what it owes.
 pub(crate) type Gate = OwnedMutexGuard<Debts>;
 
-/// What an entry owes to earlier calls: copies without an answer, which may run until these moments.
+/// What an entry owes to earlier calls: copies without an answer, which may run yet.
 #[derive(Debug, Default)]
 pub(crate) struct Debts {
     /// Copies that would take the lock: looked after once more when it is given back.
-    pub(crate) acquire: Option<ServerTime>,
+    pub(crate) acquire: Doubt,
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
-    pub(crate) release: Option<ServerTime>,
+    pub(crate) release: Doubt,
     /// Copies that would take the lock without a token: until they are looked after, a hold may be theirs.
-    pub(crate) untold: Option<ServerTime>,
+    pub(crate) untold: Doubt,
     /// A give-back was not answered: the server may have more than this owner holds.
     pub(crate) unanswered: bool,
 }
@@ -358,10 +359,10 @@ impl Entry {
     pub(crate) fn fence(&self, gate: &Debts) -> [String; 2] {
         let counts = self.counts.lock();
         let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
-        let from = match (has_token, gate.untold) {
+        let from = match (has_token, gate.untold.is_empty()) {
             (true, _) => String::new(),
-            (false, Some(_)) => "any".to_owned(),
-            (false, None) => counts.total().to_string(),
+            (false, false) => "any".to_owned(),
+            (false, true) => counts.total().to_string(),
         };
         [self.line.token().to_string(), from]
     }

@@ -60,8 +60,8 @@ impl Drop for Release {
             return;
         }
         entry.leave(self.share);
-        let doubt = self.engine.wire.latest(self.engine.now());
-        Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
+        let doubt = self.engine.wire.doubt(&entry.line.keys.lock);
+        Rest::of(&self.hold).take_back(&self.engine, None, doubt);
     }
 }
 
@@ -104,7 +104,7 @@ impl Release {
             (hold.kind.release, vec![&*hold.leased.mark, &lease, &n])
         };
         let called = engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
-        owe(engine, &hold.entry, &mut gate, called.doubt);
+        owe(engine, &hold.entry, &mut gate, &called.doubt);
         match called.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
                 if last_of_run {
@@ -120,7 +120,7 @@ impl Release {
                 self.look_after_copies(&gate);
                 Ok(())
             }
-            Ok(answer) => Err(self.refused(&gate, &answer, called.doubt.is_some())),
+            Ok(answer) => Err(self.refused(&gate, &answer, !called.doubt.is_empty())),
             Err(fault) => Err(self.unanswered(gate, fault)),
         }
     }
@@ -128,7 +128,7 @@ impl Release {
     async fn give_to_heir(&mut self, mut gate: Gate, heir: &Arc<Place>) -> Result<(), UnlockError> {
         let Wish { entry: heir_entry, kind, lease, .. } = &heir.wish;
         let heir_gate = heir_entry.gate.clone().try_lock_owned().ok();
-        let heir_gate = heir_gate.filter(|gate| gate.release.is_none_or(|doubt| self.engine.wire.is_past(doubt)));
+        let heir_gate = heir_gate.filter(|gate| gate.release.is_past());
         let heir_gate = heir_gate.filter(|gate| !gate.unanswered);
         let (Some(script), Some(mut heir_gate)) = (kind.hand_over, heir_gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
@@ -142,10 +142,10 @@ impl Release {
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let called = self.engine.wire.call(script, &keys, &args, &self.patience).await;
-        owe(&self.engine, &self.hold.entry, &mut gate, called.doubt);
+        owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
         match called.result {
             Ok(answer) if answer.status == Status::Done => {
-                heir_gate.acquire = heir_gate.acquire.max(called.doubt);
+                heir_gate.acquire.merge(&called.doubt);
                 let ticket = Ticket::enter(&heir.wish, &mark, &answer);
                 self.heir = None;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
@@ -155,7 +155,7 @@ impl Release {
                 self.look_after_copies(&gate);
                 Ok(())
             }
-            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if called.doubt.is_none() => {
+            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if called.doubt.is_empty() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 self.disinherit();
@@ -164,14 +164,14 @@ impl Release {
             Ok(answer) => {
                 drop(heir_gate);
                 self.disinherit();
-                Err(self.refused(&gate, &answer, called.doubt.is_some()))
+                Err(self.refused(&gate, &answer, !called.doubt.is_empty()))
             }
             Err(fault) => {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
-                heir_gate.release = heir_gate.release.max(called.doubt);
+                heir_gate.release.merge(&called.doubt);
                 if !kind.fenced {
-                    heir_gate.untold = heir_gate.untold.max(called.doubt);
+                    heir_gate.untold.merge(&called.doubt);
                 }
                 drop(heir_gate);
                 Rest::of_attempt(&heir.wish, mark).take_back(&self.engine, None, called.doubt);
@@ -182,8 +182,8 @@ impl Release {
 
     /// Copies of an acquire without an answer may still raise the count: look once more when they no longer can.
     fn look_after_copies(&self, gate: &Gate) {
-        if let Some(doubt) = gate.acquire {
-            Rest::of(&self.hold).take_back(&self.engine, None, Some(doubt));
+        if !gate.acquire.is_empty() {
+            Rest::of(&self.hold).take_back(&self.engine, None, gate.acquire.clone());
         }
     }
 
@@ -211,7 +211,8 @@ impl Release {
     fn unanswered(&self, gate: Gate, fault: Fault) -> UnlockError {
         self.hold.unanswered.store(true, Ordering::Release);
         self.hold.entry.leave(self.share);
-        let (closed, doubt) = (self.engine.is_dead(), gate.release.max(gate.acquire));
+        let (closed, mut doubt) = (self.engine.is_dead(), gate.release.clone());
+        doubt.merge(&gate.acquire);
         Rest::of(&self.hold).take_back(&self.engine, Some(gate), doubt);
         QueryError::of_fault(&self.hold.entry.line.keys.name, fault, closed).into()
     }
@@ -220,7 +221,7 @@ impl Release {
 /// Whether the server may have more of the owner of this gate than is known: a late copy of an acquire may have added
 /// one, or an earlier give-back was not answered. Then only what is left counts, not what was there.
 fn may_have_more(gate: &Gate) -> bool {
-    gate.acquire.is_some() || gate.unanswered
+    !gate.acquire.is_empty() || gate.unanswered
 }
 
 impl Ticket {
@@ -294,7 +295,7 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     let Some(hold) = current.or(unanswered) else { return true };
     let settled = settle(&engine, hold.kind, &entry, &mut gate, &hold.leased.mark, &engine.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
-        Rest::of(&hold).take_back(&engine, None, Some(doubt));
+        Rest::of(&hold).take_back(&engine, None, doubt);
     }
     matches!(settled, Ok(answer) if matches!(answer.status, Status::Done | Status::Busy | Status::NotHeld))
 }

@@ -83,13 +83,13 @@ impl Ticket {
         let work = engine.janitor.carry(|abandoned| async move {
             if lease.is_some() {
                 // A late copy of an earlier change would undo this one.
-                wait_out(&to, &mut gate).await;
+                wait_out(&mut gate).await;
             }
             let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
             let keys = of.line.keys.of(script.keys);
             let called = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
             if lease.is_some() {
-                owe(&to, &of, &mut gate, called.doubt);
+                owe(&to, &of, &mut gate, &called.doubt);
             }
             (called.result, gate)
         });

@@ -13,7 +13,7 @@ use crate::wire::table::{self, script, Table};
 /// A script with all that belongs to the queue.
 macro_rules! queue_script {
     ($file:literal) => {
-        script!($file after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel])
+        script!($file after "announce" after "fair/begin", [Key, Queue, Timeouts, Seen, Front, Channel])
     };
 }
 
@@ -37,8 +37,8 @@ static FAIR: Table = Table {
 static FENCED_FAIR: Table = Table {
     name: "fenced_fair",
     fenced: true,
-    acquire: script!("fenced/fence" over "fair/acquire" after "fair/begin",
-        [Key, Queue, Timeouts, Seen, Front, Channel, Token]),
+    acquire: script!("fenced/fence" over "fair/acquire" after "announce" after "fair/begin",
+        [Key, Queue, Timeouts, Seen, Front, Token, Channel]),
     ..FAIR
 };
 

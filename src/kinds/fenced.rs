@@ -309,7 +309,7 @@ impl Ticket {
             to.wire.call(script, &keys, &args, &patience.unless(abandoned)).await
         });
         let called = work.await;
-        if let (Err(Fault::Unreachable(detail)), Some(_)) = (&called.result, called.doubt) {
+        if let (Err(Fault::Unreachable(detail)), false) = (&called.result, called.doubt.is_empty()) {
             return Err(RunError::Unknown { name, detail: detail.clone() });
         }
         let answer = Answer::of(called.result, &name, engine.is_closing())?;

@@ -13,13 +13,13 @@ static PLAIN: Table = Table {
     reentrant: false,
     anonymous: true,
     acquire: script!("plain/acquire", [Key]),
-    release: script!("plain/release", [Key, Channel]),
+    release: script!("plain/release" after "announce", [Key, Channel]),
     hand_over: Some(script!("plain/hand_over", [Key])),
     renew: script!("plain/renew", [Key]),
-    settle: script!("plain/settle", [Key, Channel]),
+    settle: script!("plain/settle" after "announce", [Key, Channel]),
     extend: script!("plain/extend", [Key]),
     inspect: script!("plain/inspect", [Key]),
-    force: script!("plain/force", [Key, Channel]),
+    force: script!("plain/force" after "announce", [Key, Channel]),
     ..REENTRANT
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::millis;
-use crate::base::keys::Key::{Channel, Lock as Key, Token, Turn, Writers};
+use crate::base::keys::Key::{Absent, Channel, FirstHold, Lock as Key, Token, Turn, Writers};
 use crate::engine::Session;
 use crate::error::QueryError;
 use crate::hold::entry::Line;
@@ -19,16 +19,16 @@ const GOES_FIRST: Duration = Duration::from_secs(2);
 static READ: Table = Table {
     name: "read",
     role: Role::Read,
-    acquire: script!("read/acquire" after "read_write", [Key, Writers, Turn]),
+    acquire: script!("read/acquire" after "read_write", [Key, Writers, Turn, Absent]),
     asks: |sibling, _| sibling.map(str::to_owned),
-    release: script!("read/release" after "read_write", [Key, Channel]),
+    release: script!("read/release" after "announce" after "read_write", [Key, Absent, Channel]),
     hand_over: None,
-    admit: Some(script!("read/admit" after "read_write", [Key, Writers, Turn])),
-    renew: script!("read/renew" after "read_write", [Key]),
-    settle: script!("read/settle" after "read_write", [Key, Channel]),
-    extend: script!("read/extend" after "read_write", [Key]),
-    inspect: script!("read/inspect" after "read_write", [Key]),
-    force: script!("read/force" after "read_write", [Key, Channel]),
+    admit: Some(script!("read/admit" after "read_write", [Key, Writers, Turn, Absent])),
+    renew: script!("read/renew" after "read_write", [Key, FirstHold]),
+    settle: script!("read/settle" after "announce" after "read_write", [Key, Absent, Channel]),
+    extend: script!("read/extend" after "read_write", [Key, Absent]),
+    inspect: script!("read/inspect" after "read_write", [Key, Absent]),
+    force: script!("read/force" after "announce" after "read_write", [Key, Absent, Channel]),
     ..REENTRANT
 };
 
@@ -36,22 +36,22 @@ static WRITE: Table = Table {
     name: "write",
     role: Role::Write,
     goes_first: Some(GOES_FIRST),
-    acquire: script!("write/acquire" after "read_write", [Key, Writers]),
+    acquire: script!("write/acquire" after "read_write", [Key, Writers, Absent]),
     asks: |_, waits| Some(millis(GOES_FIRST * u32::from(waits)).to_string()),
-    release: script!("write/release" after "read_write", [Key, Channel, Writers, Turn]),
+    release: script!("write/release" after "announce" after "read_write", [Key, Writers, Turn, Absent, Channel]),
     hand_over: None,
     renew: script!("write/renew" after "read_write", [Key]),
-    settle: script!("write/settle" after "read_write", [Key, Channel, Writers, Turn]),
-    extend: script!("write/extend" after "read_write", [Key]),
+    settle: script!("write/settle" after "announce" after "read_write", [Key, Writers, Turn, Absent, Channel]),
+    extend: script!("write/extend" after "read_write", [Key, Absent]),
     inspect: script!("write/inspect" after "read_write", [Key]),
-    force: script!("write/force" after "read_write", [Key, Channel, Writers, Turn]),
+    force: script!("write/force" after "announce" after "read_write", [Key, Writers, Turn, Absent, Channel]),
     ..REENTRANT
 };
 
 static FENCED_WRITE: Table = Table {
     name: "fenced_write",
     fenced: true,
-    acquire: script!("fenced/fence" over "write/acquire" after "read_write", [Key, Writers, Token]),
+    acquire: script!("fenced/fence" over "write/acquire" after "read_write", [Key, Writers, Absent, Token]),
     ..WRITE
 };
 

@@ -16,14 +16,14 @@ pub(super) static REENTRANT: Table = Table {
     queue: None,
     acquire: script!("reentrant/acquire", [Lock]),
     asks: |_, _| None,
-    release: script!("reentrant/release", [Lock, Channel]),
+    release: script!("reentrant/release" after "announce", [Lock, Channel]),
     hand_over: Some(script!("reentrant/hand_over", [Lock])),
     admit: None,
     renew: script!("reentrant/renew", [Lock]),
-    settle: script!("reentrant/settle", [Lock, Channel]),
+    settle: script!("reentrant/settle" after "announce", [Lock, Channel]),
     extend: script!("reentrant/extend", [Lock]),
     inspect: script!("reentrant/inspect", [Lock]),
-    force: script!("reentrant/force", [Lock, Channel]),
+    force: script!("reentrant/force" after "announce", [Lock, Channel]),
 };
 
 pub(super) static FENCED: Table = Table {

@@ -8,9 +8,9 @@ use crate::wire::table::{script, Table};
 static SPIN: Table = Table {
     name: "spin",
     announces: false,
-    release: script!("reentrant/release", [Lock]),
-    settle: script!("reentrant/settle", [Lock]),
-    force: script!("reentrant/force", [Lock]),
+    release: script!("reentrant/release" after "silent", [Lock]),
+    settle: script!("reentrant/settle" after "silent", [Lock]),
+    force: script!("reentrant/force" after "silent", [Lock]),
     ..REENTRANT
 };
 

@@ -1,5 +1,6 @@
 //! Leases: how long what is held is valid. Rules 9 and 10 of docs/PROTOCOL.md.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -15,7 +16,7 @@ use tokio::sync::Notify;
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
 use crate::base::janitor::say;
-use crate::base::keys::Keys;
+use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
 
 /// What is known of a hold at this instant.
@@ -189,6 +190,17 @@ fn next_number() -> u64 {
 }
 
 impl Leased {
+    /// One of the keys that it is by on the server: all are in one slot.
+    pub(crate) fn key(&self) -> Cow<'_, str> {
+        self.keys_of(self.renew.keys).into_iter().next().unwrap_or_default()
+    }
+
+    /// Its part of a renewing script's KEYS.
+    pub(crate) fn keys_of(&self, keys: &[Key]) -> Vec<Cow<'_, str>> {
+        let own = keys.contains(&Key::FirstHold).then(|| self.keys.first_hold(&self.holder));
+        self.keys.of(keys).into_iter().map(Cow::from).chain(own.map(Cow::from)).collect()
+    }
+
     /// Taken by a call that was sent at `sent`.
     pub(crate) fn new(
         keys: Arc<Keys>,
@@ -370,6 +382,12 @@ impl Leased {
         let validity = self.validity.lock();
         let wanted = validity.renewals.values().filter(|(_, end)| end.is_none_or(|end| now < end));
         wanted.map(|(lease, _)| *lease).max()
+    }
+
+    /// What is left of its lease, if that is not sure: to be confirmed, where it is not renewed.
+    pub(crate) fn unconfirmed(&self, now: Moment) -> Option<Duration> {
+        let validity = self.validity.lock();
+        Some(validity.until.since(now)).filter(|left| validity.uncertain && !left.is_zero())
     }
 
     pub(crate) fn is_bare(&self) -> bool {

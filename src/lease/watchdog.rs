@@ -12,7 +12,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::backend::Script;
+use crate::backend::{Script, Slots};
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
@@ -25,6 +25,8 @@ const HEAVIEST: usize = 500;
 const LONG_BARE_HOLD: Duration = Duration::from_secs(600);
 /// When nothing is looked after.
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
+/// A switch is remembered for so long: what was granted before it is told by then.
+const SWITCH: Duration = Duration::from_secs(300);
 /// The shortest pause before a failed renewal is tried again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(20);
 
@@ -36,11 +38,14 @@ struct Schedule {
     /// When the loop looks next: never later than the first of them. What goes leaves it as it is, so that short holds
     /// that come and go don't wake the loop.
     alarm: Moment,
+    /// Slots whose node was found to be over, and when.
+    switched: Vec<(Moment, Slots)>,
 }
 
 pub(crate) struct Watchdog {
     clock: Clock,
     renew: Box<Renew>,
+    slot: Box<Slot>,
     queue: Mutex<Schedule>,
     bell: Notify,
     closed: AtomicBool,
@@ -54,15 +59,25 @@ pub(crate) type Batch = Vec<(Arc<Leased>, Duration)>;
 /// Renews a batch: a verdict for each hold, in their order, within the command timeout.
 type Renew = dyn Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync;
 
+/// The hash slot that a hold is in: one script renews no two.
+type Slot = dyn Fn(&Leased) -> u16 + Send + Sync;
+
 impl Watchdog {
     pub(crate) fn new(
         clock: Clock,
         renew: impl Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync + 'static,
+        slot: impl Fn(&Leased) -> u16 + Send + Sync + 'static,
     ) -> Self {
         Self {
             clock,
             renew: Box::new(renew),
-            queue: Mutex::new(Schedule { holds: BTreeMap::new(), handed: VecDeque::new(), alarm: NEVER }),
+            slot: Box::new(slot),
+            queue: Mutex::new(Schedule {
+                holds: BTreeMap::new(),
+                handed: VecDeque::new(),
+                alarm: NEVER,
+                switched: Vec::new(),
+            }),
             bell: Notify::new(),
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
@@ -72,6 +87,11 @@ impl Watchdog {
     /// Looks after a hold from now on, whose lease was confirmed by a call sent at `sent`.
     pub(crate) fn watch(&self, hold: &Arc<Leased>, sent: Moment) {
         let due = match hold.renewable(sent) {
+            // Who granted it is not there any more.
+            _ if self.is_switched(hold, sent) => {
+                hold.doubted();
+                self.clock.now()
+            }
             Some(lease) => sent.after(lease.min(hold.valid_until().since(sent)) / 3),
             None => hold.valid_until(),
         };
@@ -88,6 +108,38 @@ impl Watchdog {
             queue.alarm = due;
             self.bell.notify_one();
         }
+    }
+
+    /// What granted the holds in these slots may have lost them: each is uncertain until a renewal, which is due now,
+    /// confirms it.
+    pub(crate) fn confirm(&self, slots: Slots) {
+        let mut queue = self.queue.lock();
+        let now = self.clock.now();
+        let holds: Vec<_> = queue.holds.values().filter(|hold| self.is_in(hold, &slots)).cloned().collect();
+        queue.switched.retain(|(at, _)| now.since(*at) < SWITCH);
+        queue.switched.push((now, slots));
+        for hold in holds {
+            if let Some(old) = hold.reschedule(Some(now)) {
+                queue.holds.remove(&(old, hold.id));
+            }
+            hold.doubted();
+            // One that is under way went to who can't say any more.
+            hold.end_renewal();
+            queue.holds.insert((now, hold.id), hold);
+        }
+        queue.alarm = now;
+        self.bell.notify_one();
+    }
+
+    fn is_in(&self, hold: &Leased, slots: &Slots) -> bool {
+        let slot = (self.slot)(hold);
+        slots.iter().any(|range| range.contains(&slot))
+    }
+
+    /// Whether the node that a call for it went to, at `sent`, was found to be over since.
+    fn is_switched(&self, hold: &Leased, sent: Moment) -> bool {
+        let queue = self.queue.lock();
+        queue.switched.iter().any(|(at, slots)| sent < *at && self.is_in(hold, slots))
     }
 
     /// Stops looking after it: before its release is sent.
@@ -174,7 +226,7 @@ impl Watchdog {
     /// Takes what is due, and what will be soon: one script renews many.
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
-        let mut lanes: BTreeMap<usize, Batch> = BTreeMap::new();
+        let mut lanes: BTreeMap<(usize, u16), Batch> = BTreeMap::new();
         if self.queue.lock().holds.keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
@@ -184,7 +236,8 @@ impl Watchdog {
                 self.again(&hold, now);
             }
             if let Some(lease) = attended.flatten() {
-                lanes.entry(std::ptr::from_ref(hold.renew).addr()).or_default().push((hold, lease));
+                let lane = (std::ptr::from_ref(hold.renew).addr(), (self.slot)(&hold));
+                lanes.entry(lane).or_default().push((hold, lease));
             }
         }
         lanes.into_values().flat_map(batches).collect()
@@ -217,7 +270,7 @@ impl Watchdog {
             return None;
         }
         self.report_long_bare_hold(hold, now);
-        let lease = hold.renewable(now).filter(|_| hold.begin_renewal());
+        let lease = hold.renewable(now).or_else(|| hold.unconfirmed(now)).filter(|_| hold.begin_renewal());
         // While it is being renewed, and when it is not to be, its deadline is what is left to watch.
         self.put(hold, hold.valid_until());
         lease
@@ -328,10 +381,14 @@ mod tests {
     fn watchdog(clock: Clock) -> (Arc<Watchdog>, Arc<Mutex<Vec<u64>>>) {
         let renewed: Arc<Mutex<Vec<u64>>> = Arc::default();
         let ids = renewed.clone();
-        let watchdog = Watchdog::new(clock, move |_, holds| {
-            ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
-            std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
-        });
+        let watchdog = Watchdog::new(
+            clock,
+            move |_, holds| {
+                ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
+                std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()
+            },
+            |_| 0,
+        );
         (Arc::new(watchdog), renewed)
     }
 

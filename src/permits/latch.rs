@@ -20,9 +20,9 @@ use crate::waiting::waiters::Waiter;
 use crate::wire::script::Patience;
 use crate::wire::table::script;
 
-static SET: &Script = script!("latch/set" after "once", [Count, Channel]);
-static COUNT_DOWN: &Script = script!("latch/count_down" after "once", [Count, Channel, Ended]);
-static DELETE: &Script = script!("latch/delete" after "once", [Count, Channel, Ended]);
+static SET: &Script = script!("latch/set" after "announce" after "once", [Count, Channel]);
+static COUNT_DOWN: &Script = script!("latch/count_down" after "announce" after "once", [Count, Ended, Channel]);
+static DELETE: &Script = script!("latch/delete" after "announce" after "once", [Count, Ended, Channel]);
 /// Undoes a count, as long as its latch is there.
 static CANCEL: &Script = script!("latch/cancel" after "once", [Count, Ended]);
 static INSPECT: &Script = script!("latch/inspect" after "once", [Count, Ended]);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 
 use crate::backend::Script;
-use crate::base::clock::{millis, ServerTime};
+use crate::base::clock::millis;
 use crate::base::keys::Key::{Channel, Expiries, Lock as Free};
 use crate::engine::Engine;
 use crate::error::{Lost, LostReason, SyncError};
@@ -19,11 +19,13 @@ use crate::lease::validity::{HoldState, Leased};
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
+use crate::wire::doubt::Doubt;
 use crate::wire::script::Answer;
 use crate::wire::table::script;
 
-static SET: &Script = script!("permit_semaphore/set" after "once", [Free, Expiries, Channel]);
-static RELEASE: &Script = script!("permit_semaphore/release" after "once" after "ids", [Free, Expiries, Channel]);
+static SET: &Script = script!("permit_semaphore/set" after "announce" after "once", [Free, Expiries, Channel]);
+static RELEASE: &Script =
+    script!("permit_semaphore/release" after "announce" after "once" after "ids", [Free, Expiries, Channel]);
 static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expiries]);
 
 /// Permits with ids and leases.
@@ -33,8 +35,9 @@ pub enum Expirable {}
 impl PermitKind for Expirable {
     const SCRIPTS: &'static Scripts = &Scripts {
         most: MOST_IDS,
-        acquire: script!("permit_semaphore/acquire" after "once" after "ids", [Free, Expiries, Channel]),
-        cancel: script!("permit_semaphore/cancel" after "once" after "ids", [Free, Expiries, Channel]),
+        acquire: script!("permit_semaphore/acquire" after "announce" after "once" after "ids",
+            [Free, Expiries, Channel]),
+        cancel: script!("permit_semaphore/cancel" after "announce" after "once" after "ids", [Free, Expiries, Channel]),
         give_back: RELEASE,
         inspect: script!("permit_semaphore/inspect" after "once", [Free, Expiries]),
         renew: Some(script!("permit_semaphore/renew" after "ids", [Expiries])),
@@ -52,8 +55,8 @@ impl PermitKind for Expirable {
 /// The lease of a guard's permits.
 pub struct GuardLease {
     leased: Arc<Leased>,
-    /// One change of the lease at a time; until when copies of the last one may run.
-    changes: Arc<Mutex<Option<ServerTime>>>,
+    /// One change of the lease at a time, and the copies of the last one that may run yet.
+    changes: Arc<Mutex<Doubt>>,
 }
 
 /// The id of one permit: 16 bytes, shown as 32 hexadecimal digits, as Redisson's API has them.
@@ -155,10 +158,8 @@ impl Semaphore<Expirable> {
         let set = async {
             let called = pool.ledger.send(EXTEND, &[&ids, &lease], &engine.patience()).await?;
             let answer = pool.ledger.read(called.result)?;
-            if let Some(doubt) = called.doubt {
-                // A late copy would undo what is set next.
-                engine.wire.pass(doubt).await;
-            }
+            // A late copy would undo what is set next.
+            called.doubt.pass().await;
             self.held(&answer)
         };
         engine.ready()?;
@@ -283,10 +284,8 @@ impl SemaphorePermit<Expirable> {
         }
         let (to, of, leased) = (engine.clone(), ledger.clone(), self.lease.leased.clone());
         let work = engine.janitor.carry(|abandoned| async move {
-            if let Some(doubt) = doubt.take() {
-                // A late copy of an earlier change would undo this one.
-                to.wire.pass(doubt).await;
-            }
+            // A late copy of an earlier change would undo this one.
+            doubt.pass().await;
             let patience = to.patience().unless(abandoned);
             let called = to.change_lease(&leased, EXTEND, &of.keys.of(EXTEND.keys), Some(lease), &patience).await;
             *doubt = called.doubt;

@@ -35,7 +35,7 @@ pub(crate) const MOST_IDS: u32 = 500;
 pub(crate) const DIGITS: usize = 32;
 
 /// Adds permits, or takes some away, whether they are free or not.
-pub(crate) static CHANGE: &Script = script!("semaphore/change" after "once", [Free, Channel, Made]);
+pub(crate) static CHANGE: &Script = script!("semaphore/change" after "announce" after "once", [Free, Made, Channel]);
 
 /// What sets one kind of semaphore apart.
 pub struct Scripts {

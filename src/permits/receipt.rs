@@ -17,7 +17,7 @@ use crate::wire::script::{Answer, Called, Fault, Patience, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
-pub(crate) static CANCEL: &Script = script!("cancel" after "once", [Lock, Channel, Made]);
+pub(crate) static CANCEL: &Script = script!("cancel" after "announce" after "once", [Lock, Made, Channel]);
 
 /// The most permits in one call, and the largest count of a latch, as Java's are.
 pub(crate) const MOST: u32 = i32::MAX.unsigned_abs();
@@ -81,9 +81,10 @@ impl Ledger {
         let patience = patience.until(engine.now().after(limit));
         let called = self.send_once(call.script, [&key, &number, &life], &call.args, &patience).await;
         let was_done = called.result.as_ref().is_ok_and(is_done);
-        match (called.doubt, call.cancel) {
-            (None, _) => self.free.lock().push(key),
-            (Some(_), Some((script, args))) if !was_done => {
+        let in_doubt = !called.doubt.is_empty();
+        match (in_doubt, call.cancel) {
+            (false, _) => self.free.lock().push(key),
+            (true, Some((script, args))) if !was_done => {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
@@ -102,7 +103,7 @@ impl Ledger {
             }
             _ => {}
         }
-        (self.read(called.result), called.doubt.is_some())
+        (self.read(called.result), in_doubt)
     }
 
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.

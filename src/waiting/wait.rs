@@ -173,10 +173,11 @@ impl Listener {
         self.unanswered = false;
     }
 
-    /// Whether it asked in vain: no call of this client was answered since the wait began, or the server is silent now.
+    /// Whether it asked in vain: its node answered no call of this client since the wait began, or is silent now.
     /// (Since it asked would be too strict: who heads the line a moment before its limit has no time to be answered.)
     pub(crate) fn is_unheard(&self) -> bool {
-        self.unanswered && !self.engine.wire.heard_since(self.began) || self.engine.wire.is_silent()
+        let wire = &self.engine.wire;
+        self.unanswered && !wire.heard_since(&self.channel, self.began) || wire.is_silent(&self.channel)
     }
 
     pub(crate) fn is_confirmed(&self) -> bool {

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Semaphore};
 use tokio::time::{sleep_until, Instant};
 
-use crate::backend::{Backend, Signal};
+use crate::backend::{Backend, Signal, Slots};
 use crate::base::janitor::say;
 use crate::base::registry::shrink;
 
@@ -102,14 +102,20 @@ pub(crate) struct Pump {
     news: UnboundedReceiver<()>,
     signals: UnboundedReceiver<Signal>,
     backend: Arc<dyn Backend>,
+    /// Told when the node of some slots is over.
+    over: Box<dyn Fn(Slots) + Send>,
 }
 
 impl Channels {
-    pub(crate) fn new(backend: Arc<dyn Backend>, signals: UnboundedReceiver<Signal>) -> (Arc<Self>, Pump) {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        signals: UnboundedReceiver<Signal>,
+        over: impl Fn(Slots) + Send + 'static,
+    ) -> (Arc<Self>, Pump) {
         let (news, received) = unbounded_channel();
         let (map, closing, gaps) = Default::default();
         let channels = Arc::new(Self { map, news, closing, gaps });
-        (channels.clone(), Pump { channels, news: received, signals, backend })
+        (channels.clone(), Pump { channels, news: received, signals, backend, over: Box::new(over) })
     }
 
     /// Subscribes, or shares a subscription that is there. One that the server did not confirm is tried again, and then
@@ -236,8 +242,10 @@ impl Pump {
             tokio::select! {
                 signal = self.signals.recv() => match signal {
                     Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
-                    Some(Signal::Gap) => self.gap(),
+                    Some(Signal::Gap) => self.gap(None),
+                    Some(Signal::Lost(channels)) => self.gap(Some(&channels)),
                     Some(Signal::Whole) => self.channels.end_gap(),
+                    Some(Signal::Over(slots)) => (self.over)(slots),
                     None => return,
                 },
                 news = self.news.recv() => {
@@ -281,20 +289,29 @@ impl Pump {
         }
     }
 
-    /// No subscription is left, as far as is known.
-    fn gap(&self) {
+    /// No subscription is left, or none of these, as far as is known.
+    fn gap(&self, only: Option<&[String]>) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
         let mut map = self.channels.map.lock();
         let Map { all, missing, .. } = &mut *map;
-        for (name, channel) in all.iter() {
+        let before = missing.len();
+        let mut lose = |name: &Arc<str>, channel: &Channel| {
             // Not told yet: who waits for it hears of the next try.
             channel.confirmed.send_if_modified(|confirmed| {
                 *confirmed = false;
                 false
             });
             missing.insert(name.clone());
+        };
+        match only {
+            None => all.iter().for_each(|(name, channel)| lose(name, channel)),
+            Some(names) => {
+                let known = names.iter().filter_map(|name| all.get_key_value(name.as_str()));
+                known.for_each(|(name, channel)| lose(name, channel));
+            }
         }
-        let (channels, begins) = (map.all.len(), map.begin_gap());
+        let channels = missing.len() - before;
+        let begins = map.begin_gap();
         drop(map);
         if begins {
             say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
@@ -320,9 +337,11 @@ impl Pump {
 }
 
 impl Channels {
-    /// Tells those who wait for it. After a gap the waiters try again: something may have been missed.
+    /// Tells those who wait for it. After a gap the waiters try again: something may have been missed. Whether the rest
+    /// may be tried at once.
     fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
-        let ok = result.is_ok() && self.gaps() == gaps;
+        let went = result.is_ok();
+        let ok = went && self.gaps() == gaps;
         if let Err(why) = result {
             let begins = self.map.lock().begin_gap();
             say(|| match begins {
@@ -343,7 +362,7 @@ impl Channels {
         if ok {
             self.end_gap();
         }
-        ok
+        went
     }
 
     /// The server answers: that is the end of a gap if no channel is without its subscription.

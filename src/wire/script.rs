@@ -4,17 +4,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::node::Node;
 pub(crate) use crate::backend::Fate;
-use crate::backend::{Backend, Call, Item, Script};
-use crate::base::clock::{millis, Clock, Moment, ServerClock, ServerTime, TICK};
+use crate::backend::{Backend, Call, Item, Outcome, Script};
+use crate::base::clock::{millis, Clock, Moment, ServerTime};
 pub(crate) use crate::base::fault::Fault;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::error::QueryError;
+use crate::wire::doubt::Doubt;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Nodes that one copy is sent on to, one after the other.
+const REDIRECTIONS: usize = 5;
 
 /// In place of the milliseconds until more may be known; less than any that PTTL has.
 const AGAIN: i64 = -3;
@@ -105,8 +110,8 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) result: Result<Answer, Fault>,
-    /// Copies without an answer may run until this moment of the server's clock (rule 6 of docs/PROTOCOL.md).
-    pub(crate) doubt: Option<ServerTime>,
+    /// Its copies without an answer.
+    pub(crate) doubt: Doubt,
 }
 
 impl Called {
@@ -164,32 +169,26 @@ impl Patience {
     }
 }
 
-/// The way to the server: the backend, the clocks, and whether the server answers.
+/// The way to the servers: their nodes, and this client's clock.
 pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
     pub(crate) command_timeout: Duration,
-    pub(crate) server: ServerClock,
     nonce: AtomicU64,
-    /// Nanoseconds of the first copy that is without any answer since; 0 when the server answers.
-    silent_since: AtomicU64,
-    /// Nanoseconds of the last answer.
-    heard_at: AtomicU64,
     closed: AtomicBool,
+}
+
+/// A copy on its way, or one that was sent: where to, when, and until when it may run by the clock of that node.
+struct Sent {
+    node: Arc<Node>,
+    at: Moment,
+    nonce: u64,
+    not_after: ServerTime,
 }
 
 impl Wire {
     pub(crate) fn new(backend: Arc<dyn Backend>, clock: Clock, command_timeout: Duration) -> Self {
-        Self {
-            backend,
-            clock,
-            command_timeout,
-            server: ServerClock::default(),
-            nonce: AtomicU64::new(1),
-            silent_since: AtomicU64::new(0),
-            heard_at: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-        }
+        Self { backend, clock, command_timeout, nonce: AtomicU64::new(1), closed: AtomicBool::new(false) }
     }
 
     /// Ends every call that is under way, and the connections.
@@ -203,57 +202,43 @@ impl Wire {
         self.closed.store(true, Ordering::Release);
     }
 
-    fn is_over(&self, patience: &Patience, began: Moment) -> bool {
-        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), self.silent_since(), began)
+    fn is_over(&self, patience: &Patience, began: Moment, sent: Option<&Sent>) -> bool {
+        let silent_since = sent.and_then(|sent| sent.node.silent_since());
+        self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), silent_since, began)
     }
 
-    /// Whether the server's clock is past the end of patience, though the local one is not: it may have stood still. By
-    /// then the server may have forgotten what the first copy in doubt did.
-    fn overslept(&self, patience: &Patience, began: Moment, first_doubt: Option<ServerTime>) -> bool {
-        patience.end.zip(first_doubt).is_some_and(|(end, first)| {
-            self.server.at(self.clock.now()) > first.saturating_add(millis(end.since(began)))
+    /// Whether the node with this key answered anything after `moment`.
+    pub(crate) fn heard_since(&self, key: &str, moment: Moment) -> bool {
+        self.backend.node(key).is_ok_and(|node| node.heard_since(moment))
+    }
+
+    /// Whether the node with this key has been silent for longer than a slow answer takes, or there is none.
+    pub(crate) fn is_silent(&self, key: &str) -> bool {
+        self.backend.node(key).map_or(true, |node| node.is_silent(self.slow()))
+    }
+
+    /// Whether no node is silent.
+    pub(crate) fn is_reachable(&self) -> bool {
+        let nodes = self.backend.nodes();
+        !nodes.is_empty() && nodes.iter().all(|node| !node.is_silent(self.slow()))
+    }
+
+    fn slow(&self) -> Duration {
+        self.command_timeout / 4
+    }
+
+    /// Copies of a call for this key that were sent up to now, and whose answers were not heard.
+    pub(crate) fn doubt(&self, key: &str) -> Doubt {
+        let node = self.backend.node(key).ok();
+        node.map_or_else(Doubt::default, |node| {
+            let latest = self.latest(&node, self.clock.now());
+            Doubt::new(node, latest)
         })
     }
 
-    /// Since when nothing has been answered, if something is waiting for an answer.
-    pub(crate) fn silent_since(&self) -> Option<Moment> {
-        Some(self.silent_since.load(Ordering::Relaxed)).filter(|&nanos| nanos != 0).map(Moment::from_nanos)
-    }
-
-    /// Whether anything was answered after `moment`.
-    pub(crate) fn heard_since(&self, moment: Moment) -> bool {
-        self.heard_at.load(Ordering::Relaxed) > moment.nanos()
-    }
-
-    /// Whether the server has been silent for longer than a slow answer takes.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent_since().is_some_and(|since| self.clock.now().since(since) >= self.command_timeout / 4)
-    }
-
-    /// Waits until copies that may run until `doubt` can no longer.
-    pub(crate) async fn pass(&self, doubt: ServerTime) {
-        loop {
-            let now = self.server.at(self.clock.now());
-            let Ok(left) = u64::try_from(doubt.saturating_sub(now)) else { return };
-            tokio::time::sleep(Duration::from_millis(left.saturating_add(1)).min(TICK)).await;
-        }
-    }
-
-    /// Until when copies that were sent before `moment` may run.
-    pub(crate) fn latest(&self, moment: Moment) -> ServerTime {
-        self.server.at(moment).saturating_add(millis(self.command_timeout))
-    }
-
-    /// Whether copies that may run until `doubt` can no longer.
-    pub(crate) fn is_past(&self, doubt: ServerTime) -> bool {
-        self.server.at(self.clock.now()) > doubt
-    }
-
-    /// From when on copies that may run until `doubt` can no longer.
-    pub(crate) fn passes(&self, doubt: ServerTime) -> Moment {
-        let now = self.clock.now();
-        let left = u64::try_from(doubt.saturating_sub(self.server.at(now))).unwrap_or_default();
-        now.after(Duration::from_millis(left.saturating_add(1)))
+    /// Until when copies that were sent to this node before `moment` may run.
+    fn latest(&self, node: &Node, moment: Moment) -> ServerTime {
+        node.time_at(moment).saturating_add(millis(self.command_timeout))
     }
 
     /// Sends a call until it is answered or patience ends. Only here is anything sent again.
@@ -265,84 +250,125 @@ impl Wire {
         patience: &Patience,
     ) -> Called {
         let began = self.clock.now();
-        let (mut doubt, mut first_doubt): (Option<ServerTime>, Option<ServerTime>) = (None, None);
+        let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
         let mut pause = FIRST_PAUSE;
-        let mut was_late = false;
+        let mut late: Option<Arc<Node>> = None;
         loop {
-            let (answer, not_after) = self.copy(script, keys, args).await;
-            let why = match answer {
-                Ok(answer) => return Called { result: Ok(answer), doubt },
-                Err(Fate::Refused(why)) => return Called { result: Err(Fault::Refused(why)), doubt },
-                // It wrote nothing, and now the clock is known: once, that costs no patience.
-                Err(Fate::Late) if !was_late && !self.overslept(patience, began, first_doubt) => {
-                    was_late = true;
+            let (answer, sent) = self.send(script, keys, args).await;
+            let why = match (answer, &sent) {
+                (Ok(answer), _) => return Called { result: Ok(answer), doubt },
+                (Err(Fate::Refused(why)), _) => return Called { result: Err(Fault::Refused(why)), doubt },
+                // It wrote nothing, and now that node's clock is known: once, that costs no patience.
+                (Err(Fate::Late), Some(Sent { node, .. }))
+                    if !late.as_ref().is_some_and(|late| Arc::ptr_eq(late, node))
+                        && !overslept(patience, began, &first_doubt) =>
+                {
+                    late = Some(node.clone());
                     continue;
                 }
-                Err(Fate::Late) => "this client's idea of the server's clock was behind".to_owned(),
-                Err(Fate::UnknownScript) => {
+                (Err(Fate::Late), _) => "this client's idea of the server's clock was behind".to_owned(),
+                (Err(Fate::UnknownScript), _) => {
                     let why = Refused::Other("the server does not keep scripts".to_owned());
                     return Called { result: Err(Fault::Refused(why)), doubt };
                 }
-                Err(Fate::NotSent(why)) => why,
-                Err(Fate::Doubtful(why)) => {
-                    doubt = doubt.max(Some(not_after));
+                (Err(Fate::NotSent(why) | Fate::Moved(why) | Fate::Ask(why)), _) => why,
+                (Err(Fate::Doubtful(why)), sent) => {
+                    doubt.merge(&doubt_of(sent.as_ref()));
                     if patience.one_copy {
                         return Called { result: Err(Fault::Unreachable(why)), doubt };
                     }
                     why
                 }
             };
-            first_doubt = first_doubt.or(doubt);
-            if self.is_over(patience, began) || self.overslept(patience, began, first_doubt) {
+            if first_doubt.is_empty() {
+                first_doubt.merge(&doubt);
+            }
+            if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
             tokio::time::sleep(self.jittered(pause)).await;
-            if self.is_over(patience, began) {
+            if self.is_over(patience, began, sent.as_ref()) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Sends one copy. Returns its answer, and until when it may run without one.
+    /// Sends one copy. Returns its answer, and the copy itself if it may run yet.
     pub(crate) async fn copy(
         &self,
         script: &'static Script,
         keys: &[&str],
         args: &[&str],
-    ) -> (Result<Answer, Fate>, ServerTime) {
-        let sent = self.clock.now();
-        let not_after = self.latest(sent);
-        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        let call = Call { script, keys, nonce, not_after, args, in_full: false };
-        let answer = self.backend.call(call);
-        // Moments are never 0 once a client is connected, but the embedded clock starts there.
-        let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
-        let answer = match answer.await {
-            // It proves that nothing ran.
-            Err(Fate::UnknownScript) => self.backend.call(Call { in_full: true, ..call }).await,
-            answer => answer,
-        };
-        if matches!(answer, Err(Fate::Refused(_) | Fate::UnknownScript)) {
-            self.silent_since.store(0, Ordering::Relaxed);
-        }
-        (answer.and_then(|items| self.read(script.name, items, nonce, sent)), not_after)
+    ) -> (Result<Answer, Fate>, Doubt) {
+        let (answer, sent) = self.send(script, keys, args).await;
+        let doubt = if matches!(answer, Err(Fate::Doubtful(_))) { doubt_of(sent.as_ref()) } else { Doubt::default() };
+        (answer, doubt)
     }
 
-    fn read(&self, script: &'static str, items: Vec<Item>, nonce: u64, sent: Moment) -> Result<Answer, Fate> {
+    /// Sends one copy to the node that has its first key. One that was sent elsewhere did not run, so that sending it
+    /// on is no second one.
+    async fn send(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> (Result<Answer, Fate>, Option<Sent>) {
+        let key = keys.first().copied().unwrap_or_default();
+        let (mut to, mut asking) = (self.backend.node(key), false);
+        let mut last = None;
+        for _ in 0..=REDIRECTIONS {
+            let node = match to {
+                Ok(node) => node,
+                Err(fate) => return (Err(fate), last),
+            };
+            let at = self.clock.now();
+            let (nonce, not_after) = (self.nonce.fetch_add(1, Ordering::Relaxed), self.latest(&node, at));
+            let sent = Sent { node, at, nonce, not_after };
+            let call = Call { script, names: keys, nonce, not_after, args, in_full: false, asking };
+            match self.send_to(&sent.node, call, at).await {
+                Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &sent.node), false),
+                Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &sent.node), true),
+                Err(Fate::Refused(Refused::ReadOnly)) if self.backend.demoted(&sent.node) => {
+                    let why = format!("{} is a read-only replica", sent.node.address);
+                    return (Err(Fate::NotSent(why)), Some(sent));
+                }
+                outcome => return (outcome.and_then(|items| self.read(script.name, items, &sent)), Some(sent)),
+            }
+            last = Some(sent);
+        }
+        (Err(Fate::NotSent("it was sent on too often: the cluster is changing".to_owned())), last)
+    }
+
+    async fn send_to(&self, node: &Node, call: Call<'_>, at: Moment) -> Outcome {
+        let outcome = node.link.call(call);
+        node.asked(at);
+        let outcome = match outcome.await {
+            // It proves that nothing ran.
+            Err(Fate::UnknownScript) => node.link.call(Call { in_full: true, ..call }).await,
+            outcome => outcome,
+        };
+        if matches!(outcome, Err(Fate::Refused(_) | Fate::UnknownScript | Fate::Moved(_) | Fate::Ask(_))) {
+            node.spoke();
+        }
+        outcome
+    }
+
+    fn read(&self, script: &'static str, items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
         let mut items = items.into_iter();
         let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
             (items.next(), items.next(), items.next())
         else {
-            return self.poisoned(script, "the reply has not the shape of a lockson script's");
+            return poisoned(&sent.node, script, "the reply has not the shape of a lockson script's");
         };
-        if echo.parse() != Ok(nonce) {
-            return self.poisoned(script, "the reply belongs to another call");
+        if echo.parse() != Ok(sent.nonce) {
+            return poisoned(&sent.node, script, "the reply belongs to another call");
         }
-        let now = self.clock.now();
-        self.server.learn(time, now);
-        self.heard_at.store(now.nanos(), Ordering::Relaxed);
-        self.silent_since.store(0, Ordering::Relaxed);
+        sent.node.answered(time, self.clock.now());
+        if sent.node.is_over() {
+            // Its writes may be lost with it. The next copy asks the node in its place.
+            return Err(Fate::Doubtful(format!("{} is not what it was when this was sent", sent.node.address)));
+        }
         let mut rest: Vec<Item> = items.collect();
         let status = match status {
             0 => Status::Busy,
@@ -352,16 +378,9 @@ impl Wire {
             4 => wrong_type(take_text(&mut rest)),
             5 => Status::Tampered(take_text(&mut rest)),
             6 => Status::Refused(refused_in_words(take_text(&mut rest))),
-            other => return self.poisoned(script, &format!("the reply has the unknown status {other}")),
+            other => return poisoned(&sent.node, script, &format!("the reply has the unknown status {other}")),
         };
-        Ok(Answer { status, time, rest, sent })
-    }
-
-    /// Answers and questions no longer match on this connection: whatever was answered can't be believed.
-    fn poisoned(&self, script: &'static str, why: &str) -> Result<Answer, Fate> {
-        say(|| tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced"));
-        self.backend.reset();
-        Err(Fate::Doubtful(why.to_owned()))
+        Ok(Answer { status, time, rest, sent: sent.at })
     }
 
     /// Between a half and the whole of a pause, so that clients drift apart. By chance that a simulation can replay.
@@ -369,6 +388,23 @@ impl Wire {
         let seed = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
         pause * fastrand::Rng::with_seed(seed).u32(512..1024) / 1024
     }
+}
+
+/// Answers and questions no longer match on this connection: whatever was answered can't be believed.
+fn poisoned(node: &Node, script: &'static str, why: &str) -> Result<Answer, Fate> {
+    say(|| tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced"));
+    node.link.reset();
+    Err(Fate::Doubtful(why.to_owned()))
+}
+
+fn doubt_of(sent: Option<&Sent>) -> Doubt {
+    sent.map_or_else(Doubt::default, |sent| Doubt::new(sent.node.clone(), sent.not_after))
+}
+
+/// Whether the server's clock is past the end of patience, though the local one is not: it may have stood still. By
+/// then the server may have forgotten what the first copy in doubt did.
+fn overslept(patience: &Patience, began: Moment, first_doubt: &Doubt) -> bool {
+    patience.end.is_some_and(|end| first_doubt.is_past_by(millis(end.since(began))))
 }
 
 fn take_text(rest: &mut Vec<Item>) -> String {

@@ -47,11 +47,11 @@ async fn permits_work(server: &Server, kind: &str) -> Outcome {
 
 #[tokio::test]
 async fn semaphores_and_latches_need_their_own_rights() {
-    let counted = "+decrby +get +incrby +set ~redisson_sc:*";
+    let counted = "+decrby +get +incrby +set ~lockson:receipt:*";
     let kinds = [
         ("semaphore", vec![counted]),
         ("permit_semaphore", vec![counted, "+zadd +zcard"]),
-        ("latch", vec!["+decrby +get +incrby +set ~redisson_countdownlatch__channel__*"]),
+        ("latch", vec!["+decrby +get +incrby +set ~lockson:*"]),
     ];
     for (kind, beginnings) in kinds {
         let own = beginnings.iter().copied().flat_map(rights);

@@ -4,10 +4,10 @@ use crate::contract::fair::*;
 use crate::contract::fair_layout::{run, ACQUIRE};
 use crate::contract::world::*;
 
-const RELEASE: &str = support::lua!("fair/begin", "fair/release");
-const REFRESH: &str = support::lua!("fair/begin", "fair/refresh");
-const LEAVE: &str = support::lua!("fair/begin", "fair/leave");
-const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
+const RELEASE: &str = support::lua!("announce", "fair/begin", "fair/release");
+const REFRESH: &str = support::lua!("announce", "fair/begin", "fair/refresh");
+const LEAVE: &str = support::lua!("announce", "fair/begin", "fair/leave");
+const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 
 /// Waiters of one client that is gone since `seen`: `dead:1` is the next. Nobody holds the lock.
 async fn bury(case: &Case, count: usize, last_seen: i64) {

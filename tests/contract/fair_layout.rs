@@ -4,8 +4,8 @@ use crate::contract::fair::*;
 use crate::contract::world::*;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
-pub const ACQUIRE: &str = support::lua!("fair/begin", "fair/acquire");
-const SETTLE: &str = support::lua!("fair/begin", "fair/settle");
+pub const ACQUIRE: &str = support::lua!("announce", "fair/begin", "fair/acquire");
+const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 
 /// Redisson subtracts at every acquisition; whoever does not is 69 days ahead after 20,000.
 pub async fn scores_do_not_drift(case: Case) {
@@ -111,9 +111,10 @@ pub async fn queue_keys_have_a_ttl(case: Case) {
 
 /// A copy of one of its scripts.
 pub async fn run(case: &Case, text: &str, when: i64, args: &[&str]) -> String {
-    let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case), channel(case)];
+    let keys = [case.name.clone(), queue(case), timeouts(case), seen(case), state(case)];
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    case.copy(text, when, &keys, args).await
+    let channel = channel(case);
+    case.copy(text, when, &keys, &[args, &["PUBLISH", &channel]].concat()).await
 }
 
 pub async fn copies_of_an_enqueue_make_one_entry(case: Case) {

@@ -110,15 +110,15 @@ pub async fn a_token_is_exact_beyond_2_53(case: Case) {
 /// The acquire script of the kind with tokens, its keys and its arguments for `o`, which holds nothing yet.
 fn acquire_of(case: &Case, locks: &Locks) -> (String, Vec<String>, Vec<&'static str>) {
     let tagged = |key: &str| format!("{key}:{{{}}}", case.name);
-    let queue = ["redisson_lock_queue", "redisson_lock_timeout", "lockson:fair_seen", "lockson:fair_state", "channel"];
-    let (folder, more, arg) = match ["fenced_write", "fenced_fair", "fenced_fair_mutex"].map(|k| case.is_kind(locks, k))
-    {
-        [true, ..] => ("fenced write", vec![tagged("lockson:writers")], Some("0")),
-        [false, false, false] => ("fenced reentrant", vec![], None),
-        _ => ("fenced fair", queue.map(tagged).to_vec(), Some("1")),
+    let queue = ["redisson_lock_queue", "redisson_lock_timeout", "lockson:fair_seen", "lockson:fair_state"];
+    let kinds = ["fenced_write", "fenced_fair", "fenced_fair_mutex"].map(|kind| case.is_kind(locks, kind));
+    let (folder, more, arg, announces) = match kinds {
+        [true, ..] => ("fenced write", ["lockson:writers", "lockson:absent"].map(tagged).to_vec(), &["0"][..], &[][..]),
+        [false, false, false] => ("fenced reentrant", vec![], &[][..], &[][..]),
+        _ => ("fenced fair", queue.map(tagged).to_vec(), &["1"][..], &["PUBLISH", "channel"][..]),
     };
     let keys = [case.name.clone()].into_iter().chain(more).chain([token_key(case)]).collect();
-    let args = ["o", "5000", "0"].into_iter().chain(arg).chain(["o", "0", "0"]).collect();
+    let args = [&["o", "5000", "0"], arg, &["o", "0", "0"], announces].concat();
     (text(folder, "acquire"), keys, args)
 }
 

@@ -3,7 +3,7 @@
 use crate::contract::world::*;
 
 const ACQUIRE: &str = support::lua!("reentrant/acquire");
-const RELEASE: &str = support::lua!("reentrant/release");
+const RELEASE: &str = support::lua!("announce", "reentrant/release");
 
 /// Rule 1.
 pub async fn the_layout_is_redissons(case: Case) {
@@ -27,8 +27,9 @@ pub async fn the_layout_is_redissons(case: Case) {
 pub async fn copies_apply_once_and_never_late(case: Case) {
     let count = async || case.ask(&["HGET", &case.name, "o"]).await;
     let acquire = async |when: i64, held: &str| case.copy(ACQUIRE, when, &[&case.name], &["o", "5000", held]).await;
-    let release =
-        async |when: i64, held: &str| case.copy(RELEASE, when, &[&case.name, "c"], &["o", "5000", held]).await;
+    let release = async |when: i64, held: &str| {
+        case.copy(RELEASE, when, &[&case.name], &["o", "5000", held, "PUBLISH", "c"]).await
+    };
     assert_eq!((&*acquire(LATE, "0").await, case.is_free().await), ("2", true));
     for (held, expected) in [("0", "1"), ("1", "2")] {
         for _ in 0..3 {

@@ -167,16 +167,16 @@ async fn is_no_latch(latch: &Latch) {
 }
 
 pub async fn copies_count_once(case: Case) {
-    let count_down = support::lua!("once", "latch/count_down");
-    let set = support::lua!("once", "latch/set");
+    let count_down = support::lua!("announce", "once", "latch/count_down");
+    let set = support::lua!("announce", "once", "latch/set");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let ended = format!("lockson:latch_ended:{{{name}}}");
     for _ in 0..3 {
-        assert_eq!(case.copy(set, SOON, &[name, "test-channel", &receipt], &["1", "60000", "3"]).await, "1");
+        assert_eq!(case.copy(set, SOON, &[name, &receipt], &["1", "60000", "3", "PUBLISH", "c"]).await, "1");
     }
     for (call, left) in [("2", "1 2"), ("2", "1 2"), ("3", "1 1"), ("4", "1 0"), ("4", "1 0"), ("5", "0")] {
-        let keys = [name, "test-channel", &ended, &receipt];
-        assert_eq!(case.copy(count_down, SOON, &keys, &[call, "60000"]).await, left);
+        let keys = [name, &ended, &receipt];
+        assert_eq!(case.copy(count_down, SOON, &keys, &[call, "60000", "PUBLISH", "c"]).await, left);
     }
     let left = case.pttl_of(&ended).await;
     assert!(left > 0 && case.ask(&["GET", &ended]).await.ends_with(" opened"));

@@ -291,16 +291,16 @@ pub async fn bad_input_about_permits_is_refused(case: Case) {
 
 /// Copies of one call: they do their work once, and after a cancellation there is none.
 pub async fn copies_about_permits_do_it_once(case: Case) {
-    let acquire = support::lua!("once", "ids", "permit_semaphore/acquire");
-    let release = support::lua!("once", "ids", "permit_semaphore/release");
-    let cancel = support::lua!("once", "ids", "permit_semaphore/cancel");
+    let acquire = support::lua!("announce", "once", "ids", "permit_semaphore/acquire");
+    let release = support::lua!("announce", "once", "ids", "permit_semaphore/release");
+    let cancel = support::lua!("announce", "once", "ids", "permit_semaphore/cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let expiries = format!("{{{name}}}:timeout");
     let locks = case.client().await;
     let semaphore = with_permits(&case, &locks, 5).await;
     let ask = async |script: &str, args: &[&str]| {
-        let keys = [name, &expiries, "test-channel", &receipt];
-        case.copy(script, SOON, &keys, args).await
+        let args = [args, &["PUBLISH", "test-channel"]].concat();
+        case.copy(script, SOON, &[name, &expiries, &receipt], &args).await
     };
     let [a, b, c] = ["aa", "bb", "cc"].map(|byte| byte.repeat(16));
     let (one, two, three) = (format!("60000 {a}"), format!("60000 {b}{c}"), format!("60000 {}", "dd".repeat(48)));

@@ -169,28 +169,26 @@ pub async fn a_lock_of_another_kind_is_another_type(case: Case) {
 }
 
 const ACQUIRE: &str = support::lua!("plain/acquire");
-const RELEASE: &str = support::lua!("plain/release");
-const SETTLE: &str = support::lua!("plain/settle");
+const RELEASE: &str = support::lua!("announce", "plain/release");
+const SETTLE: &str = support::lua!("announce", "plain/settle");
 const HAND_OVER: &str = support::lua!("plain/hand_over");
 const RENEW: &str = support::lua!("plain/renew");
 
 /// Rule 6, script by script: past its `not_after` a copy answers late and writes nothing.
 pub async fn late_copies_write_nothing(case: Case) {
-    let keys = [case.name.as_str(), "c"];
-    assert_eq!(case.copy(ACQUIRE, LATE, &keys[..1], &["late", "1000"]).await, "2");
+    assert_eq!(case.copy(ACQUIRE, LATE, &[&case.name], &["late", "1000"]).await, "2");
     assert!(case.is_free().await);
     case.ask(&["SET", &case.name, "t", "PX", "9000"]).await;
     let calls: [(&str, &[&str]); 6] = [
-        (RELEASE, &["t"]),
-        (SETTLE, &["t", "0"]),
+        (RELEASE, &["t", "PUBLISH", "c"]),
+        (SETTLE, &["t", "0", "PUBLISH", "c"]),
         (HAND_OVER, &["t", "u", "60000"]),
         (support::lua!("plain/extend"), &["t", "60000"]),
         (RENEW, &["t", "60000"]),
-        (support::lua!("plain/force"), &[]),
+        (support::lua!("announce", "plain/force"), &["PUBLISH", "c"]),
     ];
     for (text, args) in calls {
-        let keys = if text == RENEW { &keys[..1] } else { &keys[..] };
-        assert_eq!(case.copy(text, LATE, keys, args).await, "2", "{text}");
+        assert_eq!(case.copy(text, LATE, &[&case.name], args).await, "2", "{text}");
         assert_eq!((value(&case).await.as_str(), case.pttl().await <= 9_000), ("t", true), "{text}");
     }
 }
@@ -204,21 +202,21 @@ pub async fn copies_apply_once(case: Case) {
         (["", ACQUIRE, "t 9000", "1", "t"], 9),
         (["", ACQUIRE, "t 1000", "1", "t"], 9),
         (["", ACQUIRE, "u 60000", "0", "t"], 9),
-        ([fresh, RELEASE, "t 0", "1", "nil"], 0),
-        (["", RELEASE, "t 0", "3", "nil"], 0),
+        ([fresh, RELEASE, "t 0 PUBLISH c", "1", "nil"], 0),
+        (["", RELEASE, "t 0 PUBLISH c", "3", "nil"], 0),
         // The next hold is not theirs, whoever's it is.
-        ([busy, RELEASE, "t 0", "3", "u"], 9),
-        ([fresh, SETTLE, "t 0", "1", "nil"], 0),
-        (["", SETTLE, "t 0", "3", "nil"], 0),
-        ([busy, SETTLE, "t 0", "3", "u"], 9),
+        ([busy, RELEASE, "t 0 PUBLISH c", "3", "u"], 9),
+        ([fresh, SETTLE, "t 0 PUBLISH c", "1", "nil"], 0),
+        (["", SETTLE, "t 0 PUBLISH c", "3", "nil"], 0),
+        ([busy, SETTLE, "t 0 PUBLISH c", "3", "u"], 9),
         // What the registry has is not settled away.
-        (["", SETTLE, "u 1", "0", "u"], 9),
+        (["", SETTLE, "u 1 PUBLISH c", "0", "u"], 9),
         (["t 60000", HAND_OVER, "t u 5000", "1", "u"], 5),
         (["", HAND_OVER, "t u 5000", "1", "u"], 5),
         (["", HAND_OVER, "t u 9000", "1", "u"], 9),
         (["", HAND_OVER, "t u 1000", "1", "u"], 9),
         (["", HAND_OVER, "t v 5000", "3", "u"], 9),
-        ([fresh, RELEASE, "t 0", "1", "nil"], 0),
+        ([fresh, RELEASE, "t 0 PUBLISH c", "1", "nil"], 0),
         (["", HAND_OVER, "t u 5000", "3", "nil"], 0),
         ([busy, HAND_OVER, "t u 5000", "1", "u"], 9),
         ([busy, ACQUIRE, "t 5000", "0", "u"], 9),
@@ -227,7 +225,7 @@ pub async fn copies_apply_once(case: Case) {
         if let Some((token, lease)) = before.split_once(' ') {
             case.ask(&["SET", &case.name, token, "PX", lease]).await;
         }
-        let answer = case.copy(text, SOON, &[&case.name, "c"], &args.split(' ').collect::<Vec<_>>()).await;
+        let answer = case.copy(text, SOON, &[&case.name], &args.split(' ').collect::<Vec<_>>()).await;
         assert_eq!(answer.split(' ').next(), Some(status), "{at}: {answer}");
         let least = (secs - 2) * 1000;
         if status == "0" && text == ACQUIRE {

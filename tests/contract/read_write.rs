@@ -114,52 +114,51 @@ pub async fn the_layout_of_readers_and_writers_is_redissons(case: Case) {
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, "mode read java:1 2");
 }
 
-const BEGIN: &str = concat!(include_str!("../../lua/begin.lua"), include_str!("../../lua/read_write.lua"));
-const READ_ACQUIRE: &str = include_str!("../../lua/read/acquire.lua");
-const READ_RELEASE: &str = include_str!("../../lua/read/release.lua");
-const WRITE_ACQUIRE: &str = include_str!("../../lua/write/acquire.lua");
-const WRITE_RELEASE: &str = include_str!("../../lua/write/release.lua");
+const READ_ACQUIRE: &str = support::lua!("read_write", "read/acquire");
+const READ_RELEASE: &str = support::lua!("announce", "read_write", "read/release");
+const WRITE_ACQUIRE: &str = support::lua!("read_write", "write/acquire");
+const WRITE_RELEASE: &str = support::lua!("announce", "read_write", "write/release");
 
-/// Rules 5 and 6, at script level.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
-    let all = [case.name.as_str(), "c", "w", "t"];
-    let run = async |text: &str, keys: &[&str], when: i64, args: &[&str]| {
-        case.copy(&format!("{BEGIN}{text}"), when, keys, args).await.split(' ').next().unwrap().to_owned()
+    let keys = [case.name.as_str(), "w", "t", "absent"];
+    let run = async |text: &str, when: i64, args: &[&str]| {
+        let announces: &[&str] = if [READ_RELEASE, WRITE_RELEASE].contains(&text) { &["PUBLISH", "c"] } else { &[] };
+        let answer = case.copy(text, when, &keys, &[args, announces].concat()).await;
+        answer.split(' ').next().unwrap().to_owned()
     };
     let count = async |field: &str| case.ask(&["HGET", &case.name, field]).await;
-    let acquire_keys = [case.name.as_str(), "w", "t"];
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, LATE, &["o", "5000", "0", "o:write"]).await, "2");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], LATE, &["o:write", "5000", "0", "2000"]).await, "2");
+    assert_eq!(run(READ_ACQUIRE, LATE, &["o", "5000", "0", "o:write"]).await, "2");
+    assert_eq!(run(WRITE_ACQUIRE, LATE, &["o:write", "5000", "0", "2000"]).await, "2");
     assert!(case.is_free().await);
     for n in ["0", "1"] {
         for _ in 0..3 {
-            assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", n, "o:write"]).await, "1");
+            assert_eq!(run(READ_ACQUIRE, SOON, &["o", "5000", n, "o:write"]).await, "1");
         }
     }
     assert_eq!(count("o").await, "2");
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", "5", "o:write"]).await, "5");
-    assert_eq!(run(READ_RELEASE, &all[..2], LATE, &["o", "5000", "2"]).await, "2");
+    assert_eq!(run(READ_ACQUIRE, SOON, &["o", "5000", "5", "o:write"]).await, "5");
+    assert_eq!(run(READ_RELEASE, LATE, &["o", "5000", "2"]).await, "2");
     for _ in 0..3 {
-        assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "2"]).await, "1");
+        assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "2"]).await, "1");
         assert_eq!(count("o").await, "1");
     }
-    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "1");
-    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "3");
+    assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "1"]).await, "1");
+    assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "1"]).await, "3");
     assert!(case.is_free().await);
     for n in ["0", "1"] {
         for _ in 0..3 {
-            assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", n, "0"]).await, "1");
+            assert_eq!(run(WRITE_ACQUIRE, SOON, &["o:write", "5000", n, "0"]).await, "1");
         }
     }
     assert_eq!(count("o:write").await, "2");
-    assert_eq!(run(WRITE_RELEASE, &all, LATE, &["o:write", "5000", "2"]).await, "2");
+    assert_eq!(run(WRITE_RELEASE, LATE, &["o:write", "5000", "2"]).await, "2");
     for _ in 0..3 {
-        assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "2"]).await, "1");
+        assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "2"]).await, "1");
         assert_eq!(count("o:write").await, "1");
     }
-    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "1");
-    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "3");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", "1", "0"]).await, "3");
+    assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "1"]).await, "1");
+    assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "1"]).await, "3");
+    assert_eq!(run(WRITE_ACQUIRE, SOON, &["o:write", "5000", "1", "0"]).await, "3");
     assert!(case.is_free().await);
 }
 

@@ -324,7 +324,7 @@ const ADMIT: &str = support::lua!("read_write", "read/admit");
 async fn admit(case: &Case, when: i64, owners: &[&str]) -> String {
     let [writers, turn] = ["writers", "readers_turn"].map(|key| format!("lockson:{key}:{{{}}}", case.name));
     let args: Vec<&str> = owners.iter().flat_map(|owner| [*owner, "5000"]).collect();
-    let answer = case.copy(ADMIT, when, &[&case.name, &writers, &turn], &args).await;
+    let answer = case.copy(ADMIT, when, &[&case.name, &writers, &turn, "absent"], &args).await;
     match answer.split_once(' ') {
         Some(("1", rest)) => rest.to_owned(),
         _ => format!("status {}", answer.split(' ').next().unwrap()),

@@ -252,15 +252,14 @@ pub async fn bad_input_is_refused(case: Case) {
 /// Copies of one call: they do their work once, an answer is the first one's, and after a cancellation there is none.
 pub async fn copies_of_a_call_do_it_once(case: Case) {
     let acquire = support::lua!("once", "semaphore/acquire");
-    let change = support::lua!("once", "semaphore/change");
-    let cancel = support::lua!("once", "cancel");
+    let change = support::lua!("announce", "once", "semaphore/change");
+    let cancel = support::lua!("announce", "once", "cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
     let free = async || case.ask(&["GET", name]).await;
-    let ask = async |script: &str, channel: &[&str], args: &[&str]| {
-        let keys = [&[name], channel, &["test-life", &receipt]].concat();
-        case.copy(script, SOON, &keys, args).await
+    let ask = async |script: &str, announces: &[&str], args: &[&str]| {
+        case.copy(script, SOON, &[name, "test-life", &receipt], &[args, announces].concat()).await
     };
-    let channel = ["test-channel"];
+    let channel = ["PUBLISH", "test-channel"];
     case.ask(&["SET", name, "10"]).await;
     // The longest part that fits, in their order: never the third before the second.
     for _ in 0..3 {
@@ -290,8 +289,8 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     // Too late: nothing.
-    let late = case.copy(change, LATE, &[name, "c", "test-life", &receipt], &["7", "60000", "5", "always"]).await;
-    assert_eq!(late, "2");
+    let args = ["7", "60000", "5", "always", "PUBLISH", "c"];
+    assert_eq!(case.copy(change, LATE, &[name, "test-life", &receipt], &args).await, "2");
     assert_eq!(free().await, "0");
 }
 

@@ -25,7 +25,7 @@ async fn a_settle_leaves_the_ttl_alone() {
         }
         let left = Ok(Reply::Int(ttl.unwrap_or(-1)));
         assert_eq!(server.command(&["PTTL", "lock"]), left, "{name}");
-        let args = ["nonce", "9000000000000", owner, "1", "1"];
+        let args = ["nonce", "9000000000000", owner, "1", "1", "PUBLISH", "c"];
         server.eval(&text, &["lock", "b", "c", "d", "e", "f"], &args).unwrap();
         assert_eq!(server.command(&["HGET", "lock", owner]), Ok(Reply::Text("1".to_owned())), "{name}");
         assert_eq!(server.command(&["PTTL", "lock"]), left, "{name}");

@@ -62,11 +62,9 @@ const DEAD_QUEUE: &str = "queue(now - 60000) redis.call('HSET', 'f', 'head', 'c1
     redis.call('ZSCORE', 't', 'c1:1'), 'since', now - 50000, 'look', now, \
     'free', now - 50000, 'deaf', 0)";
 
-const LOCK: &str = "x channel";
-const READ: &str = "x w turn";
-const WRITE: &str = "x channel w turn";
-const PERMITS: &str = "x {x}:timeout channel receipt";
-const FAIR: &str = "x q t s f channel";
+const READ_WRITE: &str = "x w turn absent";
+const PERMITS: &str = "x {x}:timeout receipt";
+const FAIR: &str = "x q t s f";
 
 const fn bound(
     script: &'static str,
@@ -80,37 +78,37 @@ const fn bound(
 
 /// Those of every kind but the fair lock. Keys and arguments as [`words`] reads them.
 pub const BOUNDS: [Bound; 43] = [
-    bound("reentrant/force", "a hash of n fields", HASH, LOCK, "_"),
+    bound("reentrant/force", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/inspect", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
     bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
     bound("fenced/fence", "a token", "redis.call('SET', 'token', n)", "x token", "o 60000 0 o 7 0"),
-    bound("preflight", "nothing", "", LOCK, ""),
+    bound("preflight", "nothing", "", "x", ""),
     bound("semaphore/acquire", "100 wishes", "redis.call('SET', 'x', n)", "x life receipt", "@ 60000 [1]"),
-    bound("read/acquire", "n others", LIVING, READ, "o 60000 0 o:write"),
-    bound("read/acquire", "it holds n times", OWN_OFTEN, READ, "o 60000 0 o:write"),
-    bound("read/admit", "100 among n", LIVING, READ, "[h:# 60000]"),
-    bound("read/admit", "100 that held n times", ALL_OFTEN, READ, "[h:# 60000]"),
-    bound("read/release", "n dead", DEAD_AND_OWN, LOCK, "o 60000 1"),
-    bound("read/release", "it holds n times, n dead", OWN_OFTEN, LOCK, "o 60000 1"),
-    bound("read/settle", "n dead", DEAD_AND_OWN, LOCK, "o 0"),
-    bound("read/settle", "it holds n times, n dead", OWN_OFTEN, LOCK, "o 0"),
-    bound("read/force", "n readers", LIVING, LOCK, "_"),
-    bound("read/force", "n dead", DEAD, LOCK, "_"),
-    bound("read/force", "it holds n times, n dead", OWN_OFTEN, LOCK, "o"),
+    bound("read/acquire", "n others", LIVING, READ_WRITE, "o 60000 0 o:write"),
+    bound("read/acquire", "it holds n times", OWN_OFTEN, READ_WRITE, "o 60000 0 o:write"),
+    bound("read/admit", "100 among n", LIVING, READ_WRITE, "[h:# 60000]"),
+    bound("read/admit", "100 that held n times", ALL_OFTEN, READ_WRITE, "[h:# 60000]"),
+    bound("read/release", "n dead", DEAD_AND_OWN, "x absent", "o 60000 1"),
+    bound("read/release", "it holds n times, n dead", OWN_OFTEN, "x absent", "o 60000 1"),
+    bound("read/settle", "n dead", DEAD_AND_OWN, "x absent", "o 0"),
+    bound("read/settle", "it holds n times, n dead", OWN_OFTEN, "x absent", "o 0"),
+    bound("read/force", "n readers", LIVING, "x absent", "_"),
+    bound("read/force", "n dead", DEAD, "x absent", "_"),
+    bound("read/force", "it holds n times, n dead", OWN_OFTEN, "x absent", "o"),
     bound("read/inspect", "n readers", LIVING, "x", "_ 0"),
     bound("read/inspect", "n dead", DEAD, "x", "_ 0"),
     bound("read/extend", "it holds n times", OWN_OFTEN, "x", "o 60000"),
-    bound("read/renew", "100 that hold n times in a write hold", NESTED, "[x#]", "[o 60000]"),
-    bound("read/renew", "100 that hold n times", ALL_OFTEN, "[x]", "[h:# 60000]"),
-    bound("write/acquire", "n dead readers, n gone writers", DEAD, "x w", "o:write 60000 0 2000"),
+    bound("read/renew", "100 that hold n times in a write hold", NESTED, "[x# {x#}:o:rwlock_timeout:1]", "[o 60000]"),
+    bound("read/renew", "100 that hold n times", ALL_OFTEN, "[x {x}:h:#:rwlock_timeout:1]", "[h:# 60000]"),
+    bound("write/acquire", "n dead readers, n gone writers", DEAD, "x w absent", "o:write 60000 0 2000"),
     bound("write/renew", "100 with a longer read hold", PARTED, "[x#]", "[o:write 60000]"),
-    bound("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, "x w", "o:write 60000 0 2000"),
-    bound("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, READ, "[h:# 60000]"),
-    bound("write/acquire", "n readers", LIVING, "x w", "o:write 60000 0 2000"),
-    bound("write/release", "n dead beside it", WRITTEN, WRITE, "o:write 60000 1"),
-    bound("write/settle", "n dead beside it", WRITTEN, WRITE, "o:write 0"),
-    bound("write/force", "n dead beside it", WRITTEN, WRITE, "_"),
+    bound("write/acquire", "its end passed, n beside it", WRITE_IS_OVER, "x w absent", "o:write 60000 0 2000"),
+    bound("read/admit", "the write hold's end passed, n beside it", WRITE_IS_OVER, READ_WRITE, "[h:# 60000]"),
+    bound("write/acquire", "n readers", LIVING, "x w absent", "o:write 60000 0 2000"),
+    bound("write/release", "n dead beside it", WRITTEN, READ_WRITE, "o:write 60000 1"),
+    bound("write/settle", "n dead beside it", WRITTEN, READ_WRITE, "o:write 0"),
+    bound("write/force", "n dead beside it", WRITTEN, READ_WRITE, "_"),
     bound("write/inspect", "n dead beside it", WRITTEN, "x", ""),
     bound("write/extend", "n dead beside it", WRITTEN, "x", "o:write 60000"),
     bound("permit_semaphore/acquire", "500 ids, n expired", EXPIRED, PERMITS, "@ 60000 60000~ids:500*9@0"),
@@ -184,7 +182,9 @@ impl Bound {
 
     /// The ARGV of one of its calls.
     pub fn args(&self, call: usize) -> Vec<String> {
-        [words("7 9999999999999", call), words(self.args, call)].concat()
+        let announces = crate::files::announces(self.script);
+        let last = if announces { "PUBLISH channel" } else { "" };
+        [words("7 9999999999999", call), words(self.args, call), words(last, call)].concat()
     }
 
     /// The text of the script as the client sends it.

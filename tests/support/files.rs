@@ -47,7 +47,19 @@ pub fn sent(script: &str) -> String {
     if script == "fenced/fence" {
         return fenced("reentrant/acquire");
     }
-    std::iter::once("begin").chain(shared.iter().copied()).chain([script]).map(lua).collect()
+    let announce = announces(script).then_some("announce");
+    std::iter::once("begin").chain(announce).chain(shared.iter().copied()).chain([script]).map(lua).collect()
+}
+
+/// Whether it sends a message: then the last two of its ARGV are the command and the channel.
+pub fn announces(script: &str) -> bool {
+    let says = |script: &str| read(&format!("lua/{script}.lua")).contains("\n-- Announces as announce.lua");
+    says(script) || script.starts_with("fair/") && script != "fair/renew" && says("fair/begin")
+}
+
+/// The same of a script that tells nobody.
+pub fn silenced(text: &str) -> String {
+    text.replace(&read("lua/announce.lua"), &read("lua/silent.lua"))
 }
 
 /// The same of a script that acquires, with a token.

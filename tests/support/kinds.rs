@@ -1,6 +1,6 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
-use super::files::{fenced, root, sent};
+use super::files::{fenced, root, sent, silenced};
 use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::sync::Arc;
@@ -98,7 +98,13 @@ const PLAIN: Kind = Kind {
 pub static KINDS: [Kind; 14] = [
     LOCK,
     Kind { name: "mutex", make: |l, n| Arc::new(l.mutex(n)), deepest: 1, ..LOCK },
-    Kind { name: "spin_lock", make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())), channel: None, ..LOCK },
+    Kind {
+        name: "spin_lock",
+        make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())),
+        lua: "silent reentrant",
+        channel: None,
+        ..LOCK
+    },
     Kind { name: "fenced_lock", make: |l, n| Arc::new(l.fenced_lock(n)), lua: "fenced reentrant", ..LOCK },
     Kind { name: "fenced_fair", make: |l, n| Arc::new(l.fair_lock(n).fenced()), lua: "fenced fair", ..FAIR },
     Kind { name: "fenced_write", make: fenced_write, lua: "fenced write", ..WRITE },
@@ -168,6 +174,9 @@ fn fill(template: &str, name: &str, field: &str) -> String {
 
 /// The text of a script as the client sends it: of its folder, or of `reentrant/`; empty where neither has it.
 pub fn text(folder: &str, verb: &str) -> String {
+    if let Some(folder) = folder.strip_prefix("silent ") {
+        return silenced(&text(folder, verb));
+    }
     let (with_token, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
     let is_there = |script: &String| root().join(format!("lua/{script}.lua")).exists();
     let own = [folder, "reentrant"].map(|folder| format!("{folder}/{verb}")).into_iter().find(is_there);

@@ -2,6 +2,7 @@
 
 pub mod bounds;
 pub mod certs;
+pub mod cluster;
 pub mod fault;
 pub mod files;
 pub mod fleet;
@@ -15,11 +16,13 @@ pub mod proxy;
 pub mod raw;
 pub mod reply;
 pub mod request;
+pub mod sentinels;
 pub mod server;
 pub mod sites;
 mod spawner;
 
 pub use certs::{Certs, Pair};
+pub use cluster::Cluster;
 pub use fault::{Fault, Held};
 pub use files::root;
 pub use kinds::{Kind, KINDS};
@@ -28,6 +31,7 @@ pub use proxy::Proxy;
 pub use raw::{Listener, Raw};
 pub use reply::Reply;
 pub use request::{Filter, Request};
+pub use sentinels::Sentinels;
 pub use server::Server;
 
 /// What nearly every suite uses.

@@ -1,4 +1,4 @@
-//! A real redis-server for the tests.
+//! A real redis-server for the tests, or a sentinel: one process.
 
 use super::raw::Raw;
 use super::reply::{encode, Reply};
@@ -19,11 +19,26 @@ use tempfile::TempDir;
 /// How long a start, or a control command, may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// As what a program is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Server,
+    /// What it knows is in a file that it writes itself.
+    Sentinel,
+}
+
+/// The program that servers are started by where a test names none.
+pub fn program() -> String {
+    std::env::var("LOCKSON_REDIS_SERVER").unwrap_or_else(|_| "redis-server".into())
+}
+
 /// The process of one server and all it needs.
 ///
 /// It stops with the value, and with the test process however that ends. All
 /// methods but [`Server::raw`] block for some milliseconds.
 pub struct Server {
+    program: String,
+    role: Role,
     port: u16,
     tls_port: Option<u16>,
     settings: Vec<(String, String)>,
@@ -41,12 +56,22 @@ impl Server {
     /// The same with more settings, as in redis.conf. `{dir}` in a value is the server's own directory, a value with
     /// blanks gives several words, and a `tls-port` is chosen here whatever its value says.
     pub fn with(settings: &[(&str, &str)]) -> Server {
-        for _ in 0..20 {
-            if let Some(server) = Server::attempt(settings) {
-                return server;
-            }
-        }
-        panic!("no free port for redis-server in 20 attempts");
+        Server::of(&program(), settings)
+    }
+
+    /// The same by another program.
+    pub fn of(program: &str, settings: &[(&str, &str)]) -> Server {
+        Server::launched(program, Role::Server, settings)
+    }
+
+    /// A sentinel.
+    pub fn sentinel_of(program: &str, settings: &[(&str, &str)]) -> Server {
+        Server::launched(program, Role::Sentinel, settings)
+    }
+
+    fn launched(program: &str, role: Role, settings: &[(&str, &str)]) -> Server {
+        let mut attempts = (0..20).filter_map(|_| Server::attempt(program, role, settings));
+        attempts.next().unwrap_or_else(|| panic!("no free port for {program} in 20 attempts"))
     }
 
     /// A server that also listens at [`Server::socket`].
@@ -67,7 +92,7 @@ impl Server {
     }
 
     /// One try; `None` when the port was taken by somebody else.
-    fn attempt(settings: &[(&str, &str)]) -> Option<Server> {
+    fn attempt(program: &str, role: Role, settings: &[(&str, &str)]) -> Option<Server> {
         let dir = TempDir::with_prefix("lockson-redis-").unwrap();
         let place = dir.path().to_str().unwrap();
         let mut settings: Vec<(String, String)> =
@@ -81,6 +106,8 @@ impl Server {
             }
         }
         let server = Server {
+            program: program.to_owned(),
+            role,
             port: free_port(),
             tls_port,
             settings,
@@ -96,7 +123,7 @@ impl Server {
     fn launch(&self) -> bool {
         let log = self.dir.path().join("redis.log");
         let errors = File::create(&log).unwrap();
-        let child = spawner::spawn(self.args(&log), errors);
+        let child = spawner::spawn(self.words(&log), errors);
         *self.child.lock().unwrap() = Some(child);
         let limit = Instant::now() + PATIENCE;
         loop {
@@ -108,25 +135,36 @@ impl Server {
             if let Some(status) = ended {
                 *self.child.lock().unwrap() = None;
                 let text = text();
-                assert!(text.contains("already in use"), "redis-server {status}: {text}");
+                assert!(text.contains("already in use"), "{} {status}: {text}", self.program);
                 return false;
             }
-            assert!(Instant::now() < limit, "redis-server does not answer: {}", text());
+            assert!(Instant::now() < limit, "{} does not answer: {}", self.program, text());
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// The command line, after the name of the program.
-    fn args(&self, log: &Path) -> Vec<String> {
+    /// The command line.
+    fn words(&self, log: &Path) -> Vec<String> {
         let (dir, log) = (self.dir.path().to_str().unwrap(), log.to_str().unwrap());
-        let fixed = format!("--port {} --bind 127.0.0.1 --appendonly no --dir {dir} --logfile {log}", self.port);
-        let mut args: Vec<String> =
-            fixed.split(' ').map(String::from).chain(["--save".into(), String::new()]).collect();
-        for (name, value) in &self.settings {
-            args.push(format!("--{name}"));
-            args.extend(value.split_whitespace().map(String::from));
+        let fixed = format!("port {}\nbind 127.0.0.1\ndir {dir}\nlogfile {log}\n", self.port);
+        if self.role == Role::Sentinel {
+            let file = self.dir.path().join("sentinel.conf");
+            // What it learned before it was killed, it knows still.
+            if !file.exists() {
+                let lines = self.settings.iter().map(|(name, value)| format!("{name} {value}\n"));
+                std::fs::write(&file, fixed + &lines.collect::<String>()).unwrap();
+            }
+            return vec![self.program.clone(), file.to_str().unwrap().into(), "--sentinel".into()];
         }
-        args
+        let fixed = fixed + "appendonly no";
+        let fixed = fixed.lines().flat_map(|line| format!("--{line}").split(' ').map(String::from).collect::<Vec<_>>());
+        let mut words: Vec<String> =
+            [self.program.clone()].into_iter().chain(fixed).chain(["--save".into(), String::new()]).collect();
+        for (name, value) in &self.settings {
+            words.push(format!("--{name}"));
+            words.extend(value.split_whitespace().map(String::from));
+        }
+        words
     }
 
     /// Whether the process that answers at the port is this one.
@@ -165,6 +203,11 @@ impl Server {
     /// The process, while there is one.
     pub fn pid(&self) -> Option<u32> {
         self.child.lock().unwrap().as_ref().map(Child::id)
+    }
+
+    /// Whether the process is there and answers.
+    pub fn runs(&self) -> bool {
+        self.pid().is_some() && !self.frozen.load(Ordering::SeqCst)
     }
 
     /// The password of the settings, if any.
@@ -217,7 +260,8 @@ impl Server {
         self.frozen.store(false, Ordering::SeqCst);
     }
 
-    /// A new, empty process at the same port; one that runs is killed.
+    /// A new process at the same port, without data; but a node of a cluster and a sentinel know who they are. One that
+    /// runs is killed.
     pub fn restart(&self) {
         self.kill();
         let limit = Instant::now() + PATIENCE;
@@ -297,11 +341,13 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
 }
 
 /// A port nobody listens at, below those the system hands out to clients, so
-/// that a server which restarts finds its port free.
+/// that a server which restarts finds its port free; and so is the port 10,000
+/// above, which is the other one of a node of a cluster.
 fn free_port() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
-        let port = fastrand::u16(12_000..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let port = fastrand::u16(12_000..22_000);
+        if is_free(port) && is_free(port + 10_000) {
             return port;
         }
     }

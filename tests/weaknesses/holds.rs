@@ -90,7 +90,7 @@ async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let locks = short().outage_limit(ms(100)).connect(&proxy.url()).await.unwrap();
     let name = unique("6b11");
     let guard = locks.lock(&name).guard().await.unwrap();
-    const FORCE: &str = support::lua!("reentrant/force");
+    const FORCE: &str = support::lua!("announce", "reentrant/force");
     let lost = proxy.cut_before(1000, Filter::script_of(FORCE));
     assert!(locks.lock(&name).force_unlock().await.is_err());
     assert!(lost.hits() > 0);

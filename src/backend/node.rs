@@ -1,0 +1,139 @@
+//! One server as a client sees it: the way to it, its clock, and since when it is silent. Rules 24 and 25 of
+//! docs/PROTOCOL.md.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ::futures::future::BoxFuture;
+
+use super::call::{Call, Outcome};
+use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
+
+/// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.
+pub(crate) trait Link: Send + Sync + 'static {
+    /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
+    /// the future does not take the copy back. Where the call is `asking`, ASKING goes before it in the same write.
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
+
+    /// Drops the connection and makes a new one: an answer did not belong to its question.
+    fn reset(&self);
+}
+
+/// A server in one of its generations: one run of its process, with one history of writes. Restarted, demoted or
+/// promoted, it is another node, with a clock that is not known yet.
+pub(crate) struct Node {
+    /// `host:port`, for messages.
+    pub(crate) address: String,
+    pub(crate) link: Arc<dyn Link>,
+    clock: Clock,
+    server: ServerClock,
+    /// Nanoseconds of the first copy that is without any answer since; 0 when the server answers.
+    silent_since: AtomicU64,
+    /// Nanoseconds of the last answer.
+    heard_at: AtomicU64,
+    /// Which generation this is, once that is known.
+    generation: OnceLock<String>,
+    over: AtomicBool,
+}
+
+/// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.
+pub(crate) fn generation(info: &str) -> Option<String> {
+    let entry = |key| info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
+    Some(format!("{} {}", entry("run_id")?, entry("master_replid")?))
+}
+
+impl Node {
+    pub(crate) fn new(address: impl Into<String>, link: Arc<dyn Link>, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            address: address.into(),
+            link,
+            clock,
+            server: ServerClock::default(),
+            silent_since: AtomicU64::new(0),
+            heard_at: AtomicU64::new(0),
+            generation: OnceLock::new(),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether this is its generation. The first that is told is.
+    pub(crate) fn is_of(&self, generation: &str) -> bool {
+        self.generation.get_or_init(|| generation.to_owned()) == generation
+    }
+
+    /// Its generation has ended: what it answers from here on grants nothing. Whoever says so has put another node in
+    /// its place, and tells by [`Signal::Over`](super::Signal::Over) which keys it had.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Its clock is at least here at this moment. Until it answered once that is far in its past.
+    pub(crate) fn time_at(&self, moment: Moment) -> ServerTime {
+        self.server.at(moment)
+    }
+
+    /// Whether its clock is past this.
+    pub(crate) fn is_past(&self, time: ServerTime) -> bool {
+        self.time_at(self.clock.now()) > time
+    }
+
+    /// When its clock will be past this.
+    pub(crate) fn passes(&self, time: ServerTime) -> Moment {
+        let now = self.clock.now();
+        let left = u64::try_from(time.saturating_sub(self.time_at(now))).unwrap_or_default();
+        now.after(Duration::from_millis(left.saturating_add(1)))
+    }
+
+    /// Waits until its clock is past this.
+    pub(crate) async fn pass(&self, time: ServerTime) {
+        while !self.is_past(time) {
+            // What is known of its clock may change meanwhile.
+            tokio::time::sleep(self.passes(time).since(self.clock.now()).min(TICK)).await;
+        }
+    }
+
+    /// A copy is sent: from here on it is silent if it was not before.
+    pub(crate) fn asked(&self, sent: Moment) {
+        // Moments are never 0 once a client is connected, but the embedded clock starts there.
+        let _ = self.silent_since.compare_exchange(0, sent.nanos().max(1), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// It said something.
+    pub(crate) fn spoke(&self) {
+        self.silent_since.store(0, Ordering::Relaxed);
+    }
+
+    /// A script told its time in an answer that came at this moment.
+    pub(crate) fn answered(&self, time: ServerTime, now: Moment) {
+        self.server.learn(time, now);
+        self.heard_at.store(now.nanos(), Ordering::Relaxed);
+        self.spoke();
+    }
+
+    /// Since when nothing has been answered, if something is waiting for an answer.
+    pub(crate) fn silent_since(&self) -> Option<Moment> {
+        Some(self.silent_since.load(Ordering::Relaxed)).filter(|&nanos| nanos != 0).map(Moment::from_nanos)
+    }
+
+    /// Whether it has been silent for this long.
+    pub(crate) fn is_silent(&self, span: Duration) -> bool {
+        self.silent_since().is_some_and(|since| self.clock.now().since(since) >= span)
+    }
+
+    /// Whether it answered anything after `moment`.
+    pub(crate) fn heard_since(&self, moment: Moment) -> bool {
+        self.heard_at.load(Ordering::Relaxed) > moment.nanos()
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}

@@ -1,0 +1,407 @@
+//! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
+//! ask the others again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::futures::future::{join_all, BoxFuture, FutureExt};
+use parking_lot::RwLock;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
+use super::resp::Told;
+use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
+use crate::backend::node::Node;
+use crate::backend::url::HostPort;
+use crate::backend::{Backend, Fate, Signal};
+use crate::base::fault::ConnectError;
+use crate::base::janitor::say;
+
+/// How often the servers are asked when nothing seems wrong.
+const CALM: Duration = Duration::from_secs(10);
+/// How long a server without slots is kept that was redirected to: some may be on their way.
+const KEPT: Duration = Duration::from_secs(30);
+/// Redirections of one subscription.
+const TRIES: usize = 5;
+
+/// A cluster, as one client sees it.
+pub(crate) struct Cluster {
+    map: Arc<Map>,
+    task: AbortHandle,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is known of the servers.
+struct Map {
+    seeds: Vec<HostPort>,
+    access: Access,
+    signals: UnboundedSender<Signal>,
+    state: RwLock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The primaries and the seeds.
+    members: HashMap<HostPort, Arc<Member>>,
+    /// The primary of each slot, where one is known.
+    owners: Vec<Option<Arc<Member>>>,
+    /// What the servers said last.
+    ranges: Vec<Range>,
+    /// Which server has a subscription.
+    channels: HashMap<String, HostPort>,
+}
+
+/// Connects to the cluster that these servers are of.
+pub(crate) async fn connect(
+    seeds: Vec<HostPort>,
+    access: Access,
+) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
+    let (signals, mut received) = unbounded_channel();
+    let map = Arc::new(Map { seeds, access, signals, state: RwLock::default() });
+    for seed in &map.seeds {
+        map.member(seed);
+    }
+    map.look().await?;
+    // The primaries are asked too: so all of them are connected.
+    map.look().await?;
+    if let Some(slot) = uncovered(&map.state.read().ranges) {
+        return Err(ConnectError::Uncovered { slot });
+    }
+    // Nobody had anything to miss yet.
+    while received.try_recv().is_ok() {}
+    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone())).abort_handle();
+    Ok((Arc::new(Cluster { map, task }), received))
+}
+
+impl Map {
+    async fn keep(map: Weak<Self>, wanted: Arc<Notify>) {
+        let look = || async {
+            let map = map.upgrade()?;
+            let looked = map.look().await;
+            if let Err(why) = &looked {
+                say(|| tracing::debug!(target: "lockson", %why, "no server says who has which slot"));
+            }
+            Some(looked.is_ok() && map.is_up())
+        };
+        keep_looking(wanted, CALM, look).await;
+    }
+
+    /// Whether all primaries answer.
+    fn is_up(&self) -> bool {
+        let state = self.state.read();
+        let is_up = |range: &Range| state.members.get(&range.primary).is_some_and(|member| member.ears.state().is_ok());
+        state.ranges.iter().all(is_up)
+    }
+
+    /// The server at this address, which is connected to if it was not.
+    fn member(self: &Arc<Self>, at: &HostPort) -> Arc<Member> {
+        let start = || {
+            let (map, from) = (Arc::downgrade(self), at.clone());
+            Member::start(&self.access, at.clone(), move |told| {
+                let Some(map) = map.upgrade() else { return };
+                map.hear(&from, told);
+            })
+        };
+        self.state.write().members.entry(at.clone()).or_insert_with(start).clone()
+    }
+
+    /// Asks all servers who has which slot, and goes by it.
+    async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
+        let members: Vec<Arc<Member>> = self.state.read().members.values().cloned().collect();
+        let enough = members.len() / 2;
+        let asked = members
+            .into_iter()
+            .map(|member| (member.at.clone(), async move { member.ears.ask(&["CLUSTER", "SLOTS"]).await }));
+        let (answers, failures) = gather(asked, enough).await;
+        let addresses = self.access.addresses.as_ref();
+        let answers: Vec<_> = answers.iter().map(|(at, answer)| ranges(answer, at, addresses)).collect();
+        match best(&answers) {
+            Some(best) => {
+                // Who knows less than all slots does not say that the others are gone.
+                if uncovered(best).is_none() || self.state.read().ranges.is_empty() {
+                    self.apply(best)?;
+                }
+                self.recognize().await;
+                Ok(())
+            }
+            None if failures.values().any(|why| why.contains("cluster support disabled")) => {
+                Err(ConnectError::NoCluster(in_words(&failures)))
+            }
+            None => Err(unreachable(&failures)),
+        }
+    }
+
+    /// Goes by what the servers said.
+    fn apply(self: &Arc<Self>, ranges: &[Range]) -> Result<(), ConnectError> {
+        let mut owners = vec![None; usize::from(SLOTS)];
+        for range in ranges {
+            let member = self.member(&range.primary);
+            member.node(&self.access)?;
+            let first = usize::from(range.first);
+            owners.iter_mut().skip(first).take(usize::from(range.last) + 1 - first).for_each(|owner| {
+                *owner = Some(member.clone());
+            });
+        }
+        let mut state = self.state.write();
+        state.owners = owners;
+        let before = std::mem::replace(&mut state.ranges, ranges.to_vec());
+        let has_slots = |at: &HostPort| ranges.iter().any(|range| range.primary == *at);
+        let mut over = Vec::new();
+        state.members.retain(|at, member| {
+            let had: Vec<_> = before.iter().filter(|range| range.primary == *at).collect();
+            if has_slots(at) || (had.is_empty() && member.was_needed(KEPT)) {
+                return true;
+            }
+            member.leave();
+            if !had.is_empty() {
+                over.extend(had.iter().map(|range| range.first..=range.last));
+                say(|| tracing::warn!(target: "lockson", server = %at, "the server has no slots any more"));
+            }
+            self.seeds.contains(at)
+        });
+        let lost = state.lost();
+        drop(state);
+        if !over.is_empty() {
+            let _ = self.signals.send(Signal::Over(over));
+        }
+        self.lose(lost);
+        Ok(())
+    }
+
+    /// Tells of primaries that are not what they were.
+    async fn recognize(&self) {
+        let (members, ranges): (Vec<Arc<Member>>, _) = {
+            let state = self.state.read();
+            (state.members.values().cloned().collect(), state.ranges.clone())
+        };
+        let looked = members.into_iter().map(async |member: Arc<Member>| (member.is_another().await, member));
+        for (_, member) in join_all(looked).await.into_iter().filter(|(is_another, _)| *is_another) {
+            let its = ranges.iter().filter(|range| range.primary == member.at);
+            let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
+        }
+    }
+
+    /// Tells of subscriptions that are gone.
+    fn lose(&self, channels: Vec<String>) {
+        if !channels.is_empty() {
+            let _ = self.signals.send(Signal::Lost(channels));
+        }
+    }
+
+    /// What a server's connection tells.
+    fn hear(&self, from: &HostPort, told: Told) {
+        let items = match told {
+            Told::Push(items) => items,
+            Told::Up => return self.access.look.notify_one(),
+            Told::Down(_) => {
+                let lost = self.state.write().take(|_, at| at == from);
+                self.lose(lost);
+                return self.access.look.notify_one();
+            }
+        };
+        let [kind, channel, rest] = items.as_slice() else { return };
+        let channel = channel.text().unwrap_or_default();
+        match kind.text() {
+            Some("smessage") => {
+                let zero = rest.text() == Some("0");
+                let _ = self.signals.send(Signal::Message { channel: channel.to_owned(), zero });
+            }
+            // Unasked, if it is still ours: its slot is elsewhere.
+            Some("sunsubscribe") => {
+                let lost = self.state.write().take(|name, at| name == channel && at == from);
+                if !lost.is_empty() {
+                    self.lose(lost);
+                    self.access.look.notify_one();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A server said that this one has the slot.
+    fn moved(self: &Arc<Self>, slot: u16, address: &str, by: &HostPort) -> Option<Arc<Member>> {
+        self.access.look.notify_one();
+        let member = self.asked(address, by)?;
+        if let Some(owner) = self.state.write().owners.get_mut(usize::from(slot)) {
+            *owner = Some(member.clone());
+        }
+        Some(member)
+    }
+
+    /// The server that a redirection names. It is kept for a while, though no slot is known to be there.
+    fn asked(self: &Arc<Self>, address: &str, by: &HostPort) -> Option<Arc<Member>> {
+        let at = redirected(address, by, self.access.addresses.as_ref())?;
+        let member = self.member(&at);
+        member.is_needed();
+        Some(member)
+    }
+
+    fn owner(&self, slot: u16) -> Option<Arc<Member>> {
+        self.state.read().owners.get(usize::from(slot))?.clone()
+    }
+
+    /// Subscribes where the slots are, and follows them a few times.
+    async fn subscribe(self: Arc<Self>, mut channels: Vec<String>) -> Result<(), String> {
+        for _ in 0..TRIES {
+            let mut work = Vec::new();
+            for (member, by_slot) in self.by_member(&channels)? {
+                // Before it is sent: it may be lost as soon as it is there.
+                let names: Vec<String> = by_slot.values().flatten().cloned().collect();
+                let placed = names.iter().map(|name| (name.clone(), member.at.clone()));
+                self.state.write().channels.extend(placed);
+                work.push(async move { (member.ears.subscribe(commands("SSUBSCRIBE", by_slot)).await, member, names) });
+            }
+            channels.clear();
+            for (subscribed, member, names) in join_all(work).await {
+                let Err(why) = subscribed else { continue };
+                self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
+                let mut words = why.strip_prefix("MOVED ").ok_or_else(|| why.clone())?.split(' ');
+                let slot = words.next().and_then(|slot| slot.parse().ok()).ok_or_else(|| why.clone())?;
+                let address = words.next().unwrap_or_default();
+                self.moved(slot, address, &member.at).ok_or_else(|| why.clone())?;
+                channels.extend(names);
+            }
+            if channels.is_empty() {
+                return Ok(());
+            }
+        }
+        Err("the slots of these channels are on their way".to_owned())
+    }
+
+    /// Channels by the server that has their slot, and by slot.
+    fn by_member(&self, channels: &[String]) -> Result<Vec<(Arc<Member>, BySlot)>, String> {
+        let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
+        for channel in channels {
+            let slot = slot(channel);
+            let owner = self.owner(slot).ok_or_else(|| format!("no server is known to have slot {slot}"))?;
+            let (_, by_slot) = sorted.entry(owner.at.clone()).or_insert_with(|| (owner, BySlot::new()));
+            by_slot.entry(slot).or_default().push(channel.clone());
+        }
+        Ok(sorted.into_values().collect())
+    }
+
+    /// Unsubscribes where it is subscribed.
+    async fn unsubscribe(self: Arc<Self>, channels: Vec<String>) {
+        let mut sorted: HashMap<HostPort, BySlot> = HashMap::new();
+        for channel in channels {
+            let Some(at) = self.state.write().channels.remove(&channel) else { continue };
+            sorted.entry(at).or_default().entry(slot(&channel)).or_default().push(channel);
+        }
+        let work = sorted.into_iter().filter_map(|(at, by_slot)| {
+            let member = self.state.read().members.get(&at)?.clone();
+            // Where it fails the connection is gone, and the subscriptions with it.
+            Some(async move { member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot)).await.ok() })
+        });
+        join_all(work.collect::<Vec<_>>()).await;
+    }
+}
+
+type BySlot = HashMap<u16, Vec<String>>;
+
+/// One for each slot: the server takes no other.
+fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
+    by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
+}
+
+impl State {
+    /// Takes out subscriptions.
+    fn take(&mut self, is: impl Fn(&String, &HostPort) -> bool) -> Vec<String> {
+        let mut taken = Vec::new();
+        self.channels.retain(|name, at| {
+            let goes = is(name, at);
+            taken.extend(goes.then(|| name.clone()));
+            !goes
+        });
+        taken
+    }
+
+    /// Takes out subscriptions that are where their slots are not.
+    fn lost(&mut self) -> Vec<String> {
+        let owners = std::mem::take(&mut self.owners);
+        let lost = self.take(|name, at| {
+            owners.get(usize::from(slot(name))).is_none_or(|owner| owner.as_ref().is_none_or(|owner| owner.at != *at))
+        });
+        self.owners = owners;
+        lost
+    }
+}
+
+impl Backend for Cluster {
+    fn node(&self, key: &str) -> Result<Arc<Node>, Fate> {
+        let slot = slot(key);
+        match self.map.owner(slot) {
+            Some(owner) => self.map.node(&owner),
+            None => {
+                self.map.access.look.notify_one();
+                Err(Fate::NotSent(format!("no server is known to have slot {slot}")))
+            }
+        }
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let primaries: Vec<Arc<Member>> = {
+            let state = self.map.state.read();
+            state.ranges.iter().filter_map(|range| state.members.get(&range.primary).cloned()).collect()
+        };
+        let mut nodes: Vec<Arc<Node>> = primaries.iter().filter_map(|member| self.map.node(member).ok()).collect();
+        nodes.sort_by(|one, other| one.address.cmp(&other.address));
+        nodes.dedup_by(|one, other| one.address == other.address);
+        nodes
+    }
+
+    fn slot(&self, key: &str) -> u16 {
+        slot(key)
+    }
+
+    fn moved(&self, key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
+        let from = HostPort::parse(&by.address).unwrap_or_default();
+        match self.map.moved(slot(key), address, &from) {
+            Some(member) => self.map.node(&member),
+            None => Err(Fate::NotSent(format!("{from} does not say where the key went"))),
+        }
+    }
+
+    fn asked(&self, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
+        let from = HostPort::parse(&by.address).unwrap_or_default();
+        match self.map.asked(address, &from) {
+            Some(member) => self.map.node(&member),
+            None => Err(Fate::NotSent(format!("{from} does not say where the key goes"))),
+        }
+    }
+
+    fn demoted(&self, _by: &Node) -> bool {
+        self.map.access.look.notify_one();
+        true
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        self.map.clone().subscribe(channels).boxed()
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+        self.map.clone().unsubscribe(channels).boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.task.abort();
+        let state = std::mem::take(&mut *self.map.state.write());
+        for member in state.members.values() {
+            member.leave();
+        }
+        std::future::ready(()).boxed()
+    }
+}
+
+impl Map {
+    fn node(&self, member: &Member) -> Result<Arc<Node>, Fate> {
+        member.node(&self.access).map_err(|why| Fate::NotSent(why.to_string()))
+    }
+}

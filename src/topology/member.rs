@@ -1,0 +1,271 @@
+//! One server of a deployment: a connection by fred for scripts, once it is a primary, and one of our own, which
+//! listens and answers questions.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::futures::future::{BoxFuture, FutureExt};
+use ::futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{watch, Notify};
+use tokio::time::{sleep, sleep_until, timeout, Instant};
+
+use super::resp::{Connection, State, Told, TLS};
+use super::slots::AddressMap;
+use crate::backend::fred::link;
+use crate::backend::fred_config::{dial, Config, Dial};
+use crate::backend::node::{generation, Link, Node};
+use crate::backend::url::HostPort;
+use crate::backend::{Call, Fate, Outcome};
+use crate::base::clock::Clock;
+use crate::base::fault::{ConnectError, Refused};
+use crate::base::janitor::say;
+
+/// What asks for servers has no shorter limit: a connection has to be made first.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
+/// How long the others have to answer, once one has.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long after a look at the servers the next may come: at least, and at most while something is wrong.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Looks at the servers whenever `wanted`, or after `calm`; while something is wrong again and again. One look at a
+/// time. `look` says whether all is well; `None` ends it.
+pub(super) async fn keep_looking<F: Future<Output = Option<bool>>>(
+    wanted: Arc<Notify>,
+    calm: Duration,
+    mut look: impl FnMut() -> F,
+) {
+    let (mut is_well, mut pause) = (true, SHORTEST_PAUSE);
+    loop {
+        let _ = timeout(if is_well { calm } else { pause }, wanted.notified()).await;
+        is_well = match look().await {
+            Some(is_well) => is_well,
+            None => return,
+        };
+        pause = if is_well { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        // So that clients drift apart.
+        sleep(pause * fastrand::u32(512..1024) / 1024).await;
+    }
+}
+
+/// How the servers of a deployment are reached.
+pub(crate) struct Access {
+    pub(super) dial: Dial,
+    config: Config,
+    command_timeout: Duration,
+    /// The client's own, whichever its calls are polled on.
+    pub(super) runtime: Handle,
+    pub(super) addresses: Option<AddressMap>,
+    /// Wakes what looks for the servers: what is known of them may be wrong.
+    pub(super) look: Arc<Notify>,
+}
+
+impl Access {
+    pub(crate) fn new(
+        config: Config,
+        command_timeout: Duration,
+        addresses: Option<AddressMap>,
+    ) -> Result<Self, ConnectError> {
+        let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
+        Ok(Self { dial, config, command_timeout, runtime: Handle::current(), addresses, look: Arc::default() })
+    }
+}
+
+/// One server.
+pub(super) struct Member {
+    pub(super) at: HostPort,
+    pub(super) ears: Connection,
+    seat: Mutex<Option<Seat>>,
+    /// When a redirection named it last.
+    needed: Mutex<Option<Instant>>,
+    /// Whether it was connected to since it was recognized.
+    is_new: Arc<AtomicBool>,
+}
+
+/// What it has while it is a primary.
+struct Seat {
+    node: Arc<Node>,
+    /// Dropped when it is one no more: its calls end then.
+    _left: watch::Sender<()>,
+}
+
+impl Member {
+    pub(super) fn start(access: &Access, at: HostPort, tell: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
+        let _entered = access.runtime.enter();
+        let is_new = Arc::new(AtomicBool::new(true));
+        let connected = is_new.clone();
+        let ears = Connection::start(access.dial.clone(), at.clone(), &[], move |told| {
+            if matches!(told, Told::Up) {
+                connected.store(true, Ordering::Release);
+            }
+            tell(told);
+        });
+        Arc::new(Self { at, ears, seat: Mutex::default(), needed: Mutex::default(), is_new })
+    }
+
+    /// The node that scripts go to: it is a primary from now on.
+    pub(super) fn node(&self, access: &Access) -> Result<Arc<Node>, ConnectError> {
+        let mut seat = self.seat.lock();
+        if let Some(seat) = &*seat {
+            return Ok(seat.node.clone());
+        }
+        let _entered = access.runtime.enter();
+        let (sender, left) = watch::channel(());
+        let inner = link(&access.config, &self.at, access.command_timeout, left.clone())?;
+        let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
+        let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
+        *seat = Some(Seat { node: node.clone(), _left: sender });
+        Ok(node)
+    }
+
+    /// Looks, once after each new connection, whether it is what it was. If not it has another node from here on, and
+    /// what it granted may be lost.
+    pub(super) async fn is_another(&self) -> bool {
+        let is_there = self.seat.lock().is_some() && self.ears.state().is_ok();
+        if !is_there || !self.is_new.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        // Where the connection is lost meanwhile the next one is new again.
+        let info = self.ears.ask(&["INFO", "server", "replication"]).await;
+        // Who may not ask keeps the node that it has.
+        let Some(found) = info.ok().and_then(|info| generation(info.text()?)) else { return false };
+        let mut seat = self.seat.lock();
+        let Some(Seat { node, .. }) = &mut *seat else { return false };
+        if node.is_of(&found) {
+            return false;
+        }
+        let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+        next.is_of(&found);
+        node.end();
+        *node = next;
+        say(|| tracing::warn!(target: "lockson", server = %self.at, "it is another run, or was a replica meanwhile"));
+        true
+    }
+
+    /// A redirection names it.
+    pub(super) fn is_needed(&self) {
+        *self.needed.lock() = Some(Instant::now());
+    }
+
+    /// Whether one did within this time.
+    pub(super) fn was_needed(&self, within: Duration) -> bool {
+        self.needed.lock().is_some_and(|at| at.elapsed() < within)
+    }
+
+    /// It is a primary no more: nothing that it answers from here on counts.
+    pub(super) fn leave(&self) {
+        if let Some(seat) = self.seat.lock().take() {
+            seat.node.end();
+        }
+    }
+}
+
+/// The way to a primary that may be left.
+struct Watched {
+    inner: Arc<dyn Link>,
+    left: watch::Receiver<()>,
+    state: Arc<Mutex<State>>,
+    look: Arc<Notify>,
+}
+
+impl Watched {
+    /// A call to a server that is not there would only wait.
+    fn is_there(&self) -> Result<(), Fate> {
+        if self.left.has_changed().is_err() {
+            return Err(Fate::NotSent("the server is the primary no more".to_owned()));
+        }
+        let Err(why) = self.state.lock().clone() else { return Ok(()) };
+        match refused(&why) {
+            Some(why) => Err(Fate::Refused(why)),
+            None => Err(Fate::NotSent(format!("no connection: {why}"))),
+        }
+    }
+}
+
+impl Link for Watched {
+    fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
+        if let Err(fate) = self.is_there() {
+            self.look.notify_one();
+            return std::future::ready(Err(fate)).boxed();
+        }
+        let (answer, mut left, look) = (self.inner.call(call), self.left.clone(), self.look.clone());
+        async move {
+            let outcome = tokio::select! {
+                biased;
+                outcome = answer => outcome,
+                // It only ends.
+                _ = left.changed() => Err(Fate::Doubtful("the server is the primary no more".to_owned())),
+            };
+            if matches!(outcome, Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_))) {
+                look.notify_one();
+            }
+            outcome
+        }
+        .boxed()
+    }
+
+    fn reset(&self) {
+        self.inner.reset();
+    }
+}
+
+/// What servers answer that are asked at once: of all, or of those that are no slower than the first by the grace, or
+/// of more than `enough`. And why the others did not.
+pub(super) async fn gather<T>(
+    asked: impl IntoIterator<Item = (HostPort, impl Future<Output = Result<T, String>>)>,
+    enough: usize,
+) -> (Vec<(HostPort, T)>, HashMap<HostPort, String>) {
+    let mut asked: FuturesUnordered<_> =
+        asked.into_iter().map(|(at, answer)| async move { (at, answer.await) }).collect();
+    let (mut answers, mut failures) = (Vec::new(), HashMap::new());
+    let mut until: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            next = asked.next() => match next {
+                Some((at, Ok(answer))) => {
+                    answers.push((at, answer));
+                    until.get_or_insert_with(|| Instant::now() + GRACE);
+                    if answers.len() > enough {
+                        break;
+                    }
+                }
+                Some((at, Err(why))) => {
+                    failures.insert(at, why);
+                }
+                None => break,
+            },
+            () = async { sleep_until(until.unwrap_or_else(Instant::now)).await }, if until.is_some() => break,
+        }
+    }
+    (answers, failures)
+}
+
+/// All of them, with why.
+pub(super) fn in_words(failures: &HashMap<HostPort, String>) -> String {
+    let mut words: Vec<String> = failures.iter().map(|(at, why)| format!("{at} ({why})")).collect();
+    words.sort();
+    words.join(", ")
+}
+
+/// Why servers did not answer, by type where one refused.
+pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError {
+    if let Some(why) = failures.values().find_map(|why| refused(why)) {
+        return ConnectError::Refused(why);
+    }
+    let by_tls = failures.values().any(|why| why.starts_with(TLS));
+    (if by_tls { ConnectError::Tls } else { ConnectError::Unreachable })(in_words(failures))
+}
+
+/// Words of a server that refuses this user.
+fn refused(why: &str) -> Option<Refused> {
+    match Fate::of_error(why) {
+        Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => Some(why),
+        _ => None,
+    }
+}

@@ -1,0 +1,394 @@
+//! A connection of our own to one server: it answers commands in order and tells at once what the server says unasked,
+//! which fred drops (`sunsubscribe`) or does not hear (a sentinel's `+switch-master`).
+//!
+//! It stays: a lost connection is made anew, and a command that comes meanwhile is an error at once. By the parser of
+//! `redis-protocol`; nothing of a lock goes this way, so a command that failed may be sent again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redis_protocol::resp3::decode::complete::decode;
+use redis_protocol::resp3::types::OwnedFrame;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{interval, sleep, timeout, Instant};
+
+use crate::backend::fred_config::Dial;
+use crate::backend::url::HostPort;
+
+/// The first pause before a lost connection is made anew, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Before the words of an error of TLS.
+pub(super) const TLS: &str = "TLS: ";
+
+/// What a server answers, or says unasked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reply {
+    Int(i64),
+    Text(String),
+    Nil,
+    /// A map too: its keys and values in turn.
+    List(Vec<Reply>),
+}
+
+impl Reply {
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Nothing, where it is no list.
+    pub(super) fn items(&self) -> &[Reply] {
+        match self {
+            Self::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The value of a key, where this is a map.
+    pub(super) fn get(&self, key: &str) -> Option<&Reply> {
+        self.items().chunks_exact(2).find_map(|pair| match pair {
+            [name, value] if name.text() == Some(key) => Some(value),
+            _ => None,
+        })
+    }
+}
+
+/// An answer, or the server's words, or why there is none.
+pub(super) type Answer = Result<Reply, String>;
+
+/// What becomes of a connection, and what comes by it unasked.
+#[derive(Debug)]
+pub(super) enum Told {
+    Up,
+    Down(String),
+    Push(Vec<Reply>),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Dial {
+    /// A connection that has said who it is, and speaks RESP3.
+    async fn connect(&self, to: &HostPort) -> Result<Talk, String> {
+        let opened = timeout(self.limit, async {
+            let mut talk = Talk { stream: self.open(to).await.map_err(|error| error.to_string())?, read: Vec::new() };
+            let mut hello = vec!["HELLO", "3"];
+            if let Some(password) = &self.password {
+                hello.extend(["AUTH", self.username.as_deref().unwrap_or("default"), password]);
+            }
+            talk.send(&[hello], self.limit).await?;
+            talk.next().await?.map(|_| talk)
+        });
+        opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.limit)))
+    }
+
+    async fn open(&self, to: &HostPort) -> std::io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect((to.host.as_str(), to.port)).await?;
+        stream.set_nodelay(true)?;
+        #[cfg(feature = "tls")]
+        if let Some(connector) = &self.tls {
+            let name = rustls::pki_types::ServerName::try_from(to.host.clone()).map_err(std::io::Error::other)?;
+            let secret = connector.connect(name, stream).await;
+            return Ok(Box::new(secret.map_err(|error| std::io::Error::other(format!("{TLS}{error}")))?));
+        }
+        Ok(Box::new(stream))
+    }
+}
+
+/// An open connection.
+struct Talk {
+    stream: Box<dyn Stream>,
+    read: Vec<u8>,
+}
+
+impl Talk {
+    /// All in one write. A server that does not read for so long is dead.
+    async fn send<W: AsRef<str>>(&mut self, commands: &[impl AsRef<[W]>], limit: Duration) -> Result<(), String> {
+        let mut text = String::new();
+        for words in commands.iter().map(AsRef::as_ref) {
+            text.push_str(&format!("*{}\r\n", words.len()));
+            for word in words.iter().map(AsRef::as_ref) {
+                text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+            }
+        }
+        match timeout(limit, self.stream.write_all(text.as_bytes())).await {
+            Ok(written) => written.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("nothing was taken for {limit:?}")),
+        }
+    }
+
+    /// The next answer; pushes are skipped.
+    async fn next(&mut self) -> Result<Answer, String> {
+        loop {
+            if let Heard::Answer(answer) = self.hear().await? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The next answer or push. May be dropped: what was read stays.
+    async fn hear(&mut self) -> Result<Heard, String> {
+        loop {
+            if let Some((frame, length)) = decode(&self.read).map_err(|error| error.to_string())? {
+                self.read.drain(..length);
+                return Ok(heard(frame));
+            }
+            if self.stream.read_buf(&mut self.read).await.map_err(|error| error.to_string())? == 0 {
+                return Err("the server closed the connection".to_owned());
+            }
+        }
+    }
+}
+
+enum Heard {
+    Answer(Answer),
+    Push(Vec<Reply>),
+}
+
+fn heard(frame: OwnedFrame) -> Heard {
+    match frame {
+        OwnedFrame::Push { data, .. } => Heard::Push(data.into_iter().map(reply).collect()),
+        OwnedFrame::SimpleError { data, .. } => Heard::Answer(Err(data)),
+        OwnedFrame::BlobError { data, .. } => Heard::Answer(Err(lossy(&data))),
+        other => Heard::Answer(Ok(reply(other))),
+    }
+}
+
+fn reply(frame: OwnedFrame) -> Reply {
+    match frame {
+        OwnedFrame::BlobString { data, .. }
+        | OwnedFrame::BlobError { data, .. }
+        | OwnedFrame::SimpleString { data, .. }
+        | OwnedFrame::BigNumber { data, .. }
+        | OwnedFrame::VerbatimString { data, .. } => Reply::Text(lossy(&data)),
+        OwnedFrame::SimpleError { data, .. } => Reply::Text(data),
+        OwnedFrame::Number { data, .. } => Reply::Int(data),
+        OwnedFrame::Boolean { data, .. } => Reply::Int(data.into()),
+        OwnedFrame::Double { data, .. } => Reply::Text(data.to_string()),
+        OwnedFrame::Array { data, .. } | OwnedFrame::Push { data, .. } => {
+            Reply::List(data.into_iter().map(reply).collect())
+        }
+        OwnedFrame::Set { data, .. } => Reply::List(data.into_iter().map(reply).collect()),
+        OwnedFrame::Map { data, .. } => {
+            Reply::List(data.into_iter().flat_map(|(key, value)| [reply(key), reply(value)]).collect())
+        }
+        _ => Reply::Nil,
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Commands that go in one write, and what they come to.
+struct Order {
+    commands: Vec<Vec<String>>,
+    /// The last is a PING with this word, and only errors are answered before it.
+    barrier: Option<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Connected, or why not.
+pub(super) type State = Result<(), String>;
+
+/// A connection that stays until this is dropped.
+pub(super) struct Connection {
+    orders: UnboundedSender<Order>,
+    limit: Duration,
+    state: Arc<Mutex<State>>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Connection {
+    /// Connects in the background, and listens to these channels always. `tell` must not wait.
+    pub(super) fn start(
+        dial: Dial,
+        to: HostPort,
+        channels: &[&str],
+        tell: impl Fn(Told) + Send + Sync + 'static,
+    ) -> Self {
+        let (orders, received) = unbounded_channel();
+        let limit = dial.limit;
+        let state: Arc<Mutex<State>> = Arc::new(Mutex::new(Err("it is being connected to".to_owned())));
+        let tell = {
+            let state = state.clone();
+            move |told: Told| {
+                match &told {
+                    Told::Up => *state.lock() = Ok(()),
+                    Told::Down(why) => *state.lock() = Err(why.clone()),
+                    Told::Push(_) => {}
+                }
+                tell(told);
+            }
+        };
+        let subscribe = ["SUBSCRIBE"].iter().chain(channels).map(|word| (*word).to_owned()).collect();
+        let greeting = if channels.is_empty() { Vec::new() } else { vec![subscribe] };
+        let task = tokio::spawn(stay(dial, to, greeting, received, tell)).abort_handle();
+        Self { orders, limit, state, task }
+    }
+
+    /// Whether it is connected.
+    pub(super) fn state(&self) -> State {
+        self.state.lock().clone()
+    }
+
+    /// The same, for whoever looks often.
+    pub(super) fn watched(&self) -> Arc<Mutex<State>> {
+        self.state.clone()
+    }
+
+    /// One command.
+    pub(super) async fn ask(&self, words: &[&str]) -> Answer {
+        self.order(vec![words.iter().map(|word| (*word).to_owned()).collect()], None).await
+    }
+
+    /// Commands that are confirmed by pushes: it ends when the server has done all of them, with the first refusal.
+    pub(super) async fn subscribe(&self, mut commands: Vec<Vec<String>>) -> Result<(), String> {
+        let barrier = format!("barrier-{}", fastrand::u64(..));
+        commands.push(vec!["PING".to_owned(), barrier.clone()]);
+        self.order(commands, Some(barrier)).await.map(drop)
+    }
+
+    async fn order(&self, commands: Vec<Vec<String>>, barrier: Option<String>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let _ = self.orders.send(Order { commands, barrier, answer });
+        match timeout(self.limit, answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err("the connection was closed".to_owned())),
+            Err(_) => Err(format!("no answer within {:?}", self.limit)),
+        }
+    }
+}
+
+async fn stay(
+    dial: Dial,
+    to: HostPort,
+    greeting: Vec<Vec<String>>,
+    mut orders: UnboundedReceiver<Order>,
+    tell: impl Fn(Told),
+) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let why = match dial.connect(&to).await {
+            Ok(talk) => {
+                pause = FIRST_PAUSE;
+                tell(Told::Up);
+                converse(talk, dial.limit, &greeting, &mut orders, &tell).await
+            }
+            Err(why) => why,
+        };
+        tell(Told::Down(why.clone()));
+        let until = Instant::now() + pause * fastrand::u32(512..1024) / 1024;
+        // What came meanwhile, and what comes until the next try.
+        while let Ok(Some(order)) = tokio::time::timeout_at(until, orders.recv()).await {
+            let _ = order.answer.send(Err(why.clone()));
+        }
+        sleep(until.saturating_duration_since(Instant::now())).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// What was asked and is not answered yet.
+#[derive(Default)]
+struct Asked {
+    barrier: Option<String>,
+    /// The first error before the barrier.
+    refusal: Option<String>,
+    /// Nobody, for a sign of life.
+    asker: Option<oneshot::Sender<Answer>>,
+}
+
+/// Whom the next answer is for. `Err`: nobody asked.
+fn answered(waiting: &mut VecDeque<Asked>, answer: Answer) -> Result<(), String> {
+    let Some(first) = waiting.front_mut() else {
+        return Err("the server answered what nobody asked".to_owned());
+    };
+    if first.barrier.as_deref().is_some_and(|word| answer.as_ref().ok().and_then(Reply::text) != Some(word)) {
+        let why = answer.err().unwrap_or_else(|| "the answer belongs to another command".to_owned());
+        first.refusal.get_or_insert(why);
+        return Ok(());
+    }
+    if let Some(Asked { refusal, asker: Some(asker), .. }) = waiting.pop_front() {
+        let _ = asker.send(refusal.map_or(answer, Err));
+    }
+    Ok(())
+}
+
+/// Talks until the connection is lost, and says why it was.
+async fn converse(
+    mut talk: Talk,
+    limit: Duration,
+    greeting: &[Vec<String>],
+    orders: &mut UnboundedReceiver<Order>,
+    tell: &impl Fn(Told),
+) -> String {
+    let mut waiting = VecDeque::new();
+    if !greeting.is_empty() {
+        // The first sign of life is its barrier: what is refused is not heard, and that is all.
+        waiting.push_back(Asked { barrier: Some("PONG".to_owned()), ..Asked::default() });
+        let ping = [vec!["PING".to_owned()]];
+        let all: Vec<Vec<String>> = greeting.iter().chain(&ping).cloned().collect();
+        if let Err(why) = talk.send(&all, limit).await {
+            return why;
+        }
+    }
+    let mut beat = interval(limit);
+    let mut is_quiet = false;
+    loop {
+        let done = tokio::select! {
+            heard = talk.hear() => {
+                is_quiet = false;
+                match heard {
+                    Ok(Heard::Answer(answer)) => answered(&mut waiting, answer),
+                    Ok(Heard::Push(items)) => {
+                        tell(Told::Push(items));
+                        Ok(())
+                    }
+                    Err(why) => Err(why),
+                }
+            }
+            Some(Order { commands, barrier, answer }) = orders.recv() => {
+                waiting.push_back(Asked { barrier, asker: Some(answer), ..Asked::default() });
+                talk.send(&commands, limit).await
+            }
+            _ = beat.tick() => match std::mem::replace(&mut is_quiet, true) {
+                true if !waiting.is_empty() => Err(format!("no answer within {limit:?}")),
+                _ if waiting.is_empty() => {
+                    waiting.push_back(Asked::default());
+                    talk.send(&[["PING"]], limit).await
+                }
+                _ => Ok(()),
+            },
+        };
+        if let Err(why) = done {
+            for asker in waiting.into_iter().filter_map(|asked: Asked| asked.asker) {
+                let _ = asker.send(Err(why.clone()));
+            }
+            return why;
+        }
+    }
+}

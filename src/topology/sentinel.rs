@@ -1,0 +1,287 @@
+//! The primary that sentinels name: all of them are asked and listened to, and what they name must say that it is one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::futures::future::{BoxFuture, FutureExt};
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
+use super::resp::{Connection, Reply, Told};
+use super::slots::place;
+use crate::backend::fred_config::Dial;
+use crate::backend::node::Node;
+use crate::backend::url::HostPort;
+use crate::backend::{Backend, Fate, Signal, ALL_SLOTS};
+use crate::base::fault::ConnectError;
+use crate::base::janitor::say;
+
+/// How often the sentinels are asked when nothing seems wrong.
+const CALM: Duration = Duration::from_secs(5);
+
+/// A deployment with sentinels, as one client sees it.
+pub(crate) struct Sentinel {
+    watch: Arc<Watch>,
+    task: AbortHandle,
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What looks after the primary.
+struct Watch {
+    name: String,
+    seeds: Vec<HostPort>,
+    /// How sentinels are reached; `access` is for the servers.
+    dial: Dial,
+    access: Access,
+    signals: UnboundedSender<Signal>,
+    /// A sentinel told of another primary.
+    switched: Arc<Notify>,
+    sentinels: Mutex<BTreeMap<HostPort, Arc<Connection>>>,
+    primary: Mutex<Result<Arc<Member>, String>>,
+}
+
+/// Connects to the primary of this name. `login`: as whom to talk to the sentinels.
+pub(crate) async fn connect(
+    sentinels: Vec<HostPort>,
+    name: String,
+    access: Access,
+    login: (Option<String>, Option<String>),
+) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
+    let (signals, mut received) = unbounded_channel();
+    let (username, password) = login;
+    let dial = Dial { username, password, ..access.dial.clone() };
+    let primary = Mutex::new(Err("no sentinel named it yet".to_owned()));
+    let watch = Arc::new(Watch {
+        name,
+        seeds: sentinels,
+        dial,
+        access,
+        signals,
+        switched: Arc::default(),
+        sentinels: Mutex::default(),
+        primary,
+    });
+    watch.look().await?;
+    // Nobody had anything to miss yet.
+    while received.try_recv().is_ok() {}
+    let task = tokio::spawn(Watch::keep(Arc::downgrade(&watch), watch.access.look.clone())).abort_handle();
+    Ok((Arc::new(Sentinel { watch, task }), received))
+}
+
+impl Watch {
+    async fn keep(watch: Weak<Self>, wanted: Arc<Notify>) {
+        let look = || async {
+            let looked = watch.upgrade()?.look().await;
+            if let Err(why) = &looked {
+                say(|| tracing::debug!(target: "lockson", %why, "the sentinels' primary is not there"));
+            }
+            Some(looked.is_ok())
+        };
+        keep_looking(wanted, CALM, look).await;
+    }
+
+    /// Makes what the sentinels name the primary, if it says that it is one.
+    async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
+        // What was told up to here is asked for now.
+        let _ = self.switched.notified().now_or_never();
+        let named = self.named().await?;
+        let known = self.primary.lock().clone().ok().filter(|member| member.at == named);
+        let member = match &known {
+            Some(member) => member.clone(),
+            None => {
+                // Whoever was it before grants nothing more, even if this one is not there yet.
+                self.leave(&format!("the sentinels name {named}, which is not a primary yet"));
+                self.start(&named)
+            }
+        };
+        let role = tokio::select! {
+            role = member.ears.ask(&["ROLE"]) => role,
+            // It may be frozen: another one is not kept waiting for its answer.
+            () = self.switched.notified() => {
+                self.access.look.notify_one();
+                Err("another primary was named meanwhile".to_owned())
+            }
+        };
+        let role = role.map_err(|why| unreachable(&HashMap::from([(named.clone(), why)])))?;
+        if role.items().first().and_then(Reply::text) != Some("master") {
+            return Err(ConnectError::NoPrimary { name: self.name.clone(), found: named.to_string() });
+        }
+        if known.is_none() {
+            member.node(&self.access)?;
+            say(|| tracing::info!(target: "lockson", name = self.name, primary = %named, "this is the primary"));
+            *self.primary.lock() = Ok(member.clone());
+            for signal in [Signal::Over(vec![ALL_SLOTS]), Signal::Gap, Signal::Whole] {
+                let _ = self.signals.send(signal);
+            }
+        }
+        if member.is_another().await {
+            let _ = self.signals.send(Signal::Over(vec![ALL_SLOTS]));
+        }
+        Ok(())
+    }
+
+    fn leave(&self, why: &str) {
+        let left = std::mem::replace(&mut *self.primary.lock(), Err(why.to_owned()));
+        if let Ok(member) = left {
+            member.leave();
+            say(|| tracing::warn!(target: "lockson", name = self.name, was = %member.at, why, "the primary is left"));
+        }
+    }
+
+    fn start(self: &Arc<Self>, at: &HostPort) -> Arc<Member> {
+        let (watch, from) = (Arc::downgrade(self), at.clone());
+        Member::start(&self.access, at.clone(), move |told| {
+            let Some(watch) = watch.upgrade() else { return };
+            watch.hear(&from, told);
+        })
+    }
+
+    /// What the primary's connection tells.
+    fn hear(&self, from: &HostPort, told: Told) {
+        if !self.primary.lock().as_ref().is_ok_and(|member| member.at == *from) {
+            return;
+        }
+        let signals: &[Signal] = match &told {
+            Told::Push(items) => match items.as_slice() {
+                [kind, channel, text] if kind.text() == Some("message") => {
+                    let channel = channel.text().unwrap_or_default().to_owned();
+                    &[Signal::Message { channel, zero: text.text() == Some("0") }]
+                }
+                _ => &[],
+            },
+            Told::Up => &[Signal::Gap, Signal::Whole],
+            Told::Down(_) => &[Signal::Gap],
+        };
+        for signal in signals {
+            let _ = self.signals.send(signal.clone());
+        }
+        if !matches!(told, Told::Push(_)) {
+            self.access.look.notify_one();
+        }
+    }
+
+    /// The address that the sentinels name: by the newest of their agreements, and of these by the most.
+    async fn named(self: &Arc<Self>) -> Result<HostPort, ConnectError> {
+        let sentinels: Vec<_> = self.all().into_iter().collect();
+        let asked = sentinels.into_iter().map(|(at, sentinel)| {
+            let name = &self.name;
+            let answer = async move {
+                let master = sentinel.ask(&["SENTINEL", "MASTER", name]).await?;
+                let others = sentinel.ask(&["SENTINEL", "SENTINELS", name]).await.unwrap_or(Reply::Nil);
+                Ok((master, others))
+            };
+            (at, answer)
+        });
+        let (answers, failures) = gather(asked, usize::MAX).await;
+        let addresses = self.access.addresses.as_ref();
+        let mut votes: HashMap<(i64, HostPort), usize> = HashMap::new();
+        let mut others: Vec<HostPort> = Vec::new();
+        for (at, (master, sentinels)) in &answers {
+            let found = |map: &Reply| {
+                let port = u16::try_from(map.get("port")?.int()?).ok()?;
+                place(map.get("ip")?.text()?, port, at, addresses)
+            };
+            let epoch = master.get("config-epoch").and_then(Reply::int).unwrap_or_default();
+            if let Some(named) = found(master) {
+                *votes.entry((epoch, named)).or_default() += 1;
+            }
+            others.extend(sentinels.items().iter().filter_map(found));
+        }
+        let newest = votes.into_iter().max_by_key(|((epoch, _), votes)| (*epoch, *votes));
+        if !answers.is_empty() {
+            self.learn(others);
+        }
+        match newest {
+            Some(((_, named), _)) => Ok(named),
+            None if failures.values().any(|why| why.contains("No such master")) => {
+                Err(ConnectError::UnknownPrimary { name: self.name.clone(), sentinels: in_words(&failures) })
+            }
+            None => Err(unreachable(&failures)),
+        }
+    }
+
+    /// The sentinels that are known; those of the URL always are.
+    fn all(self: &Arc<Self>) -> BTreeMap<HostPort, Arc<Connection>> {
+        let mut sentinels = self.sentinels.lock();
+        for seed in &self.seeds {
+            self.add(&mut sentinels, seed.clone());
+        }
+        sentinels.clone()
+    }
+
+    /// These are all but those of the URL.
+    fn learn(self: &Arc<Self>, others: Vec<HostPort>) {
+        let mut sentinels = self.sentinels.lock();
+        sentinels.retain(|at, sentinel| self.seeds.contains(at) || others.contains(at) || sentinel.state().is_ok());
+        for other in others {
+            self.add(&mut sentinels, other);
+        }
+    }
+
+    fn add(&self, sentinels: &mut BTreeMap<HostPort, Arc<Connection>>, at: HostPort) {
+        sentinels.entry(at.clone()).or_insert_with(|| {
+            let (look, switched, name) = (self.access.look.clone(), self.switched.clone(), format!("{} ", self.name));
+            let tell = move |told| match told {
+                Told::Up => look.notify_one(),
+                Told::Push(items) => {
+                    let text = items.last().and_then(Reply::text);
+                    if text.is_some_and(|text| text.starts_with(&name)) {
+                        switched.notify_one();
+                        look.notify_one();
+                    }
+                }
+                Told::Down(_) => {}
+            };
+            Arc::new(Connection::start(self.dial.clone(), at, &["+switch-master"], tell))
+        });
+    }
+
+    fn subscription(&self, verb: &str, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        let member = match &*self.primary.lock() {
+            Ok(member) => member.clone(),
+            Err(why) => return std::future::ready(Err(why.clone())).boxed(),
+        };
+        let words = std::iter::once(verb.to_owned()).chain(channels).collect();
+        async move { member.ears.subscribe(vec![words]).await }.boxed()
+    }
+}
+
+impl Backend for Sentinel {
+    fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
+        let primary = self.watch.primary.lock().clone().map_err(Fate::NotSent)?;
+        primary.node(&self.watch.access).map_err(|why| Fate::NotSent(why.to_string()))
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.node("").into_iter().collect()
+    }
+
+    fn demoted(&self, _by: &Node) -> bool {
+        self.watch.access.look.notify_one();
+        true
+    }
+
+    fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        self.watch.subscription("SUBSCRIBE", channels)
+    }
+
+    fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+        self.watch.subscription("UNSUBSCRIBE", channels).map(drop).boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.task.abort();
+        self.watch.sentinels.lock().clear();
+        self.watch.leave("the client is closed");
+        std::future::ready(()).boxed()
+    }
+}

@@ -1,0 +1,153 @@
+//! Which server of a cluster has which slot: read from CLUSTER SLOTS and from redirections, whose addresses may be odd.
+
+use std::sync::Arc;
+
+use super::resp::Reply;
+use crate::backend::url::HostPort;
+
+/// How many slots a cluster has.
+pub(super) const SLOTS: u16 = 16384;
+
+/// Where a client reaches the server that the cluster says is there. `None`: where it says.
+pub(crate) type AddressMap = Arc<dyn Fn(&str, u16) -> Option<(String, u16)> + Send + Sync>;
+
+/// Slots, the first and the last of them, and their primary.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) primary: HostPort,
+}
+
+/// The slot that a key is in.
+pub(super) fn slot(key: &str) -> u16 {
+    redis_protocol::redis_keyslot(key.as_bytes())
+}
+
+/// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked.
+pub(super) fn place(host: &str, port: u16, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
+    let host = if host.is_empty() { &asked.host } else { host };
+    if port == 0 || host == "?" {
+        return None;
+    }
+    let (host, port) = map.and_then(|map| map(host, port)).unwrap_or_else(|| (host.to_owned(), port));
+    Some(HostPort { host, port })
+}
+
+/// Where to dial after a redirection to `host:port`.
+pub(super) fn redirected(address: &str, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
+    let HostPort { host, port } = HostPort::parse(address)?;
+    place(&host, port, asked, map)
+}
+
+/// Reads the answer to CLUSTER SLOTS. Slots whose primary has no address that can be dialled are left out.
+pub(super) fn ranges(answer: &Reply, asked: &HostPort, map: Option<&AddressMap>) -> Vec<Range> {
+    let range = |entry: &Reply| {
+        let [first, last, primary, ..] = entry.items() else { return None };
+        let number = |reply: &Reply| reply.int().and_then(|number| u16::try_from(number).ok());
+        let (first, last) = (number(first)?, number(last)?);
+        let [host, port, rest @ ..] = primary.items() else { return None };
+        let host = match host.text() {
+            // It has no name for itself, but maybe an address.
+            Some("?") => rest.iter().find_map(|more| more.get("ip")?.text()).unwrap_or("?"),
+            host => host.unwrap_or_default(),
+        };
+        let primary = place(host, number(port)?, asked, map)?;
+        (first <= last && last < SLOTS).then_some(Range { first, last, primary })
+    };
+    let mut ranges: Vec<Range> = answer.items().iter().filter_map(range).collect();
+    ranges.sort();
+    ranges
+}
+
+/// The first slot that none of these covers.
+pub(super) fn uncovered(ranges: &[Range]) -> Option<u16> {
+    let mut next = 0;
+    for range in ranges {
+        if range.first > next {
+            break;
+        }
+        next = next.max(range.last + 1);
+    }
+    (next < SLOTS).then_some(next)
+}
+
+/// The answer to go by: one that covers all slots, of these the one that most servers gave, of these the first.
+pub(super) fn best(answers: &[Vec<Range>]) -> Option<&Vec<Range>> {
+    let votes = |answer: &Vec<Range>| answers.iter().filter(|other| *other == answer).count();
+    // `max_by_key` takes the last of equals.
+    answers.iter().rev().max_by_key(|answer| (uncovered(answer).is_none(), !answer.is_empty(), votes(answer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(host: &str, port: u16) -> HostPort {
+        HostPort { host: host.to_owned(), port }
+    }
+
+    fn text(text: &str) -> Reply {
+        Reply::Text(text.to_owned())
+    }
+
+    fn entry(first: i64, last: i64, host: Reply, port: i64, more: Vec<Reply>) -> Reply {
+        let primary = Reply::List(vec![host, Reply::Int(port), text("id"), Reply::List(more)]);
+        Reply::List(vec![Reply::Int(first), Reply::Int(last), primary])
+    }
+
+    fn range(first: u16, last: u16, host: &str) -> Range {
+        Range { first, last, primary: at(host, 7000) }
+    }
+
+    #[test]
+    fn odd_endpoints() {
+        let asked = at("seed", 6379);
+        let answer = Reply::List(vec![
+            entry(200, 299, text(""), 7001, vec![]),
+            entry(0, 99, text("10.0.0.1"), 7000, vec![text("hostname"), text("a.example")]),
+            entry(100, 199, Reply::Nil, 7000, vec![]),
+            entry(300, 399, text("?"), 7000, vec![text("ip"), text("10.0.0.9")]),
+            entry(400, 499, text("?"), 7000, vec![]),
+            entry(500, 599, text("h"), 0, vec![]),
+            entry(16000, 16384, text("h"), 7000, vec![]),
+            Reply::Nil,
+        ]);
+        let expected = vec![
+            range(0, 99, "10.0.0.1"),
+            range(100, 199, "seed"),
+            Range { first: 200, last: 299, primary: at("seed", 7001) },
+            range(300, 399, "10.0.0.9"),
+        ];
+        assert_eq!(ranges(&answer, &asked, None), expected);
+        assert_eq!(uncovered(&expected), Some(400));
+        let map: AddressMap = Arc::new(|host, port| (host == "10.0.0.1").then(|| ("outside".to_owned(), port + 1)));
+        let mapped = ranges(&answer, &asked, Some(&map));
+        assert_eq!(mapped.first().map(|range| &range.primary), Some(&at("outside", 7001)));
+    }
+
+    #[test]
+    fn redirections() {
+        let asked = at("seed", 6379);
+        let redirected = |text| redirected(text, &asked, None);
+        assert_eq!(redirected("10.0.0.1:7000"), Some(at("10.0.0.1", 7000)));
+        assert_eq!(redirected(":7000"), Some(at("seed", 7000)));
+        assert_eq!(redirected("a.example:7000"), Some(at("a.example", 7000)));
+        assert_eq!(redirected("::1:7000"), Some(at("::1", 7000)));
+        for nowhere in ["", "a", "?:7000", "a:x", "a:0"] {
+            assert_eq!(redirected(nowhere), None, "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn the_best_answer_is_whole_then_common_then_first() {
+        let (whole, other) = (vec![range(0, 16383, "a")], vec![range(0, 8000, "a"), range(8001, 16383, "b")]);
+        let torn = vec![range(0, 8000, "a")];
+        assert_eq!(best(&[torn.clone(), torn.clone(), whole.clone()]), Some(&whole));
+        assert_eq!(best(&[whole.clone(), other.clone(), other.clone()]), Some(&other));
+        assert_eq!(best(&[other.clone(), whole.clone()]), Some(&other));
+        assert_eq!(best(&[vec![], torn.clone()]), Some(&torn));
+        assert_eq!(best(&[]), None);
+        assert_eq!((slot("{a}:b"), uncovered(&whole)), (slot("a"), None));
+    }
+}

@@ -1,0 +1,265 @@
+//! A cluster of real servers: three primaries and their replicas, whose slots move and whose primaries fail.
+
+use super::reply::Reply;
+use super::server::{self, Server};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+/// How many primaries there are at first.
+pub const PRIMARIES: usize = 3;
+/// How many slots a cluster has.
+const SLOTS: u16 = 16_384;
+/// How long the nodes may take to agree.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The nodes: first the three that begin as primaries, then their replicas by turns. Kill, freeze, thaw and restart
+/// each by what [`Server`] has. All methods block.
+pub struct Cluster {
+    pub nodes: Vec<Server>,
+}
+
+/// One node as another, or itself, sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its place in [`Cluster::nodes`].
+    pub node: usize,
+    pub id: String,
+    /// The id of the one that it follows; none of a primary.
+    pub follows: Option<String>,
+    /// Taken for dead by all.
+    pub failed: bool,
+    pub slots: Vec<RangeInclusive<u16>>,
+}
+
+impl Cluster {
+    /// Each primary with so many replicas; `node_timeout` is how long a node is silent before it is taken for dead.
+    /// Ready: every node says that all is well, and every replica is in step.
+    pub fn start(replicas: usize, node_timeout: Duration) -> Cluster {
+        Cluster::of(&server::program(), replicas, node_timeout, &[])
+    }
+
+    /// The same by another program, with more settings.
+    pub fn of(program: &str, replicas: usize, node_timeout: Duration, settings: &[(&str, &str)]) -> Cluster {
+        let timeout = node_timeout.as_millis().to_string();
+        let own = [
+            ("cluster-enabled", "yes"),
+            ("cluster-node-timeout", &timeout),
+            ("repl-diskless-sync-delay", "0"),
+            ("repl-ping-replica-period", "1"),
+        ];
+        let settings = [&own[..], settings].concat();
+        let start = |_| Server::of(program, &settings);
+        let cluster = Cluster { nodes: (0..PRIMARIES * (1 + replicas)).map(start).collect() };
+        cluster.form();
+        cluster
+    }
+
+    /// What a client connects to: two of the nodes.
+    pub fn url(&self) -> String {
+        format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", self.nodes[1].port(), self.nodes[PRIMARIES - 1].port())
+    }
+
+    fn form(&self) {
+        for (at, node) in self.nodes.iter().enumerate() {
+            node.control(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
+            if at < PRIMARIES {
+                let first = |at: usize| SLOTS as usize * at / PRIMARIES;
+                let range = [first(at), first(at + 1) - 1].map(|slot| slot.to_string());
+                node.control(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]]);
+            }
+            for other in &self.nodes[..at] {
+                node.control(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+            }
+        }
+        self.until("all nodes know each other", || self.views().iter().all(|view| view.len() == self.nodes.len()));
+        for (at, replica) in self.nodes.iter().enumerate().skip(PRIMARIES) {
+            let primary = self.nodes[at % PRIMARIES].control(&["CLUSTER", "MYID"]).text();
+            replica.control(&["CLUSTER", "REPLICATE", &primary]);
+        }
+        self.settle();
+    }
+
+    /// Waits until all nodes that run agree on who has which slots, none is missing, and every replica is in step.
+    #[track_caller]
+    pub fn settle(&self) {
+        self.until("all nodes agree", || {
+            let mut views: Vec<_> = self.views().into_iter().map(places).collect();
+            views.dedup();
+            views.len() == 1 && self.running().all(|(_, node)| is_well(node))
+        });
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, mut check: impl FnMut() -> bool) {
+        let limit = Instant::now() + PATIENCE;
+        while !check() {
+            assert!(Instant::now() < limit, "not within {PATIENCE:?}: {what}: {:?}", self.views());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = (usize, &Server)> {
+        self.nodes.iter().enumerate().filter(|(_, node)| node.runs())
+    }
+
+    fn views(&self) -> Vec<Vec<Seen>> {
+        self.running().map(|(_, node)| self.seen_by(node)).collect()
+    }
+
+    /// All nodes that this one knows.
+    pub fn seen_by(&self, node: &Server) -> Vec<Seen> {
+        let Ok(Reply::Text(text)) = node.try_control(&["CLUSTER", "NODES"]) else { return Vec::new() };
+        text.lines().filter_map(|line| self.seen(line)).collect()
+    }
+
+    /// `id host:port@bus flags primary ping pong epoch link slots..`; one that is only being met counts for none.
+    fn seen(&self, line: &str) -> Option<Seen> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let port = words[1].rsplit_once('@')?.0.rsplit_once(':')?.1;
+        let flags: Vec<&str> = words[2].split(',').collect();
+        if flags.contains(&"handshake") {
+            return None;
+        }
+        let range = |word: &&str| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        };
+        Some(Seen {
+            node: self.nodes.iter().position(|node| node.port().to_string() == port)?,
+            id: words[0].to_owned(),
+            follows: (words[3] != "-").then(|| words[3].to_owned()),
+            failed: flags.contains(&"fail"),
+            slots: words[8..].iter().filter_map(range).collect(),
+        })
+    }
+
+    /// The slot of a key.
+    pub fn slot_of(&self, key: &str) -> u16 {
+        let (_, node) = self.running().next().expect("a node that runs");
+        node.control(&["CLUSTER", "KEYSLOT", key]).int().try_into().unwrap()
+    }
+
+    /// The node that has this slot, as the first that runs sees it.
+    pub fn primary_of(&self, slot: u16) -> usize {
+        let (_, node) = self.running().next().expect("a node that runs");
+        let owner = self.seen_by(node).into_iter().find(|seen| has(seen, slot));
+        owner.expect("somebody has the slot").node
+    }
+
+    /// The nodes that follow this one, as it sees them.
+    pub fn replicas_of(&self, primary: usize) -> Vec<usize> {
+        let primary = &self.nodes[primary];
+        let id = primary.control(&["CLUSTER", "MYID"]).text();
+        let lines = primary.control(&["CLUSTER", "REPLICAS", &id]).texts();
+        lines.iter().filter_map(|line| self.seen(line)).map(|seen| seen.node).collect()
+    }
+
+    /// A name of this beginning whose key is in a slot of that node.
+    pub fn name_on(&self, node: usize, beginning: &str) -> String {
+        let mut names = std::iter::repeat_with(|| super::unique(beginning));
+        names.find(|name| self.primary_of(self.slot_of(name)) == node).unwrap()
+    }
+
+    /// Waits until another node than `old` says that it is the primary of the slot: which.
+    #[track_caller]
+    pub fn elected(&self, slot: u16, old: usize) -> usize {
+        let mut found = None;
+        self.until("another primary is elected", || {
+            found = self.running().map(|(at, _)| at).find(|at| {
+                let own = self.seen_by(&self.nodes[*at]).into_iter().find(|seen| seen.node == *at);
+                *at != old && own.is_some_and(|own| has(&own, slot))
+            });
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Tells a replica to take its primary's place: in agreement with it, or with `FORCE` or `TAKEOVER`.
+    pub fn fail_over(&self, replica: usize, how: Option<&str>) {
+        let words: Vec<&str> = ["CLUSTER", "FAILOVER"].into_iter().chain(how).collect();
+        self.nodes[replica].control(&words);
+    }
+
+    /// A slot begins to move to that node, as by hand: its keys are to be moved one by one.
+    pub fn move_slot(&self, slot: u16, to: usize) -> Moving<'_> {
+        let from = self.primary_of(slot);
+        let id = |node: usize| self.nodes[node].control(&["CLUSTER", "MYID"]).text();
+        let moving = Moving { cluster: self, slot, from, to };
+        moving.set(to, &["IMPORTING", &id(from)]);
+        moving.set(from, &["MIGRATING", &id(to)]);
+        moving
+    }
+}
+
+/// A slot that is on its way.
+pub struct Moving<'a> {
+    cluster: &'a Cluster,
+    slot: u16,
+    pub from: usize,
+    pub to: usize,
+}
+
+impl Moving<'_> {
+    fn set(&self, node: usize, what: &[&str]) {
+        let slot = self.slot.to_string();
+        self.cluster.nodes[node].control(&[&["CLUSTER", "SETSLOT", &slot], what].concat());
+    }
+
+    /// Keys that have not moved yet, 100 at most.
+    pub fn left(&self) -> Vec<String> {
+        let slot = self.slot.to_string();
+        self.cluster.nodes[self.from].control(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]).texts()
+    }
+
+    /// Moves one key; `false`: it is not there.
+    pub fn take(&self, key: &str) -> bool {
+        let port = self.cluster.nodes[self.to].port().to_string();
+        let moved = self.cluster.nodes[self.from].control(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        moved.text() == "OK"
+    }
+
+    /// Moves what is left, and gives the slot to its new node.
+    pub fn finish(self) {
+        loop {
+            let left = self.left();
+            if left.is_empty() {
+                break;
+            }
+            for key in &left {
+                self.take(key);
+            }
+        }
+        let to = self.cluster.nodes[self.to].control(&["CLUSTER", "MYID"]).text();
+        self.set(self.to, &["NODE", &to]);
+        self.set(self.from, &["NODE", &to]);
+        self.cluster.settle();
+    }
+}
+
+fn has(seen: &Seen, slot: u16) -> bool {
+    seen.slots.iter().any(|range| range.contains(&slot))
+}
+
+/// Who has which slots, and who follows whom.
+fn places(mut view: Vec<Seen>) -> Vec<Seen> {
+    view.sort_by_key(|seen| seen.node);
+    view.iter_mut().for_each(|seen| seen.failed = false);
+    view
+}
+
+/// All slots are served; a replica has its primary's data, and a primary knows its replicas to have theirs.
+fn is_well(node: &Server) -> bool {
+    let ask = |words: &[&str]| node.try_control(words).map(|reply| reply.text()).unwrap_or_default();
+    let replication = ask(&["INFO", "replication"]);
+    let in_step = replication.lines().all(|line| match line.split_once(':') {
+        Some(("master_link_status", status)) => status == "up",
+        Some((name, state)) if is_replica(name) => state.contains("state=online"),
+        _ => true,
+    });
+    in_step && ask(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
+}
+
+/// `slave0` and so on, of `INFO replication`.
+fn is_replica(name: &str) -> bool {
+    name.strip_prefix("slave").is_some_and(|number| number.parse::<u8>().is_ok())
+}
