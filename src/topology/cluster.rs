@@ -89,16 +89,16 @@ impl Map {
             if let Err(why) = &looked {
                 say(|| tracing::debug!(target: "lockson", %why, "no server says who has which slot"));
             }
-            Some(looked.is_ok() && map.is_whole())
+            Some(looked.is_ok() && map.is_up())
         };
         keep_looking(wanted, CALM, look).await;
     }
 
-    /// Whether every slot has a primary that answers.
-    fn is_whole(&self) -> bool {
+    /// Whether all primaries answer.
+    fn is_up(&self) -> bool {
         let state = self.state.read();
         let is_up = |range: &Range| state.members.get(&range.primary).is_some_and(|member| member.ears.state().is_ok());
-        uncovered(&state.ranges).is_none() && state.ranges.iter().all(is_up)
+        state.ranges.iter().all(is_up)
     }
 
     /// The server at this address, which is connected to if it was not.
@@ -125,7 +125,10 @@ impl Map {
         let answers: Vec<_> = answers.iter().map(|(at, answer)| ranges(answer, at, addresses)).collect();
         match best(&answers) {
             Some(best) => {
-                self.apply(best)?;
+                // Who knows less than all slots does not say that the others are gone.
+                if uncovered(best).is_none() || self.state.read().ranges.is_empty() {
+                    self.apply(best)?;
+                }
                 self.recognize().await;
                 Ok(())
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ::futures::future::{BoxFuture, FutureExt};
 use ::futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
@@ -58,6 +59,8 @@ pub(crate) struct Access {
     pub(super) dial: Dial,
     config: Config,
     command_timeout: Duration,
+    /// The client's own, whichever its calls are polled on.
+    pub(super) runtime: Handle,
     pub(super) addresses: Option<AddressMap>,
     /// Wakes what looks for the servers: what is known of them may be wrong.
     pub(super) look: Arc<Notify>,
@@ -70,7 +73,7 @@ impl Access {
         addresses: Option<AddressMap>,
     ) -> Result<Self, ConnectError> {
         let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
-        Ok(Self { dial, config, command_timeout, addresses, look: Arc::default() })
+        Ok(Self { dial, config, command_timeout, runtime: Handle::current(), addresses, look: Arc::default() })
     }
 }
 
@@ -94,6 +97,7 @@ struct Seat {
 
 impl Member {
     pub(super) fn start(access: &Access, at: HostPort, tell: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
+        let _entered = access.runtime.enter();
         let is_new = Arc::new(AtomicBool::new(true));
         let connected = is_new.clone();
         let ears = Connection::start(access.dial.clone(), at.clone(), &[], move |told| {
@@ -111,6 +115,7 @@ impl Member {
         if let Some(seat) = &*seat {
             return Ok(seat.node.clone());
         }
+        let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
         let inner = link(&access.config, &self.at, access.command_timeout, left.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };

@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use quote::ToTokens;
-use syn::{
-    Field, Fields, FnArg, ImplItem, ImplItemFn, Item, ItemFn, ItemMod, Pat, Signature, TraitItem, TraitItemFn,
-    Visibility,
-};
+use quote::{quote, ToTokens};
+use syn::{Field, Fields, FnArg, ImplItem, Item, ItemMod, Pat, Signature, TraitItem, Visibility};
 
 use super::source::{is, module_of, simple_path, word, Route, Tree};
 
@@ -93,89 +90,73 @@ impl<'a> Index<'a> {
 
     fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
         for item in items {
-            match item {
-                Item::Fn(ItemFn { sig, block, .. }) => {
-                    self.function(file, module, (None, TokenStream::new(), false), sig, block.to_token_stream());
+            let mut functions: Vec<(&Signature, TokenStream)> = Vec::new();
+            let (owner, header, is_of_trait) = match item {
+                Item::Fn(item) => {
+                    functions.push((&item.sig, item.block.to_token_stream()));
+                    (None, TokenStream::new(), false)
                 }
                 Item::Impl(item) => {
-                    let (generics, bounds) = (&item.generics.params, &item.generics.where_clause);
+                    let (ty, generics, bounds) = (&item.self_ty, &item.generics.params, &item.generics.where_clause);
                     let of = item.trait_.as_ref().map(|(_, path, _)| path);
-                    let mut header = item.self_ty.to_token_stream();
-                    let owner = self.collect(module, header.clone()).into_iter().next();
-                    header.extend([of.to_token_stream(), generics.to_token_stream(), bounds.to_token_stream()]);
-                    for part in &item.items {
-                        let ImplItem::Fn(ImplItemFn { sig, block, .. }) = part else { continue };
-                        let part_of = (owner.clone(), header.clone(), of.is_some());
-                        self.function(file, module, part_of, sig, block.to_token_stream());
-                    }
+                    functions.extend(item.items.iter().filter_map(|part| match part {
+                        ImplItem::Fn(part) => Some((&part.sig, part.block.to_token_stream())),
+                        _ => None,
+                    }));
+                    let owner = self.collect(module, ty.to_token_stream()).into_iter().next();
+                    (owner, quote!(#ty #of #generics #bounds), of.is_some())
                 }
                 Item::Trait(item) => {
-                    let owner = Some((file.to_owned(), item.ident.to_string()));
-                    for part in &item.items {
-                        let TraitItem::Fn(TraitItemFn { sig, default, .. }) = part else { continue };
-                        let part_of = (owner.clone(), item.ident.to_token_stream(), true);
-                        self.function(file, module, part_of, sig, default.to_token_stream());
-                    }
+                    functions.extend(item.items.iter().filter_map(|part| match part {
+                        TraitItem::Fn(part) => Some((&part.sig, part.default.to_token_stream())),
+                        _ => None,
+                    }));
+                    (Some((file.to_owned(), item.ident.to_string())), item.ident.to_token_stream(), true)
                 }
                 Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
                     self.implement(file, &[module.as_slice(), &[ident.to_string()]].concat(), items);
+                    continue;
                 }
-                _ => {}
+                _ => continue,
+            };
+            for (signature, body) in functions {
+                let name = owner.iter().map(|(_, name)| name.clone()).chain([signature.ident.to_string()]);
+                let route = module.iter().cloned().chain(name).collect();
+                let (file, owner, header, signature) =
+                    (file.to_owned(), owner.clone(), header.clone(), signature.clone());
+                self.functions.push(Function { route, file, owner, is_of_trait, header, signature, body });
             }
         }
-    }
-
-    fn function(
-        &mut self,
-        file: &str,
-        module: &Route,
-        (owner, header, is_of_trait): (Option<Type>, TokenStream, bool),
-        signature: &Signature,
-        body: TokenStream,
-    ) {
-        let mut route = module.clone();
-        route.extend(owner.iter().map(|(_, name)| name.clone()));
-        route.push(signature.ident.to_string());
-        let signature = signature.clone();
-        self.functions.push(Function { route, file: file.to_owned(), owner, is_of_trait, header, signature, body });
     }
 
     /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
     pub fn find(&self, name: &str) -> Result<usize, String> {
         let end: Route = name.split("::").map(str::to_owned).collect();
-        let found: Vec<usize> =
+        let mut found: Vec<usize> =
             (0..self.functions.len()).filter(|at| self.functions[*at].route.ends_with(&end)).collect();
+        if found.len() > 1 {
+            // A type's own goes before a trait's of the same name.
+            found.retain(|at| !self.functions[*at].is_of_trait);
+        }
         match found[..] {
             [at] => Ok(at),
             [] => Err(format!("no function `{name}`")),
-            // A type's own goes before a trait's of the same name.
-            _ => match found.iter().filter(|at| !self.functions[**at].is_of_trait).collect::<Vec<_>>()[..] {
-                [at] => Ok(*at),
-                _ => Err(format!("{} functions `{name}`", found.len())),
-            },
+            _ => Err(format!("{} functions `{name}`", found.len())),
         }
     }
 
     /// What a function names in its signature, its fields and its body, after what was met before it.
     pub fn named(&self, at: usize, met: &[Type]) -> Named {
         let function = &self.functions[at];
-        let mut reader = Reader {
-            index: self,
-            module: module_of(&function.file),
-            owner: function.owner.clone(),
-            locals: BTreeMap::new(),
-            met: met.to_vec(),
-            named: Named::default(),
-        };
+        let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());
+        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Named::default() };
         reader.read(function.header.clone());
         reader.read(function.signature.to_token_stream());
         for input in &function.signature.inputs {
-            if let FnArg::Typed(input) = input {
-                if let Pat::Ident(name) = &*input.pat {
-                    let types = self.collect(&reader.module, input.ty.to_token_stream());
-                    reader.locals.insert(name.ident.to_string(), types);
-                }
-            }
+            let FnArg::Typed(input) = input else { continue };
+            let Pat::Ident(name) = &*input.pat else { continue };
+            let types = self.collect(&reader.module, input.ty.to_token_stream());
+            reader.locals.insert(name.ident.to_string(), types);
         }
         reader.read(function.body.clone());
         reader.named
@@ -290,11 +271,8 @@ impl Reader<'_> {
     /// A field or a method, behind the dot.
     fn read_dot<'t>(&mut self, of: Known, behind: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let Some((name, after)) = behind.split_first() else { return (None, behind) };
-        let is_call = match after {
-            [TokenTree::Group(group), ..] => group.delimiter() == Delimiter::Parenthesis,
-            [first, second, ..] => is(first, ':') && is(second, ':'),
-            _ => false,
-        };
+        let is_call = begins(after, Delimiter::Parenthesis)
+            || matches!(after, [first, second, ..] if is(first, ':') && is(second, ':'));
         let name = name.to_string();
         if name == "await" {
             return (of, after);
@@ -327,12 +305,7 @@ impl Reader<'_> {
             Some("Self") => self.owner.clone().map(|owner| (owner, &path[1..])),
             _ => self.index.resolve(&self.module, &path),
         };
-        let (is_call, is_braced) = match after {
-            [TokenTree::Group(group), ..] => {
-                (group.delimiter() == Delimiter::Parenthesis, group.delimiter() == Delimiter::Brace)
-            }
-            _ => (false, false),
-        };
+        let (is_call, is_braced) = (begins(after, Delimiter::Parenthesis), begins(after, Delimiter::Brace));
         let Some((found, behind)) = resolved else {
             let called = is_call.then(|| self.free_function(&path)).flatten();
             self.named.calls.extend(called);
@@ -368,6 +341,11 @@ impl Reader<'_> {
             function.owner.is_none() && function.file == module.file && function.route.last() == Some(&name)
         })
     }
+}
+
+/// Whether a group within these comes first.
+fn begins(tokens: &[TokenTree], delimiter: Delimiter) -> bool {
+    matches!(tokens, [TokenTree::Group(group), ..] if group.delimiter() == delimiter)
 }
 
 /// Types that an expression may have, where that is known.

@@ -58,6 +58,11 @@ pub fn announces(script: &str) -> bool {
     says(script) || script.starts_with("fair/") && script != "fair/renew" && says("fair/begin")
 }
 
+/// The same of a script that tells nobody.
+pub fn silenced(text: &str) -> String {
+    text.replace(&read("lua/announce.lua"), &read("lua/silent.lua"))
+}
+
 /// The same of a script that acquires, with a token.
 pub fn fenced(script: &str) -> String {
     let (text, own) = (sent(script), read(&format!("lua/{script}.lua")));

@@ -1,6 +1,6 @@
 //! The kinds of locks that the fault tests run for, and in what they differ there.
 
-use super::files::{fenced, read, root, sent};
+use super::files::{fenced, root, sent, silenced};
 use super::Filter;
 use lockson::{Backoff, Locks, RLock};
 use std::sync::Arc;
@@ -105,8 +105,8 @@ pub static KINDS: [Kind; 14] = [
         name: "spin_lock",
         make: |l, n| Arc::new(l.spin_lock(n, Backoff::default())),
         rival: "spin_lock",
-        channel: None,
         lua: "silent reentrant",
+        channel: None,
         ..LOCK
     },
     Kind {
@@ -185,7 +185,7 @@ fn fill(template: &str, name: &str, field: &str) -> String {
 /// The text of a script as the client sends it: of its folder, or of `reentrant/`; empty where neither has it.
 pub fn text(folder: &str, verb: &str) -> String {
     if let Some(folder) = folder.strip_prefix("silent ") {
-        return text(folder, verb).replace(&read("lua/announce.lua"), &read("lua/silent.lua"));
+        return silenced(&text(folder, verb));
     }
     let (with_token, folder) = folder.strip_prefix("fenced ").map_or((false, folder), |folder| (true, folder));
     let is_there = |script: &String| root().join(format!("lua/{script}.lua")).exists();

@@ -41,7 +41,7 @@ async fn a_primary_dies() {
     end.store(true, Ordering::Relaxed);
     for turns in patient_all("a task", tasks).await {
         println!("{} turns, {:?} the longest gap, {:?}", turns.done, turns.gap, turns.failed);
-        assert!(turns.done > 20 && turns.failed.len() <= 1, "{:?}", turns.failed);
+        assert!(turns.done > 5 && turns.failed.len() <= 1, "{:?}", turns.failed);
     }
     for guard in &guards[1..] {
         assert_eq!(guard.state(), HoldState::Held);
@@ -71,7 +71,7 @@ async fn a_replica_takes_over() {
     sleep(ms(500)).await;
     end.store(true, Ordering::Relaxed);
     for turns in patient_all("a task", tasks).await {
-        assert!(turns.done > 20 && turns.failed.len() <= 1, "{turns:?}");
+        assert!(turns.done > 5 && turns.failed.len() <= 1, "{turns:?}");
     }
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_slot_moves_under_load() {
     end.store(true, Ordering::Relaxed);
     for turns in patient_all("a task", tasks).await {
         println!("{} turns, {:?} the longest gap", turns.done, turns.gap);
-        assert!(turns.done > 20 && turns.failed.is_empty(), "{turns:?}");
+        assert!(turns.done > 5 && turns.failed.is_empty(), "{turns:?}");
     }
     guard.verify().await.unwrap();
     let released = Instant::now();

@@ -53,7 +53,7 @@ async fn replaced(how: End) {
     end.store(true, Ordering::Relaxed);
     for turns in patient_all("a task", tasks).await {
         println!("{} turns, {:?} the longest gap, {:?}", turns.done, turns.gap, turns.failed);
-        assert!(turns.done > 20 && turns.failed.len() <= 2, "{turns:?}");
+        assert!(turns.done > 5 && turns.failed.len() <= 2, "{turns:?}");
     }
     assert_ne!(guard.state(), HoldState::Uncertain);
     let late = locks.lock("late").guard().await.unwrap();
