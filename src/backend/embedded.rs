@@ -146,7 +146,7 @@ mod tests {
         for text in ["0", "1"] {
             assert_eq!(server.command(&["PUBLISH", "channel", text]), Ok(Value::Int(1)));
         }
-        client.nodes()[0].link.reset();
+        client.node("").unwrap().link.reset();
         client.close().await;
         assert_eq!(client.subscribe(Vec::new()).await, Err("the client is closed".to_owned()));
         let message = |zero| Signal::Message { channel: "channel".to_owned(), zero };

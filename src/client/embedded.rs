@@ -176,6 +176,8 @@ fn reply(value: Value) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing)]
+
     use std::sync::atomic::AtomicUsize;
     use std::sync::Arc;
 
