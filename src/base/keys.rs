@@ -279,9 +279,11 @@ mod tests {
     fn a_read_write_lock_has_its_own() {
         let plain = keys("x").unwrap().of_read_write();
         assert_eq!(
-            plain.of(&[Key::Lock, Key::Channel, Key::Writers, Key::Turn]),
-            ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}"]
+            plain.of(&[Key::Lock, Key::Channel, Key::Writers, Key::Turn, Key::Absent]),
+            ["x", "redisson_rwlock:{x}", "lockson:writers:{x}", "lockson:readers_turn:{x}", "lockson:absent:{x}"]
         );
+        assert_eq!(plain.first_hold("id:7"), "{x}:id:7:rwlock_timeout:1");
+        assert_eq!(keys("{eu}:x").unwrap().first_hold("id:7"), "{eu}:x:id:7:rwlock_timeout:1");
         assert_eq!(&*keys("{eu}:x").unwrap().of_read_write().channel, "redisson_rwlock:{eu}:x");
     }
 
