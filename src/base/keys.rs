@@ -234,11 +234,13 @@ mod tests {
         assert_eq!(eu.of(&[Key::Lock, Key::Channel]), ["{eu}:x", "redisson_lock__channel:{eu}:x"]);
         assert_eq!(&*Keys::new("app:", "x", 512).unwrap().channel, "redisson_lock__channel:{app:x}");
         assert_eq!(plain.receipt("id", "7"), "lockson:receipt:{orders:42}:id:7");
+        assert_eq!(plain.first_hold("id:7"), "{orders:42}:id:7:rwlock_timeout:1");
+        assert_eq!(eu.first_hold("id:7"), "{eu}:x:id:7:rwlock_timeout:1");
     }
 
     #[test]
     fn each_family_has_names_of_its_own() {
-        use Key::{Channel, Ended, Expiries, Lock, Turn, Writers};
+        use Key::{Absent, Channel, Ended, Expiries, Lock, Turn, Writers};
         // N: the name; T: with braces, if it has none.
         let check = |family: fn(Keys) -> Keys, of: &[Key], names: &str| {
             for (name, tagged) in [("x", "{x}"), ("{eu}:x", "{eu}:x")] {
@@ -247,8 +249,8 @@ mod tests {
             }
         };
         check(Keys::of_plain, &[Lock, Channel], "N lockson:plain:T");
-        let names = "redisson_rwlock:T lockson:writers:T lockson:readers_turn:T";
-        check(Keys::of_read_write, &[Channel, Writers, Turn], names);
+        let names = "redisson_rwlock:T lockson:writers:T lockson:readers_turn:T lockson:absent:T";
+        check(Keys::of_read_write, &[Channel, Writers, Turn, Absent], names);
         check(Keys::of_semaphore, &[Lock, Channel, Expiries], "N redisson_sc:T T:timeout");
         check(Keys::of_latch, &[Channel, Ended], "redisson_countdownlatch__channel__{N} lockson:latch_ended:T");
     }
