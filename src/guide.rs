@@ -16,4 +16,5 @@ page!(pitfalls, "PITFALLS.md");
 page!(protocol, "PROTOCOL.md");
 page!(redisson, "REDISSON.md");
 page!(testing, "TESTING.md");
+page!(topologies, "TOPOLOGIES.md");
 page!(weaknesses, "WEAKNESSES.md");

@@ -10,8 +10,12 @@ use support::Server;
 
 /// The text of a verb of the reentrant lock, as lockson joins it.
 macro_rules! text {
-    ($verb:literal) => {
-        concat!(include_str!("../../lua/begin.lua"), include_str!(concat!("../../lua/reentrant/", $verb, ".lua")))
+    ($verb:literal $(after $shared:literal)?) => {
+        concat!(
+            include_str!("../../lua/begin.lua"),
+            $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
+            include_str!(concat!("../../lua/reentrant/", $verb, ".lua"))
+        )
     };
 }
 
@@ -70,7 +74,7 @@ impl Ready {
 
     /// Gives it back.
     pub fn release(server: &Server, lock: &str, owner: &str) -> Self {
-        Self::new(server, text!("release"), &[lock, &channel(lock)], &[owner, LEASE, "1"])
+        Self::new(server, text!("release" after "announce"), &[lock], &[owner, LEASE, "1", "PUBLISH", &channel(lock)])
     }
 
     /// From one owner to another.
