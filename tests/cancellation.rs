@@ -89,8 +89,7 @@ impl Pair {
     }
 }
 
-/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger nobody knows of any
-/// subscription.
+/// Runs a test for every kind on one real server, with eight pairs each. After the linger no subscription is left.
 async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
     let all = Mutex::new(Vec::new());
     let server = every_kind_at_a_server(async |server, kind| {
@@ -153,8 +152,7 @@ async fn burst(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     Ok(given_up.iter().filter(|given_up| **given_up).count())
 }
 
-/// Six waiters of two clients for a lock that is held and given back: some are given up, the others all get it, and no
-/// wake-up is lost with those that left.
+/// Six waiters of two clients for a lock that is given back: some are given up, the others all get it.
 async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     let round_trip = pair.round_trip().await;
     let (name, client) = (fresh_name(), |first| if first { &pair.a } else { &pair.b });
@@ -184,9 +182,8 @@ async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     Ok(given_up.iter().filter(|given_up| **given_up).count())
 }
 
-/// 5,000 acquisitions of each kind that are given up at random points, alone and among waiters who stay: within two
-/// round trips and 100 ms (and 2 s for a busy machine) nothing is there, those who stay get the lock, and after the
-/// linger no subscription is left (rules 7 and 15).
+/// 5,000 acquisitions of each kind, given up at random points, alone and among waiters who stay: within two round trips
+/// and 100 ms nothing is there, who stays gets the lock, and no subscription outlives the linger (rules 7 and 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_random_leaves_nothing() {
     let _turn = turn().await;
@@ -351,8 +348,7 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     .await;
 }
 
-/// A copy of an acquisition that was dropped comes late: what it takes is given back. While it may still be there, the
-/// owner's next hold is another one, and stays.
+/// What a late copy of a dropped acquisition takes is given back; the owner's next hold is another one, and stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_of_what_was_given_up_is_given_back() {
     const COMMAND_TIMEOUT: Duration = ms(500);
@@ -376,8 +372,7 @@ async fn a_late_copy_of_what_was_given_up_is_given_back() {
     .await;
 }
 
-/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release,
-/// where an owner may not enter twice too.
+/// An acquisition whose limit came before its answer is no hold: its owner's next one comes after its release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_is_no_hold_of_its_owner() {
     let server = Server::start();

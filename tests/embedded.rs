@@ -159,8 +159,7 @@ fn relative(reply: Reply, now: i64) -> Reply {
     }
 }
 
-/// Whether two answers are the same, but for times that lie close. With a `unit`, in milliseconds, numbers that are at
-/// least a second are times too.
+/// Whether two answers are the same, but for times that lie close; with a `unit`, in ms, numbers from a second on too.
 fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
     let near = |real: i64, embedded: i64, unit: i64| real.abs_diff(embedded) <= (TOLERANCE / unit).unsigned_abs();
     match (real, embedded) {
@@ -171,8 +170,7 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
         (Reply::Text(real), Reply::Text(embedded)) => {
             let ahead = |text: &str| text.strip_prefix(FROM_NOW).and_then(|ahead| ahead.parse().ok());
             let times = ahead(real).zip(ahead(embedded));
-            // A fencing token is the microsecond at which it was given, by the clock of its server; a writer that waits
-            // stands at that of its look less 1e16.
+            // A fencing token is the microsecond at which it was given; a writer that waits stands at that less 1e16.
             let digits = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_digit());
             let token = |text: &str| digits(text.trim_start_matches('-'));
             // A latch that has ended says when and how.

@@ -1,5 +1,4 @@
-//! A hold that is cut off from the server is lost before the server gives it to another, and only then, of whatever
-//! kind it is (PROTOCOL rules 9 and 11).
+//! A hold of any kind that is cut off is lost before the server gives it to another (PROTOCOL rules 9 and 11).
 
 use support::prelude::*;
 use support::sites::*;
@@ -132,8 +131,7 @@ async fn cut_off(stage: &Stage, outage: Outage, rng: &mut Rng) -> Result<usize, 
     Ok(worth)
 }
 
-/// 500 of 500 holds of each kind that are cut off: when `lost()` fires the server still has the key, `is_valid()` is
-/// false, and `guard.run` has stopped the work (rule 9).
+/// 500 holds of each kind, cut off: when `lost()` fires the server has the key, and `guard.run` has stopped (rule 9).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_cut_off_is_lost_before_the_server_drops_it() {
     drive_stages("holds cut off", soak(500), cut_off).await;

@@ -1,5 +1,4 @@
-//! Multi-locks over several clients and servers, while calls are given up, answers are lost and servers are killed
-//! (issue 4, "It must show" 5; PROTOCOL rule 20).
+//! Multi-locks over several clients and servers, while calls are given up, answers lost and servers killed (rule 20).
 
 use lockson::Request;
 use support::prelude::*;

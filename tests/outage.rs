@@ -54,8 +54,7 @@ async fn timed<F: IntoFuture>(future: F) -> (Duration, F::Output) {
     (start.elapsed(), output)
 }
 
-/// With a wait limit: an error by its own type, at that limit and never later; whether the lock was asked for before
-/// the outage or during it.
+/// With a wait limit: an error by its own type at that limit and never later, whenever the lock was asked for.
 #[tokio::test]
 async fn a_wait_limit_holds_in_an_outage() {
     for outage in OUTAGES {
@@ -88,8 +87,7 @@ async fn a_wait_limit_holds_in_an_outage() {
     }
 }
 
-/// Without a wait limit each verb says so at the outage limit, what looks once after three command timeouts; an attempt
-/// under way may finish, for one command timeout.
+/// Without one each verb says so at the outage limit, what looks once after three command timeouts, and one attempt.
 #[tokio::test]
 async fn the_outage_limit_holds_for_every_verb() {
     for outage in OUTAGES {
@@ -127,8 +125,7 @@ async fn the_outage_limit_holds_for_every_verb() {
     }
 }
 
-/// A waiter without a limit outlasts an outage that is shorter than the outage limit, though it waited longer than that
-/// before; one that is longer ends it.
+/// A waiter outlasts an outage that is shorter than the outage limit, however long it waited; a longer one ends it.
 #[tokio::test]
 async fn an_outage_is_not_measured_from_the_call() {
     let world = World::new();
@@ -171,9 +168,8 @@ async fn busy_stays_busy_while_reachable() {
     }
 }
 
-/// Futures that are dropped while the server does not answer leave no key once it does again: not when it wakes up soon
-/// and carries out what waited in its buffers, not when it wakes up late, and not when it did what it was asked all the
-/// time.
+/// Futures that are dropped in an outage leave no key after it: not when the server wakes up soon and carries out what
+/// waited in its buffers, not when it wakes up late, and not when it did what it was asked all the time.
 #[tokio::test]
 async fn a_drop_in_an_outage_leaves_no_key() {
     for outage in OUTAGES {
@@ -273,8 +269,7 @@ fn sockets(server: &Server) -> usize {
     server.control(&["CLIENT", "LIST"]).text().lines().count() - 1
 }
 
-/// After the last handle is gone no task and no socket is left, within one command timeout: after use, with a
-/// subscription that lingers, and after a shutdown.
+/// No task and no socket outlives the last handle by a command timeout: after use, a subscription, a shutdown.
 #[tokio::test]
 async fn nothing_is_left_of_a_client() {
     let server = Server::start();
@@ -301,8 +296,7 @@ async fn nothing_is_left_of_a_client() {
     }
 }
 
-/// The same while the server does not answer, with a hold, a waiter and a question under way: one command timeout to
-/// drain, one to part.
+/// The same while the server does not answer, with calls under way: one command timeout to drain, one to part.
 #[tokio::test]
 async fn nothing_is_left_of_a_client_in_an_outage() {
     for outage in OUTAGES {

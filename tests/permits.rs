@@ -1,5 +1,4 @@
-//! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
-//! as the processes in them.
+//! Permits and latches of many processes, on connections that fail: this program is the processes too.
 
 use futures::future::{select, Either};
 use support::permits::Kind;
@@ -22,8 +21,7 @@ pub async fn play(part: &str, args: &[String]) {
     }
 }
 
-/// How many permits are in use, as their users say, past the proxy and without any semaphore: a field for each process,
-/// and the processes that are dead do not count.
+/// How many permits are in use, as their users say past proxy and semaphore: a field for each process that lives.
 struct Used {
     raw: tokio::sync::Mutex<Raw>,
     key: String,
@@ -212,8 +210,7 @@ async fn waiters(args: &[String]) {
             tokio::spawn(async move { latch.wait().await.unwrap() })
         })
         .collect();
-    // The two at connect, one look of each, and one more of the first, when it has subscribed; all answered when a call
-    // behind them is.
+    // The two at connect, one look of each, and one of the first when it has subscribed: all answered before this call.
     proxy.wait_requests(253, Filter::Script).await;
     assert_eq!(locks.latch(name).count().await.unwrap(), 2);
     println!("ready");

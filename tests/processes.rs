@@ -1,5 +1,4 @@
-//! Processes that stop, die, hang and crowd: this program runs its tests, and runs itself again as the processes in
-//! them.
+//! Processes that stop, die, hang and crowd: this program is the processes too.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -63,9 +62,8 @@ async fn stopped(url: &str, name: &str) {
     println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
 }
 
-/// A process is stopped past its lease while another takes its locks. When it goes on, the first thing it can see is
-/// that its hold is lost, and the work that it guards is not polled again; renewals revive nothing, unlocks are
-/// refused.
+/// A process is stopped past its lease. The first thing that it sees then is that its hold is lost; the work is not
+/// polled again, renewals revive nothing, unlocks are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
     let _turn = half_turn().await;
@@ -115,8 +113,7 @@ async fn end_badly<T: Send>(by_panic: bool, take: impl Future<Output = T> + Send
     assert_eq!(task.await.unwrap_err().is_panic(), by_panic);
 }
 
-/// A bare hold does not see its task end, by a panic or an abort: it is renewed for ever, or, with `max_hold`, ends
-/// with the lease in which that comes.
+/// A bare hold does not see its task end: it is renewed for ever, or until `max_hold` and a lease are over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
     let _turn = half_turn().await;
@@ -231,8 +228,7 @@ async fn four_processes_share_fairly() {
     assert!(!server.raw().await.exists(&name).await);
 }
 
-/// A lone task beside a process with 64 tasks that never rest: whenever it comes, it is served within 100 turns of
-/// theirs.
+/// A lone task beside a process with 64 that never rest: it is served within 100 turns of theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
     let _turn = turn().await;

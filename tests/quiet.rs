@@ -1,5 +1,4 @@
-//! What a whole process says, the crates below it included: nothing at a clean end, and one line for each event of an
-//! outage, also of a client that does nothing.
+//! What a whole process says: nothing at a clean end, and one line for each event of an outage.
 
 use support::prelude::*;
 use support::process::alone;

@@ -178,8 +178,7 @@ async fn who_goes_away_leaves_nothing() {
     .await;
 }
 
-/// What came of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others. Without a
-/// network, attempts end while others look.
+/// What comes of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_gave_up_reading_may_write() {
     const OWNERS: u64 = 16;

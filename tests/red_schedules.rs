@@ -1,6 +1,5 @@
-//! Red locks under seeded schedules of kills, pauses, restarts and cut replies: there are never two who both say that
-//! they hold it (issue 4, "It must show" 4). Each schedule is a lock of its own and three rivals, each with clients of
-//! its own; several share one row of faults.
+//! Red locks under seeded schedules of kills, pauses, restarts and cut replies: never do two say that they hold it.
+//! Each schedule is a lock of its own and three rivals with their own clients; several share one row of faults.
 
 use std::sync::Mutex;
 

@@ -167,8 +167,7 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
     assert!(began.elapsed() < secs(32), "in its first round");
 }
 
-/// Without a majority of its own it is lost, even if nobody looked: no vote that comes later revives it. One that was
-/// asked for before.
+/// Without a majority of its own it is lost, even if nobody looked: no vote that was asked for before revives it.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_comes_too_late_revives_nothing() {
     let (fleet, [ours]) = patient_locks([secs(25)]).await;

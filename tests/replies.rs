@@ -1,5 +1,4 @@
-//! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
-//! to 6 and 10).
+//! Lost answers and late requests: the count on the server is exactly right, for every kind (rules 4 to 6, 10).
 
 use support::prelude::*;
 use support::sites::*;
@@ -181,8 +180,7 @@ async fn a_verb_counts_once_whatever_is_cut() {
     drive_every_kind("verbs cut", soak_part(7500, SHORT), (8, patient_builder()), case).await;
 }
 
-/// 2,000 hand-overs of each kind with 1 to 5 lost answers in a row: exactly one hold goes to exactly one heir (rules 5
-/// and 16). And 500 with lost requests.
+/// 2,000 hand-overs of each kind with lost answers, 500 with lost requests: one hold goes to one heir (rules 5 and 16).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_happens_once_whatever_is_cut() {
     let _turn = turn().await;
@@ -190,8 +188,7 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
     drive_every_kind("hand-overs cut", soak_part(2500, SHORT), (4, patient_builder()), case).await;
 }
 
-/// 2,000 renewals of each kind with 1 to 5 lost answers in a row leave the counts alone and the holds held (rules 9 and
-/// 11). And 500 with lost requests.
+/// 2,000 renewals of each kind with lost answers, 500 with lost requests: counts and holds stay (rules 9 and 11).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_changes_no_count_whatever_is_cut() {
     let _turn = turn().await;
@@ -226,8 +223,7 @@ impl Before {
     }
 }
 
-/// The owner, who holds it so often, gives it back once and takes it again; then the late copy comes, and changes
-/// nothing.
+/// The owner gives one of its holds back and takes it again; then the late copy comes, and changes nothing.
 async fn comes_late(site: &Site, own: &Own, depth: u64, held: &Held) -> Result<usize, String> {
     own.unlock_times(1).await?;
     own.lock_times(1).await;
@@ -311,9 +307,8 @@ async fn a_late_copy_changes_nothing() {
     drive_every_kind("requests held back", soak_part(2000, SHORT), (16, renewed), case).await;
 }
 
-/// An acquire that comes after the unlock takes the lock again for nobody: it is given back once no copy can come any
-/// more (rule 6: "once more after `not_after`"), at depth 1. The same when the unlock's answer is lost too, so that it
-/// ends unconfirmed (rule 5).
+/// An acquire that comes after the unlock takes the lock for nobody: it is given back once no copy can come any more
+/// (rule 6: "once more after `not_after`"). The same when the unlock ends unconfirmed (rule 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
     let case = async |site: &Site, number: usize, _: &mut Rng| late_orphan(site, number.is_multiple_of(2)).await;
@@ -372,8 +367,7 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     .await;
 }
 
-/// What is in the contract's list alone: locks of other locks, whose lost answers are in `multi` and `red_schedules`,
-/// and kinds with the scripts of another one here.
+/// In the contract's list alone: locks of other locks (see `multi`, `red_schedules`), and kinds with another's scripts.
 const TESTED_ELSEWHERE: [&str; 6] =
     ["multi", "red", "fenced_mutex", "fenced_spin", "fenced_fair_mutex", "fenced_write in a transaction"];
 

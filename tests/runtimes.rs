@@ -1,5 +1,4 @@
-//! Clients and runtimes: a verb outside of one, a client whose runtime has ended, and code that panics in a client's
-//! tasks.
+//! Clients and runtimes: a verb outside of one, a client whose runtime has ended, code that panics in a client's tasks.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;

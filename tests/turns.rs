@@ -1,5 +1,4 @@
-//! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
-//! (PROTOCOL rule 18).
+//! A writer's turn among readers that never leave the lock free, and among other writers: a bound (PROTOCOL rule 18).
 
 use lockson::Faults;
 use support::prelude::*;

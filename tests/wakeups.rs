@@ -1,5 +1,4 @@
-//! Waiters are woken, not polling; and when a message is lost they still come. For every kind of lock that hears
-//! messages (PROTOCOL rules 15 to 18).
+//! Waiters are woken, not polling; and when a message is lost they still come (PROTOCOL rules 15 to 18).
 
 use support::prelude::*;
 use support::sites::*;
@@ -49,8 +48,7 @@ impl Times {
         expect(&format!("{took:?} is soon"), took < SOON, true)
     }
 
-    /// Where a waiter asks each second anyway, messages show in that most are faster; a machine may stand still now and
-    /// then.
+    /// Where a waiter asks each second anyway, messages show in that most are faster than that.
     fn judge(&self, kind: &Kind) {
         let (slow, all) = (self.slow.get(), self.all.get());
         println!("{}: {slow} of {all} took {SOONER:?}, the worst {:?}", kind.name, self.worst.get());
@@ -102,9 +100,8 @@ fn scripts(server: &Server) -> u64 {
     server.calls("evalsha") + server.calls("eval")
 }
 
-/// 1,000 hand-overs of each kind between two clients with lease and cap at 60 s, one at a time, so that the scripts of
-/// each waiter are counted: each takes far less than a cap, with one script of the one that unlocks and at most three
-/// of the one that waits (rule 15).
+/// 1,000 hand-overs of each kind between two clients with lease and cap at 60 s: each takes far less than a cap, one
+/// script of the one that unlocks, and at most three of the one that waits (rule 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_woken() {
     let _turn = turn().await;

@@ -29,7 +29,7 @@ mod world;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
 use support::prelude::*;
-use world::{lock_in_transaction, read, read_in_transaction, spin_lock, write, write_in_transaction, Case, Kind};
+use world::{read, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
 const SYNCHRONIZERS: [&str; 3] = ["semaphore", "permit_semaphore", "latch"];
@@ -298,8 +298,10 @@ kinds! {
             it_is_the_lock_of_its_server,
             a_member_of_a_multi_lock;
     }
-    lock_in_transaction: hash(lock_in_transaction), ":t1", [exclusive, reentry, exclusive_reentry, owned] {}
-    read_in_transaction: hash(read_in_transaction), ":t1", [reentry, owned] {}
+    lock_in_transaction: hash(|locks: &Locks, name: &str| locks.lock(name).in_transaction("t1").unwrap()), ":t1",
+        [exclusive, reentry, exclusive_reentry, owned] {}
+    read_in_transaction: hash(|locks, name| read(locks, name).in_transaction("t1").unwrap()), ":t1",
+        [reentry, owned] {}
     write_in_transaction: hash(write_in_transaction), ":write:t1", [exclusive, reentry, exclusive_reentry, owned] {}
     fenced_mutex: tokens(Locks::mutex), "", [exclusive, plain_hash, owned, tokens, once] {}
     fenced_spin: tokens(spin_lock), "",

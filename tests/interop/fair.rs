@@ -127,8 +127,7 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     };
     let mut rng = Rng::new(seed);
     let mut fates: Vec<Fate> = (0..2 * WAITERS).map(|_| Fate::Served).collect();
-    // Three of each side give up, two of each are killed. The last is one of lockson that lives: a queue that only Java
-    // waits in has its dead for as long as Java's clocks say.
+    // Three of each side give up, two are killed. The last one is lockson's: Java alone keeps its dead for long.
     for (fate, count) in [(Fate::GivesUp, 6), (Fate::Killed, 4)] {
         for turn in 0..count {
             let free = |at: &usize| at % 2 == turn % 2 && (2..2 * WAITERS - 1).contains(at);
@@ -210,8 +209,7 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     assert_eq!(*served.lock().unwrap(), [0, 1]);
 }
 
-/// Eight of both sides with a lease of a second each, who never unlock: the next one gets in when a lease ends, in the
-/// order of the queue.
+/// Eight of both sides with a lease of a second each, who never unlock: they are served in the order of the queue.
 pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
     let (name, order) = (unique("leases"), Served::default());
     let [java, rust] = [Peer::Java(world.java("").await), Peer::Rust(world.rust(Locks::builder()).await)];

@@ -8,8 +8,7 @@ const NAMES: usize = 5;
 const THREADS: usize = 4;
 const TASKS: usize = 40;
 
-/// What is taken beside the kinds of locks: two locks at once, most of three servers', the lock of a bucket in a
-/// transaction, and semaphores of one permit.
+/// What is taken beside the kinds of locks: multi-locks, red locks, transactions, and semaphores of one permit.
 const OTHERS: [&str; 5] = ["multi", "red", "transaction", "semaphore", "permits"];
 /// Those with a key that stays.
 const PERMITS: [&str; 2] = ["semaphore", "permits"];
@@ -189,8 +188,7 @@ impl Held {
     }
 }
 
-/// `None`: it had to wait for too long; a short limit may come before the first answer. The last of the servers is the
-/// one of all but red locks.
+/// `None`: it waited for too long, or its limit came before any answer. All but red locks are on the last server.
 async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
     let short = wait < ms(50);
     let (locks, who) = (servers.last().unwrap(), format!("task-{task}"));

@@ -157,8 +157,7 @@ where
     tokio::spawn(work(value))
 }
 
-/// Awaits that a condition without an event of its own comes true; panics
-/// with `what` when it has not within `limit` of real time.
+/// Awaits that a condition comes true; panics with `what` when it has not within `limit` of real time.
 #[track_caller]
 pub fn eventually(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();

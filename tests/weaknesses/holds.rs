@@ -82,8 +82,7 @@ async fn id_6_b_8_every_hold_is_registered() {
     assert!(guards.iter().all(Guard::is_valid));
 }
 
-/// forceUnlock() stopped the renewal before it knew whether it would end the hold: the request was lost, and so the
-/// lock.
+/// forceUnlock() stopped the renewal before it knew what it did: its request was lost, and so the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
     let proxy = Proxy::start(Server::shared().port());

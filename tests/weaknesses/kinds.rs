@@ -33,8 +33,7 @@ async fn id_6_c_4b_pauses_have_jitter() {
     let filter = || Filter::Script.with(&name);
     eventually(secs(20), "30 attempts", || async { proxy.requests(filter()) >= 30 }).await;
     waiter.abort();
-    // Each attempt carries the server time at which it was sent, and a command timeout on top: EVALSHA, the script's
-    // name, the number of keys, the key, a nonce, that.
+    // Each attempt has its time of sending, and a command timeout more, behind EVALSHA, name, count, key and nonce.
     let sent: Vec<i64> = proxy.seen(filter()).iter().map(|request| request.arg(5).parse().unwrap()).collect();
     let pauses: Vec<i64> = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(8).collect();
     assert!(pauses.iter().any(|pause| (50..=115).contains(pause)), "{pauses:?}");
