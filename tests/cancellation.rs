@@ -109,10 +109,10 @@ async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
 
 /// Drops a future at a random point: after some polls, or after some time.
 async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
-    if rng.chance(0.7) {
-        return give_up_after(rng.below(8) as usize, future).await;
+    if rng.f64() < 0.7 {
+        return give_up_after(rng.usize(..8), future).await;
     }
-    let delay = Duration::from_micros(rng.below(4000));
+    let delay = Duration::from_micros(rng.u64(..4000));
     tokio::time::timeout(delay, future).await.ok()
 }
 
@@ -120,7 +120,7 @@ async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
 async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
     let wrong = |error| format!("{}: {error:?}", own.name);
     let limit = secs(20);
-    let held = match rng.below(4) {
+    let held = match rng.u64(..4) {
         0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| Acquired)),
         1 => give_up(rng, own.lock.try_lock()).await,
         2 => {
@@ -156,9 +156,9 @@ async fn burst(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
 async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     let round_trip = pair.round_trip().await;
     let (name, client) = (fresh_name(), |first| if first { &pair.a } else { &pair.b });
-    let holder = Own::new(pair.kind.rival(), client(rng.chance(0.5)), &name);
+    let holder = Own::new(pair.kind.rival(), client(rng.f64() < 0.5), &name);
     holder.lock_times(1).await;
-    let delay = ms(rng.below(4));
+    let delay = ms(rng.u64(..4));
     let owns: Vec<Own> = (0..6).map(|number| Own::new(pair.kind, client(number % 2 == 0), &name)).collect();
     let waiters = owns.iter().enumerate().map(|(number, own)| {
         let mut rng = rng.fork();

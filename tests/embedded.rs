@@ -198,12 +198,12 @@ fn sorted(answer: Answer) -> Answer {
 }
 
 fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {
-    from[rng.below(from.len() as u64) as usize]
+    from[rng.usize(..from.len())]
 }
 
 /// The words of a template, each placeholder filled in. Most keys have the type that the command wants.
 fn expand(rng: &mut Rng, template: &str) -> Vec<String> {
-    let key = |rng: &mut Rng, wanted: [&'static str; 2]| match rng.chance(0.92) {
+    let key = |rng: &mut Rng, wanted: [&'static str; 2]| match rng.f64() < 0.92 {
         true => pick(rng, &wanted),
         false => pick(rng, KEYS),
     };
@@ -236,9 +236,9 @@ fn expand(rng: &mut Rng, template: &str) -> Vec<String> {
                 ],
             ),
             // Far apart, so that no comparison hangs on the milliseconds between the two servers.
-            "TTL" => return ((1 + rng.below(1_000_000)) * 100_000).to_string(),
-            "SECS" => return ((1 + rng.below(1_000_000)) * 100).to_string(),
-            "AT" => return format!("{FROM_NOW}{}", (1 + rng.below(50_000)) * 100_000),
+            "TTL" => return ((1 + rng.u64(..1_000_000)) * 100_000).to_string(),
+            "SECS" => return ((1 + rng.u64(..1_000_000)) * 100).to_string(),
+            "AT" => return format!("{FROM_NOW}{}", (1 + rng.u64(..50_000)) * 100_000),
             other => other,
         }
         .to_owned()
@@ -249,8 +249,8 @@ fn expand(rng: &mut Rng, template: &str) -> Vec<String> {
 fn random_command(rng: &mut Rng) -> Vec<String> {
     let template = pick(rng, TEMPLATES);
     let mut words = expand(rng, template);
-    match rng.below(40) {
-        0 => words.truncate(1 + rng.below(words.len() as u64) as usize),
+    match rng.u64(..40) {
+        0 => words.truncate(1 + rng.usize(..words.len())),
         1 => words.push(pick(rng, TEXTS).to_owned()),
         2 => words[0] = words[0].to_uppercase(),
         _ => {}
@@ -260,7 +260,7 @@ fn random_command(rng: &mut Rng) -> Vec<String> {
         words.retain(|word| word != "-9223372036854775808");
     }
     // All of INFO is not for comparing, and FLUSHALL would leave little to compare if it came as often as the others.
-    if words == ["info"] || words[0].eq_ignore_ascii_case("flushall") && rng.chance(0.9) {
+    if words == ["info"] || words[0].eq_ignore_ascii_case("flushall") && rng.f64() < 0.9 {
         words = vec!["dbsize".to_owned()];
     }
     words
@@ -269,7 +269,7 @@ fn random_command(rng: &mut Rng) -> Vec<String> {
 #[tokio::test]
 async fn random_commands_get_the_answers_of_a_real_server() {
     let (seed, steps) = (seed(), soak(100_000));
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let Some(mut pair) = Pair::start_beside_redis_7_0().await else { return };
     let (mut failures, mut done) = (0, 0);
     while done < steps && failures < 10 {
@@ -315,7 +315,7 @@ fn shipped() -> Vec<(String, String)> {
 /// The arguments of a call: nonce, not_after, and the rest by the names that the header gives them, or by chance.
 fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
     let mut args = vec!["nonce".to_owned(), pick(rng, &["@600000", "@600000", "@600000", "@-600000"]).to_owned()];
-    let by_header = rng.chance(0.8);
+    let by_header = rng.f64() < 0.8;
     for place in 3..12 {
         let after = text.split(&format!("ARGV[{place}] ")).nth(1).unwrap_or_default();
         let name = after.split_whitespace().next().unwrap_or_default();
@@ -327,13 +327,13 @@ fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
         let name = if by_header { name } else { "" };
         let owner = ["owner", "from", "to", "id"].iter().any(|part| name.contains(part));
         let time = ["ms", "lease", "ttl", "time", "wait"].iter().any(|part| name.contains(part));
-        let chance = rng.below(8);
+        let chance = rng.u64(..8);
         args.push(match (owner, time) {
             (true, _) => pick(rng, &["o1", "o2", "o3"]).to_owned(),
-            (_, true) => ((1 + rng.below(9)) * 1_000_000).to_string(),
+            (_, true) => ((1 + rng.u64(..9)) * 1_000_000).to_string(),
             // What may be a lease is no small number: no key is to expire while the two are compared.
             _ if name.is_empty() && chance < 3 => pick(rng, &["o1", "o2", "o3"]).to_owned(),
-            _ if name.is_empty() && chance < 6 => ((1 + rng.below(9)) * 1_000_000).to_string(),
+            _ if name.is_empty() && chance < 6 => ((1 + rng.u64(..9)) * 1_000_000).to_string(),
             _ if name.is_empty() => pick(rng, &["0", "-1", "", "x"]).to_owned(),
             _ => pick(rng, &["0", "1", "1", "2", "3", "-1", "", "x"]).to_owned(),
         });
@@ -344,7 +344,7 @@ fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
 #[tokio::test]
 async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
     let (seed, rounds) = (seed(), soak(3_000));
-    let (mut rng, shipped) = (Rng::new(seed), shipped());
+    let (mut rng, shipped) = (Rng::with_seed(seed), shipped());
     let mut pair = Pair::start().await;
     let (mut failures, mut done) = (0, 0);
     let keys = ["lock", "second", "third", "fourth", "fifth", "sixth"];
@@ -366,12 +366,12 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
     while done < rounds && failures < 10 {
         let mut difference = None;
         for key in keys {
-            if rng.chance(0.4) {
+            if rng.f64() < 0.4 {
                 let setup = pick(&mut rng, &states).replace("KEY", key);
                 difference = difference.or(pair.differ(&setup.split(' ').collect::<Vec<_>>()).await);
             }
         }
-        let (name, text) = &shipped[rng.below(shipped.len() as u64) as usize];
+        let (name, text) = &shipped[rng.usize(..shipped.len())];
         let args = shipped_args(&mut rng, text);
         let mut words = vec!["EVAL", text, "6"];
         words.extend(keys);

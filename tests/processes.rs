@@ -234,7 +234,7 @@ async fn a_lone_task_is_served() {
     let _turn = turn().await;
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let (file, port) = (server.dir().join("counter"), server.port().to_string());
     std::fs::write(&file, [0; 8]).unwrap();
     let mut process = Process::start("processes", "crowd", &[&port, &name, "64", file.to_str().unwrap()]);
@@ -251,7 +251,7 @@ async fn a_lone_task_is_served() {
         waits.push(number_in(&file) - before);
         lock.unlock().await.unwrap();
         // Now at once, now after a while.
-        sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
+        sleep(Duration::from_micros(rng.u64(..20_000) * rng.u64(..2))).await;
     }
     drop(process);
     waits.sort_unstable();

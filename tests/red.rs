@@ -294,7 +294,7 @@ async fn two_and_then_three(
 ) {
     let mut order = [0, 1, 2, 3, 4];
     for at in (1..5).rev() {
-        order.swap(at, rng.below(at as u64 + 1) as usize);
+        order.swap(at, rng.u64(..at as u64 + 1) as usize);
     }
     let what = format!("{fails} {:?}, then {}", &order[..2], order[2]);
     // The rival too has seen the servers before.
@@ -341,7 +341,7 @@ async fn two_and_then_three(
 async fn held_while_any_two_fail_and_refused_when_three_do() {
     let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
     let seed = seed();
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let new = |clients: &[Locks]| red(clients).max_lease(LEASE).server_timeout(secs(1));
     let clients = connected(&servers, builder()).await;
     let (ours, theirs) = (new(&clients), new(&connected(&servers, builder()).await));

@@ -52,11 +52,11 @@ impl Lost {
 }
 
 fn depth(kind: &Kind, rng: &mut Rng) -> u64 {
-    1 + rng.below(kind.deepest)
+    1 + rng.u64(..kind.deepest)
 }
 
 fn cuts(rng: &mut Rng) -> usize {
-    1 + rng.below(5) as usize
+    1 + rng.usize(..5)
 }
 
 /// The owner gives all back, and nothing is left.
@@ -271,7 +271,7 @@ async fn late_hand_over(site: &Site, rng: &mut Rng) -> Result<usize, String> {
         site.proxy.heal();
         return Ok(0);
     }
-    let (again, other) = if rng.chance(0.5) { (&from, &to) } else { (&to, &from) };
+    let (again, other) = if rng.f64() < 0.5 { (&from, &to) } else { (&to, &from) };
     again.lock_times(1).await;
     let before = Before::look(site, again).await;
     expect("count", before.count, 1)?;
@@ -344,13 +344,13 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let case = async |site: &Site, _: usize, rng: &mut Rng| {
-        let (own, depth) = (site.own(), 2 + rng.below(2));
+        let (own, depth) = (site.own(), 2 + rng.u64(..2));
         own.lock_times(depth - 1).await;
         let held = hold_back(site, "acquire", &own.name);
         own.lock_times(1).await;
         own.unlock_times(1).await?;
         held.release().await;
-        if rng.chance(0.5) {
+        if rng.f64() < 0.5 {
             let right = || async { site.count(&own).await == depth - 1 };
             let put_right = time_until(PATIENT_TIMEOUT + NOISE, right).await.is_some();
             expect("the count is put right", put_right, true)?;

@@ -81,7 +81,7 @@ impl Shuttle {
     /// The one gives back what the other waits for.
     async fn hand_over(&self, rng: &mut Rng) -> Result<usize, String> {
         let (from, to) = (&self.owns[self.holder.get()], &self.owns[1 - self.holder.get()]);
-        let delay = ms(rng.below(4));
+        let delay = ms(rng.u64(..4));
         let release = async {
             sleep(delay).await;
             (from.lock.unlock().await, Instant::now())
@@ -194,7 +194,7 @@ async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
     let mut head = first.lock.lock();
     expect("it waits", begin(&mut head).await, true)?;
     // Time enough to be asleep, mostly; the other orders are welcome too.
-    let (early, late) = (ms(rng.below(6)), rng.below(4) as usize);
+    let (early, late) = (ms(rng.u64(..6)), rng.usize(..4));
     let leaves = async {
         if tokio::time::timeout(early, &mut head).await.is_err() {
             let _ = patient("the head", give_up_after(late, head)).await;

@@ -7,24 +7,20 @@ use tokio::task::JoinHandle;
 
 use crate::contract::world::*;
 
-pub fn queue(case: &Case) -> String {
-    format!("redisson_lock_queue:{{{}}}", case.name)
+macro_rules! keys {
+    ($($of:ident: $begins:literal;)*) => {
+        $(pub fn $of(case: &Case) -> String {
+            format!("{}:{{{}}}", $begins, case.name)
+        })*
+    };
 }
 
-pub fn timeouts(case: &Case) -> String {
-    format!("redisson_lock_timeout:{{{}}}", case.name)
-}
-
-pub fn seen(case: &Case) -> String {
-    format!("lockson:fair_seen:{{{}}}", case.name)
-}
-
-pub fn state(case: &Case) -> String {
-    format!("lockson:fair_state:{{{}}}", case.name)
-}
-
-pub fn channel(case: &Case) -> String {
-    format!("redisson_lock__channel:{{{}}}", case.name)
+keys! {
+    queue: "redisson_lock_queue";
+    timeouts: "redisson_lock_timeout";
+    seen: "lockson:fair_seen";
+    state: "lockson:fair_state";
+    channel: "redisson_lock__channel";
 }
 
 /// Who waits, the next one first.

@@ -125,14 +125,13 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
         tasks: Vec::new(),
         gave_up: Vec::new(),
     };
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut fates: Vec<Fate> = (0..2 * WAITERS).map(|_| Fate::Served).collect();
     // Three of each side give up, two are killed. The last one is lockson's: Java alone keeps its dead for long.
     for (fate, count) in [(Fate::GivesUp, 6), (Fate::Killed, 4)] {
         for turn in 0..count {
             let free = |at: &usize| at % 2 == turn % 2 && (2..2 * WAITERS - 1).contains(at);
-            let at =
-                (0..).map(|_| rng.below(2 * WAITERS as u64) as usize).find(|at| free(at) && fates[*at] == Fate::Served);
+            let at = (0..).map(|_| rng.usize(..2 * WAITERS)).find(|at| free(at) && fates[*at] == Fate::Served);
             fates[at.unwrap()] = fate;
         }
     }

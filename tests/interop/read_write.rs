@@ -32,7 +32,7 @@ pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
 
 /// Readers of one side: one that is stepped, and three that never rest beside it. `check` runs after each unlock.
 async fn churn(peer: &Peer, name: &str, rounds: usize, seed: u64, mut check: impl AsyncFnMut()) {
-    let (mut rng, over) = (Rng::new(seed), Arc::new(AtomicBool::new(false)));
+    let (mut rng, over) = (Rng::with_seed(seed), Arc::new(AtomicBool::new(false)));
     let reader = |who: String| peer.lock(Kind::Read, name, &who);
     let busy = (0..3).map(|at| {
         let (reader, over) = (reader(format!("busy-{at}")), over.clone());
@@ -45,8 +45,8 @@ async fn churn(peer: &Peer, name: &str, rounds: usize, seed: u64, mut check: imp
     });
     let busy: Vec<_> = busy.collect();
     for round in 0..rounds {
-        let stepped = reader(format!("reader-{}", rng.below(3)));
-        match rng.below(4) {
+        let stepped = reader(format!("reader-{}", rng.u64(..3)));
+        match rng.u64(..4) {
             // Nobody unlocks it.
             0 => reader(format!("forgetful-{round}")).must_lock(Some(ms(300))).await,
             1 => {

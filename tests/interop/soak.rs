@@ -152,10 +152,10 @@ pub async fn part(url: &str, args: &[String]) {
         .map(|task| {
             let (names, servers, raw, moved) = (names.clone(), servers.clone(), raw.clone(), moved.clone());
             tokio::spawn(async move {
-                let mut rng = Rng::new(seed ^ task << 32);
+                let mut rng = Rng::with_seed(seed ^ task << 32);
                 while epoch() / 1000 < until {
-                    let at = rng.below(names.len() as u64) as usize;
-                    let wait = if rng.below(4) == 0 { ms(rng.below(50)) } else { secs(120) };
+                    let at = rng.usize(..names.len());
+                    let wait = if rng.u64(..4) == 0 { ms(rng.u64(..50)) } else { secs(120) };
                     if let Some(held) = take(&servers, &names[at], task, wait).await {
                         moved[at].fetch_add(turn(&raw, &names[at]).await, Ordering::Relaxed);
                         held.release().await;

@@ -288,7 +288,7 @@ pub async fn drive<W>(
         while done.get() < asked && tries.get() < asked * 20 && failures.get() < 20 {
             let number = tries.get();
             tries.set(number + 1);
-            let mut rng = Rng::new(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut rng = Rng::with_seed(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             match case(worker, number, &mut rng).await {
                 Ok(worth) => done.set(done.get() + worth),
                 Err(error) => {
