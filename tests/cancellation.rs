@@ -325,8 +325,7 @@ async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
     assert_eq!(failures.get(), 0, "{label}");
 }
 
-/// Dropped after 0, 1, .. n polls, `lock` and `try_lock` of each kind leave nothing and pass on what they were woken
-/// for, and `unlock` is carried out from its first poll on (rule 7). On a real server.
+/// Dropped after any number of polls `lock` and `try_lock` leave nothing, and `unlock` is carried out (rule 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let _turn = turn().await;

@@ -1,5 +1,4 @@
-//! Leases that are set exactly, and hand-overs, while copies of earlier calls are still on their way (PROTOCOL rules 6,
-//! 9 and 10): what a hold says of itself is never more than what the server has.
+//! Exact leases and hand-overs while copies are on their way: no hold says more than the server (rules 6, 9 and 10).
 
 use support::prelude::*;
 use support::sites::*;

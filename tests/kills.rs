@@ -1,5 +1,4 @@
-//! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
-//! and who is inside a read/write lock. This program runs itself again as these processes.
+//! Processes that are killed while they wait and hold: the order of the fair lock, and who is inside a read/write lock.
 
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
@@ -64,8 +63,7 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
     found.unwrap()
 }
 
-/// 1,000 hand-overs over 3 processes whose waiters are cancelled, and which are killed, at random: whoever gets the
-/// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
+/// 1,000 hand-overs over 3 processes that are killed, and whose waiters are cancelled, come in queue order (rule 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
     let _turn = half_turn().await;
@@ -110,8 +108,7 @@ const PROCESSES: usize = 4;
 /// How long one stays inside.
 const TURN: Duration = ms(4);
 
-/// Who is inside, on the server: field -> the instant at which it ends by itself, and which side it is on. The script
-/// of one who comes counts those of the other side whose end is still to come.
+/// Who is inside, on the server: field -> its side and its end. The script of who comes counts the other side's.
 const ENTER: &str = "local breach = 0 \
     for _, side in ipairs(ARGV[3] == 'w' and {'r', 'w'} or {'w'}) do \
       breach = breach + redis.call('ZCOUNT', KEYS[1] .. side, '(' .. ARGV[1], '+inf') \

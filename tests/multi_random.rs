@@ -1,9 +1,5 @@
 //! Many tasks lock random pairs and triples of a few locks: none waits for ever, and nothing is left.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-
-use lockson::Request;
 use support::prelude::*;
 use support::sites::give_up_after;
 

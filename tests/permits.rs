@@ -139,8 +139,7 @@ async fn takers(args: &[String]) {
     std::future::pending().await
 }
 
-/// 100 tasks in 4 processes, whose wishes, answers and releases are cut, delayed and given up at random: never more
-/// permits in use than there are, and all are free when nobody wants one.
+/// 100 tasks in 4 processes, whose calls are cut, delayed and given up: never too many in use, all free at the end.
 async fn crowd(kind: &str, kills: bool) {
     let server = Server::start();
     let (name, seed) = (unique(kind), seed());

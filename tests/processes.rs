@@ -23,8 +23,7 @@ pub async fn play(part: &str, args: &[String]) {
     }
 }
 
-/// Holds a lock by a guard that runs work, and another one bare. Somebody stops it for a while; then it says what it
-/// sees first, and what comes of work, renewals and unlocks.
+/// Holds a lock by a guard that runs work, and another bare. When it is stopped and goes on, it says what it sees.
 async fn stopped(url: &str, name: &str) {
     let locks = short().connect(url).await.unwrap();
     let bare = locks.lock(&format!("{name}-bare"));
@@ -62,8 +61,7 @@ async fn stopped(url: &str, name: &str) {
     println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
 }
 
-/// A process is stopped past its lease. The first thing that it sees then is that its hold is lost; the work is not
-/// polled again, renewals revive nothing, unlocks are refused.
+/// Stopped past its lease, a process sees first that its hold is lost: no work, no renewal and no unlock follow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
     let _turn = half_turn().await;
@@ -198,8 +196,7 @@ async fn crowd(url: &str, args: &[String]) {
     println!("{} {}", turns.load(Ordering::Relaxed), counted.load(Ordering::Relaxed));
 }
 
-/// 200 tasks in 4 processes on one lock: the counter that they move without atomics is exact, and in one common window
-/// the busiest process has at most 1.5 times the turns of the idlest.
+/// 200 tasks in 4 processes on one lock: an exact counter, and the busiest has at most 1.5 times the idlest's turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_share_fairly() {
     let _turn = turn().await;

@@ -1,5 +1,4 @@
-//! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
-//! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
+//! Readers who wait together come in by one script: each is in once, who left leaves nothing (rules 5 to 7, 10, 16).
 
 use support::prelude::*;
 use support::sites::*;
@@ -110,8 +109,7 @@ async fn each_is_in_once_whatever_is_cut() {
     .await;
 }
 
-/// A script for many is kept back and comes when they are in by other ones: nothing changes. Or when they have given
-/// back: what it takes for nobody is given back once no copy can come any more.
+/// A script for many that comes late changes nothing; what it takes for who has given back is given back again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_is_nobodys() {
     let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);

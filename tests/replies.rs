@@ -168,8 +168,7 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
     Ok(BATCH)
 }
 
-/// 2,000 each for each kind: after 1 to 5 lost answers in a row `lock`, `try_lock` and `unlock` have counted once, at
-/// depth 1 to 3, and then the key goes (rules 4 and 5). And 500 each with lost requests.
+/// 2,000 verbs of each kind with 1 to 5 lost answers, and 500 with lost requests, have counted once (rules 4 and 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
@@ -291,8 +290,7 @@ async fn late_renewal(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     comes_late(site, &own, depth, &held).await
 }
 
-/// 2,000 requests of each kind that come after their retry was answered and the same owner has unlocked and locked
-/// again: nothing changes, neither a count nor, downwards, a lease (rules 6 and 10).
+/// 2,000 requests of each kind that come behind the next hold change no count and shorten no lease (rules 6, 10).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_changes_nothing() {
     let _turn = turn().await;
@@ -307,8 +305,7 @@ async fn a_late_copy_changes_nothing() {
     drive_every_kind("requests held back", soak_part(2000, SHORT), (16, renewed), case).await;
 }
 
-/// An acquire that comes after the unlock takes the lock for nobody: it is given back once no copy can come any more
-/// (rule 6: "once more after `not_after`"). The same when the unlock ends unconfirmed (rule 5).
+/// An acquire that comes after the unlock, confirmed or not, is given back once no copy can come any more (rules 5, 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
     let case = async |site: &Site, number: usize, _: &mut Rng| late_orphan(site, number.is_multiple_of(2)).await;
@@ -339,8 +336,7 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
     Ok(1)
 }
 
-/// An inner acquire that comes after the inner unlock raises no count for good: the outer unlocks go through and the
-/// key goes (rule 6: "make the count what the registry says"), at depth 2 and 3. For the kinds that have one.
+/// An inner acquire that comes after the inner unlock raises no count for good: the outer ones free the lock (rule 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let case = async |site: &Site, _: usize, rng: &mut Rng| {

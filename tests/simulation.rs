@@ -1,5 +1,4 @@
-//! Seeded schedules on the embedded server, in paused time: calls and messages are lost and delayed, the server goes
-//! away and comes back, callers go away. No two tasks are inside at once, everybody gets on, and nothing is left.
+//! Seeded schedules on paused time, with lost calls, outages and drops: one inside, all get on, nothing is left.
 //!
 //! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
 

@@ -100,8 +100,7 @@ fn scripts(server: &Server) -> u64 {
     server.calls("evalsha") + server.calls("eval")
 }
 
-/// 1,000 hand-overs of each kind between two clients with lease and cap at 60 s: each takes far less than a cap, one
-/// script of the one that unlocks, and at most three of the one that waits (rule 15).
+/// 1,000 hand-overs of each kind, lease and cap 60 s: one script of who unlocks, at most three of who waits (rule 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_woken() {
     let _turn = turn().await;
@@ -183,8 +182,7 @@ struct Trio {
     times: Times,
 }
 
-/// Two waiters of one client and one of another; the head of the first is woken by the release and goes away at one of
-/// its next polls, or does not. The others get the lock long before a cap.
+/// The head of two waiters is woken and goes away at a later poll, or does not: the others are served before a cap.
 async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
     let ([a, b, c], kind) = (&trio.clients, trio.kind);
     let first = Own::fresh(kind, b);
@@ -251,8 +249,7 @@ async fn a_wake_up_is_passed_on_embedded() {
     .await;
 }
 
-/// Waiters at one site whose messages fall into a gap: by an outage of its network, or as the server ends the
-/// connections of subscribers, whose next attempts to subscribe are cut, too.
+/// Waiters whose messages fall into a gap: an outage of their network, or ended and cut subscriptions.
 async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Option<Outage>) -> Result<usize, String> {
     let names: Vec<String> = (0..25).map(|_| fresh_name()).collect();
     let own = |name| Own::new(site.kind, &site.locks, name);

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 
 use lockson::FairLock;
-use tokio::task::JoinHandle;
 
 use crate::contract::world::*;
 
@@ -207,8 +206,7 @@ pub async fn live_foreign_waiters_stay(case: Case) {
     guard.unlock().await.unwrap();
 }
 
-/// Then nobody hears a release, but the first of each process asks: also when the scores of those who come later are
-/// lower than the first's were, as after so many acquisitions that all scores were taken down.
+/// Then nobody hears a release, but the first of each process asks: also when later ones have lower scores than it.
 pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     let World::Embedded(server) = &case.world else { return };
     for lowered in [false, true] {

@@ -156,8 +156,7 @@ groups! { $
     }
 }
 
-/// Each kind: what makes it, what its field has behind the owner, the groups of cases that it runs besides `every`, and
-/// cases of its own. The list of kinds and their modules are made of the same lines.
+/// Each kind: what makes it, what its field has behind the owner, its groups besides `every`, and cases of its own.
 macro_rules! kinds {
     ($($name:ident: $shape:ident($make:expr), $suffix:literal, [$($group:ident),*] {
         $($module:ident: $($case:ident),+;)*

@@ -1,5 +1,4 @@
-//! What a multi-lock promises beside what every lock does: rule 20. Its members are locks of three kinds, which the
-//! list of factories gives in another order than they are taken in.
+//! What a multi-lock adds (rule 20). Its members are of three kinds, and given in another order than they are taken in.
 
 use lockson::kind::Fencing;
 

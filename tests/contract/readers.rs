@@ -4,7 +4,6 @@ use std::task::Poll;
 
 use lockson::ReadWriteLock;
 use support::kinds::text;
-use tokio::task::JoinHandle;
 
 use crate::contract::read_write::{named, reader};
 use crate::contract::read_write_waits::until_a_writer_waits;

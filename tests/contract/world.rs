@@ -7,8 +7,6 @@ use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
-use support::{self};
-use tokio::task::JoinHandle;
 pub use tokio::time::Instant;
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.

@@ -31,8 +31,7 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
     times
 }
 
-/// A waiter of Redisson whose last attempt is on its way back as the lock is given back: it does not sleep yet, and the
-/// message that lets in those who do is lost on it (6.A.3a). A release of lockson has one more.
+/// The lock is given back as a waiter of Redisson goes to sleep, which misses its message (6.A.3a); it gets another.
 pub async fn who_is_about_to_sleep_is_woken(world: Arc<World>) {
     let proxy = Proxy::start(world.server.port());
     let java = Peer::Java(world.jvms[0].client(proxy.port(), "").await);

@@ -1,5 +1,4 @@
-//! Redisson 4.7.0 and lockson on one server. Needs a JDK and Maven: without them it says so and passes, but fails where
-//! CI is set. This program runs its cases, and runs itself again as the Rust processes in them.
+//! Redisson 4.7.0 and lockson on one server, by a JDK and Maven: without them it passes, and fails where CI is set.
 
 mod composite;
 mod crash;

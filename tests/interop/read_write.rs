@@ -2,8 +2,7 @@
 
 use crate::*;
 
-/// One side's readers come and go, with short leases and long ones, nested and forgotten; the hold of a reader of the
-/// other side is there after each of their unlocks, and no writer gets in beside it. Both ways round.
+/// One side's readers come and go in all ways; the other side's hold stays, and no writer gets in. Both ways round.
 pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
     let (seed, name, rounds) = (seed(), unique("readers"), soak(1000));
     let rust = world.rust(Locks::builder()).await;

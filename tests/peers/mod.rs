@@ -1,5 +1,4 @@
-//! The plain lock beside the libraries that it shares a lock with, on a server. rslock and redis-py are themselves;
-//! redsync and node-redlock are their commands.
+//! The plain lock beside the libraries that it shares a lock with: rslock, redis-py, and others' commands by hand.
 
 mod peer;
 

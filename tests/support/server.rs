@@ -37,8 +37,7 @@ impl Server {
         Server::with(&[])
     }
 
-    /// The same with more settings, as in redis.conf. `{dir}` in a value is the server's own directory, a value with
-    /// blanks gives several words, and a `tls-port` is chosen here whatever its value says.
+    /// With more settings, as in redis.conf. `{dir}` is its directory, blanks part words, a `tls-port` is chosen here.
     pub fn with(settings: &[(&str, &str)]) -> Server {
         for _ in 0..20 {
             if let Some(server) = Server::attempt(settings) {

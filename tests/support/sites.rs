@@ -274,8 +274,7 @@ pub fn expect<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Result
     Err(format!("{what}: {found:?}, expected {expected:?}"))
 }
 
-/// Runs cases until `asked` are done, one at a time per worker, and reports. A case says how many it was worth (0: what
-/// was to be shown did not come about), or what went wrong.
+/// Runs cases until `asked` are done, one at a time per worker. A case says how many it was worth, or what went wrong.
 pub async fn drive<W>(
     name: &str,
     asked: usize,

@@ -7,8 +7,7 @@ use crate::weaknesses::*;
 /// A lost reply was an exception there, without a retry, and left the lock held.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_1d_a_lost_reply_raises_one_token() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (locks, name) = (short().connect(&proxy.url()).await.unwrap(), unique("6c1d"));
+    let (proxy, locks, name) = behind_a_proxy(short()).await;
     let lock = locks.fenced_lock(&name);
     let before = lock.guard().await.unwrap();
     let first = before.token();
@@ -26,8 +25,7 @@ async fn id_6_c_1d_a_lost_reply_raises_one_token() {
 /// The pauses were 128 ms each time there, so that waiters who met once met again.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_4b_pauses_have_jitter() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (a, b, name) = (connect(short()).await, short().connect(&proxy.url()).await.unwrap(), unique("6c4b"));
+    let (a, (proxy, b, name)) = (connect(short()).await, behind_a_proxy(short()).await);
     let guard = a.lock(&name).guard().await.unwrap();
     let waiter = spawn_with(b.spin_lock(&name, Backoff::default()), |spin| async move { spin.guard().await });
     let filter = || Filter::Script.with(&name);
@@ -43,8 +41,7 @@ async fn id_6_c_4b_pauses_have_jitter() {
 /// The unlock of a read hold that had expired was asked again there, and then said that all was well.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_7_an_expired_read_unlock_is_said() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (locks, name) = (short().connect(&proxy.url()).await.unwrap(), unique("6c7r"));
+    let (proxy, locks, name) = behind_a_proxy(short()).await;
     let read = locks.read_write_lock(&name).read();
     read.lock().await.unwrap();
     let keys = raw().await.must(&["KEYS", &format!("*{name}*")]).await.texts();
