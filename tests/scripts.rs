@@ -183,8 +183,7 @@ fn every_key_is_declared() {
     }
 }
 
-/// Whoever looks a script up finds it: as `kind/verb` or in a list of one kind's, as `kind/one`, `/two`; what several
-/// share by its file.
+/// Whoever looks a script up finds it: as `kind/verb`, in a kind's list as `kind/one`, `/two`, or by its file.
 #[test]
 fn every_script_is_in_the_protocol() {
     let protocol = files::read("docs/PROTOCOL.md");

@@ -120,47 +120,36 @@ const READ_RELEASE: &str = include_str!("../../lua/read/release.lua");
 const WRITE_ACQUIRE: &str = include_str!("../../lua/write/acquire.lua");
 const WRITE_RELEASE: &str = include_str!("../../lua/write/release.lua");
 
-/// Rules 5 and 6, at script level.
+/// Rules 5 and 6, at script level: what each copy answers, and what its owner then has.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
+    let keys = [case.name.as_str(), "w", "t"];
     let all = [case.name.as_str(), "c", "w", "t"];
-    let run = async |text: &str, keys: &[&str], when: i64, args: &[&str]| {
-        case.copy(&format!("{BEGIN}{text}"), when, keys, args).await.split(' ').next().unwrap().to_owned()
-    };
-    let count = async |field: &str| case.ask(&["HGET", &case.name, field]).await;
-    let acquire_keys = [case.name.as_str(), "w", "t"];
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, LATE, &["o", "5000", "0", "o:write"]).await, "2");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], LATE, &["o:write", "5000", "0", "2000"]).await, "2");
-    assert!(case.is_free().await);
-    for n in ["0", "1"] {
-        for _ in 0..3 {
-            assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", n, "o:write"]).await, "1");
+    for (copies, text, keys, when, args, status, count) in [
+        (1, READ_ACQUIRE, &keys[..], LATE, "o 5000 0 o:write", "2", "nil"),
+        (1, WRITE_ACQUIRE, &keys[..2], LATE, "o:write 5000 0 2000", "2", "nil"),
+        (3, READ_ACQUIRE, &keys, SOON, "o 5000 0 o:write", "1", "1"),
+        (3, READ_ACQUIRE, &keys, SOON, "o 5000 1 o:write", "1", "2"),
+        (1, READ_ACQUIRE, &keys, SOON, "o 5000 5 o:write", "5", "2"),
+        (1, READ_RELEASE, &all[..2], LATE, "o 5000 2", "2", "2"),
+        (3, READ_RELEASE, &all[..2], SOON, "o 5000 2", "1", "1"),
+        (1, READ_RELEASE, &all[..2], SOON, "o 5000 1", "1", "nil"),
+        (1, READ_RELEASE, &all[..2], SOON, "o 5000 1", "3", "nil"),
+        (3, WRITE_ACQUIRE, &keys[..2], SOON, "o:write 5000 0 0", "1", "1"),
+        (3, WRITE_ACQUIRE, &keys[..2], SOON, "o:write 5000 1 0", "1", "2"),
+        (1, WRITE_RELEASE, &all, LATE, "o:write 5000 2", "2", "2"),
+        (3, WRITE_RELEASE, &all, SOON, "o:write 5000 2", "1", "1"),
+        (1, WRITE_RELEASE, &all, SOON, "o:write 5000 1", "1", "nil"),
+        (1, WRITE_RELEASE, &all, SOON, "o:write 5000 1", "3", "nil"),
+        (1, WRITE_ACQUIRE, &keys[..2], SOON, "o:write 5000 1 0", "3", "nil"),
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        for _ in 0..copies {
+            let answer = case.copy(&format!("{BEGIN}{text}"), when, keys, &args).await;
+            assert_eq!(answer.split(' ').next(), Some(status), "{args:?}");
+            assert_eq!(case.ask(&["HGET", &case.name, args[0]]).await, count, "{args:?}");
+            assert_eq!(case.is_free().await, count == "nil", "{args:?}");
         }
     }
-    assert_eq!(count("o").await, "2");
-    assert_eq!(run(READ_ACQUIRE, &acquire_keys, SOON, &["o", "5000", "5", "o:write"]).await, "5");
-    assert_eq!(run(READ_RELEASE, &all[..2], LATE, &["o", "5000", "2"]).await, "2");
-    for _ in 0..3 {
-        assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "2"]).await, "1");
-        assert_eq!(count("o").await, "1");
-    }
-    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "1");
-    assert_eq!(run(READ_RELEASE, &all[..2], SOON, &["o", "5000", "1"]).await, "3");
-    assert!(case.is_free().await);
-    for n in ["0", "1"] {
-        for _ in 0..3 {
-            assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", n, "0"]).await, "1");
-        }
-    }
-    assert_eq!(count("o:write").await, "2");
-    assert_eq!(run(WRITE_RELEASE, &all, LATE, &["o:write", "5000", "2"]).await, "2");
-    for _ in 0..3 {
-        assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "2"]).await, "1");
-        assert_eq!(count("o:write").await, "1");
-    }
-    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "1");
-    assert_eq!(run(WRITE_RELEASE, &all, SOON, &["o:write", "5000", "1"]).await, "3");
-    assert_eq!(run(WRITE_ACQUIRE, &acquire_keys[..2], SOON, &["o:write", "5000", "1", "0"]).await, "3");
-    assert!(case.is_free().await);
 }
 
 pub async fn an_upgrade_is_refused_at_once(case: Case) {

@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The process of one server and all it needs.
 ///
-/// It stops with the value, and with the test process however that ends. All
-/// methods but [`Server::raw`] block for some milliseconds.
+/// It stops with the value and with the test process. All methods but [`Server::raw`] block for some milliseconds.
 pub struct Server {
     port: u16,
     tls_port: Option<u16>,
@@ -38,8 +37,7 @@ impl Server {
         Server::with(&[])
     }
 
-    /// The same with more settings, as in redis.conf. `{dir}` in a value is the server's own directory, a value with
-    /// blanks gives several words, and a `tls-port` is chosen here whatever its value says.
+    /// With more settings, as in redis.conf. `{dir}` is its directory, blanks part words, a `tls-port` is chosen here.
     pub fn with(settings: &[(&str, &str)]) -> Server {
         for _ in 0..20 {
             if let Some(server) = Server::attempt(settings) {
@@ -54,8 +52,7 @@ impl Server {
         Server::with(&[("unixsocket", "{dir}/redis.sock")])
     }
 
-    /// The server that the harmless tests of this process share. Do not
-    /// kill, freeze or flush it, and use names from [`super::unique`].
+    /// The server that harmless tests share: not to be killed, frozen or flushed. Names are from [`super::unique`].
     pub fn shared() -> &'static Server {
         static SHARED: OnceLock<Server> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -91,8 +88,7 @@ impl Server {
         server.launch().then_some(server)
     }
 
-    /// Starts the process and waits until it answers. False when it ended
-    /// because its port was taken; any other end is a panic with its log.
+    /// Starts the process and waits until it answers. False: its port was taken; any other end is a panic with its log.
     fn launch(&self) -> bool {
         let log = self.dir.path().join("redis.log");
         let errors = File::create(&log).unwrap();
@@ -249,8 +245,7 @@ impl Server {
         waitid(WaitId::Pid(pid), until).unwrap();
     }
 
-    /// How often each command ran and how many microseconds it took in all,
-    /// by its lower-case name; those called by scripts count too.
+    /// How often each command ran and its microseconds in all, by its lower-case name; those of scripts count too.
     pub fn stats(&self) -> BTreeMap<String, (u64, u64)> {
         let info = self.control(&["INFO", "commandstats"]).text();
         info.lines().filter_map(stat).collect()
@@ -296,8 +291,7 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
     }
 }
 
-/// A port nobody listens at, below those the system hands out to clients, so
-/// that a server which restarts finds its port free.
+/// A port nobody listens at, below those that the system hands out, so that a restarted server finds it free.
 fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(12_000..32_000);
