@@ -27,8 +27,7 @@ fn rule() -> Vec<&'static str> {
     rights("ACL SETUSER ").split_off(2)
 }
 
-/// What a lock needs besides by the docs: the beginnings of lines there. Without those that are called optional it
-/// works too, and is not woken.
+/// What a lock needs besides by the docs: the beginnings of lines there. The optional only have it woken.
 const FENCED: &str = "+get ";
 const PLAIN: &str = "+set ";
 const PLAIN_OPTIONAL: &str = "&lockson:plain:*";
@@ -58,8 +57,7 @@ fn settings() -> Builder {
         .watchdog_lease(secs(1))
 }
 
-/// Every script of a lock at least once: with a waiter here, to be handed it, and one in another client, who is told
-/// by a message.
+/// Every script of a lock at least once: with a waiter here, who is handed it, and one elsewhere, who is told.
 async fn work_on<K: Kind>(url: &str, make: impl Fn(&Locks) -> Lock<K>) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
     let (lock, rival) = (make(&one), make(&other));
@@ -271,8 +269,7 @@ async fn each_is_needed(needed: &[&'static str], optional: &[&'static str], work
     }
 }
 
-/// Some calls of scripts stand under pcall, and would be missed in silence. (What the transport asks for by itself,
-/// and does without, is not a script's.)
+/// Some calls of scripts stand under pcall, and would be missed in silence. (The transport's own calls do not count.)
 async fn nothing_was_refused(server: &Server) {
     let log = server.raw().await.must(&["ACL", "LOG"]).await.list();
     let refused: Vec<_> = log.iter().filter(|entry| entry.texts().contains(&"lua".to_owned())).collect();

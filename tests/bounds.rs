@@ -1,5 +1,4 @@
-//! No script touches more than about 500 elements, whatever it meets: rule 12 of docs/PROTOCOL.md. Counted on the
-//! embedded server; `cargo bench -p lockson-benches -- bounds` measures the same calls on a real one.
+//! No script touches more than about 500 elements (PROTOCOL rule 12): counted here, timed by the bench `bounds`.
 
 use std::collections::BTreeSet;
 

@@ -89,8 +89,7 @@ impl Pair {
     }
 }
 
-/// Runs a test for every kind on one real server, with eight pairs of its own. After the linger nobody knows of any
-/// subscription.
+/// Runs a test for every kind on one real server, with eight pairs each. After the linger no subscription is left.
 async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
     let all = Mutex::new(Vec::new());
     let server = every_kind_at_a_server(async |server, kind| {
@@ -110,10 +109,10 @@ async fn every_kinds_pairs(test: impl AsyncFn(&'static Kind, &[Pair])) {
 
 /// Drops a future at a random point: after some polls, or after some time.
 async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
-    if rng.chance(0.7) {
-        return give_up_after(rng.below(8) as usize, future).await;
+    if rng.f64() < 0.7 {
+        return give_up_after(rng.usize(..8), future).await;
     }
-    let delay = Duration::from_micros(rng.below(4000));
+    let delay = Duration::from_micros(rng.u64(..4000));
     tokio::time::timeout(delay, future).await.ok()
 }
 
@@ -121,7 +120,7 @@ async fn give_up<F: Future>(rng: &mut Rng, future: F) -> Option<F::Output> {
 async fn acquire_in_vain(own: &Own, rng: &mut Rng) -> Result<bool, String> {
     let wrong = |error| format!("{}: {error:?}", own.name);
     let limit = secs(20);
-    let held = match rng.below(4) {
+    let held = match rng.u64(..4) {
         0 => give_up(rng, own.lock.lock()).await.map(|taken| taken.map(|()| Acquired)),
         1 => give_up(rng, own.lock.try_lock()).await,
         2 => {
@@ -153,14 +152,13 @@ async fn burst(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     Ok(given_up.iter().filter(|given_up| **given_up).count())
 }
 
-/// Six waiters of two clients for a lock that is held and given back: some are given up, the others all get it, and no
-/// wake-up is lost with those that left.
+/// Six waiters of two clients for a lock that is given back: some are given up, the others all get it.
 async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     let round_trip = pair.round_trip().await;
     let (name, client) = (fresh_name(), |first| if first { &pair.a } else { &pair.b });
-    let holder = Own::new(pair.kind.rival(), client(rng.chance(0.5)), &name);
+    let holder = Own::new(pair.kind.rival(), client(rng.f64() < 0.5), &name);
     holder.lock_times(1).await;
-    let delay = ms(rng.below(4));
+    let delay = ms(rng.u64(..4));
     let owns: Vec<Own> = (0..6).map(|number| Own::new(pair.kind, client(number % 2 == 0), &name)).collect();
     let waiters = owns.iter().enumerate().map(|(number, own)| {
         let mut rng = rng.fork();
@@ -184,9 +182,8 @@ async fn crowd(pair: &Pair, rng: &mut Rng) -> Result<usize, String> {
     Ok(given_up.iter().filter(|given_up| **given_up).count())
 }
 
-/// 5,000 acquisitions of each kind that are given up at random points, alone and among waiters who stay: within two
-/// round trips and 100 ms (and 2 s for a busy machine) nothing is there, those who stay get the lock, and after the
-/// linger no subscription is left (rules 7 and 15).
+/// 5,000 acquisitions of each kind, given up at random points, alone and among waiters who stay: within two round trips
+/// and 100 ms nothing is there, who stays gets the lock, and no subscription outlives the linger (rules 7 and 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_random_leaves_nothing() {
     let _turn = turn().await;
@@ -328,8 +325,7 @@ async fn sweep(label: &str, pairs: &[Pair], repeats: usize) {
     assert_eq!(failures.get(), 0, "{label}");
 }
 
-/// Dropped after 0, 1, .. n polls, `lock` and `try_lock` of each kind leave nothing and pass on what they were woken
-/// for, and `unlock` is carried out from its first poll on (rule 7). On a real server.
+/// Dropped after any number of polls `lock` and `try_lock` leave nothing, and `unlock` is carried out (rule 7).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_up_at_any_poll_leaves_nothing() {
     let _turn = turn().await;
@@ -351,8 +347,7 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     .await;
 }
 
-/// A copy of an acquisition that was dropped comes late: what it takes is given back. While it may still be there, the
-/// owner's next hold is another one, and stays.
+/// What a late copy of a dropped acquisition takes is given back; the owner's next hold is another one, and stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_of_what_was_given_up_is_given_back() {
     const COMMAND_TIMEOUT: Duration = ms(500);
@@ -376,8 +371,7 @@ async fn a_late_copy_of_what_was_given_up_is_given_back() {
     .await;
 }
 
-/// An acquisition whose limit came before its answer is no hold: the same owner's next one comes after its release,
-/// where an owner may not enter twice too.
+/// An acquisition whose limit came before its answer is no hold: its owner's next one comes after its release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_is_no_hold_of_its_owner() {
     let server = Server::start();

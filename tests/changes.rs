@@ -1,5 +1,4 @@
-//! Leases that are set exactly, and hand-overs, while copies of earlier calls are still on their way (PROTOCOL rules 6,
-//! 9 and 10): what a hold says of itself is never more than what the server has.
+//! Exact leases and hand-overs while copies are on their way: no hold says more than the server (rules 6, 9 and 10).
 
 use support::prelude::*;
 use support::sites::*;
@@ -93,8 +92,7 @@ async fn a_late_change_is_of_its_own_hold() {
     .await;
 }
 
-/// An owner waits for its next turn while a copy of its last release is on its way: it does not get the lock by a
-/// hand-over, which that copy would end.
+/// An owner that waits behind its last release does not get the lock by a hand-over, which a copy of that would end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_release_ends_no_hold_that_was_handed_over() {
     every_kind_at_a_server(async |server, kind| {

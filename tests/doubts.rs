@@ -1,5 +1,4 @@
-//! Permits and counts whose calls stay in doubt: nothing is promised that the server does not keep, and what is undone
-//! touches nothing else (PROTOCOL rules 6, 9, 13 and 22).
+//! Calls about permits and counts that stay in doubt; what is undone touches nothing else (rules 6, 9, 13, 22).
 
 use lockson::PermitGuard;
 use support::prelude::*;

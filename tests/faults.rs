@@ -4,11 +4,6 @@ use lockson::ReentrantLock;
 use support::prelude::*;
 use tokio::task::JoinSet;
 
-/// Only messages, gaps and leases wake a waiter: a cap of a minute is longer than any test waits.
-fn uncapped() -> Builder {
-    Locks::builder().command_timeout(ms(300)).wait_cap(ms(60_000))
-}
-
 /// So many turns of a task, which moves a counter that is not atomic; how many of its unlocks were unconfirmed.
 async fn traffic(lock: ReentrantLock, counter: Arc<AtomicUsize>, turns: usize) -> usize {
     let mut unconfirmed = 0;
@@ -59,8 +54,7 @@ async fn harassed(what: &str, every: Duration, turns: usize, command: &'static [
     assert!(!server.raw().await.exists(&name).await);
 }
 
-/// SCRIPT FLUSH, and CLIENT KILL of all command connections or of all subscribers, in a loop: no call fails, no turn is
-/// lost, none counts twice, and every waiter gets its turns.
+/// SCRIPT FLUSH and CLIENT KILL in a loop: no call fails, no turn is lost or counts twice, every waiter is served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_during_traffic() {
     tokio::join!(
@@ -70,12 +64,12 @@ async fn operators_during_traffic() {
     );
 }
 
-/// The server stands still for longer than the lease: the guard is lost by its own deadline, before the server has said
-/// anything; the next owner gets in; renewals and copies that were on their way revive nothing.
+/// The server stands still past the lease: the guard is lost by its own deadline, and nothing late revives it.
 #[tokio::test]
 async fn a_frozen_server_outlasts_the_lease() {
     let server = Server::start();
-    let builder = || uncapped().watchdog_lease(ms(1000));
+    // Only messages, gaps and leases wake a waiter.
+    let builder = || Locks::builder().command_timeout(ms(300)).wait_cap(secs(60)).watchdog_lease(ms(1000));
     let (a, b) = (builder().connect(&server.url()).await.unwrap(), builder().connect(&server.url()).await.unwrap());
     let (asked, mut done, mut untold) = (soak(20), 0, 0);
     while done < asked {
@@ -123,8 +117,7 @@ async fn a_frozen_server_outlasts_the_lease() {
     report("servers that stood longer than the lease", done, asked, 0, None);
 }
 
-/// A link that is slower than the lease: an answer that comes too late to be worth anything is an error, not a hold; a
-/// lease that is long enough works, and counts from the send.
+/// On a link that is slower than the lease an answer comes too late to be a hold; a longer lease counts from the send.
 #[tokio::test]
 async fn a_lease_shorter_than_the_link_is_refused() {
     let server = Server::start();

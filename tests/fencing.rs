@@ -1,5 +1,4 @@
-//! A holder that writes late: what a check before the write is worth, and what one at the resource is. Real servers
-//! and a real database (issue 4; rule 19 of docs/PROTOCOL.md).
+//! A holder that writes late: what a check before the write is worth, and one at the resource (PROTOCOL rule 19).
 
 use lockson::{FencedGuard, Reply};
 use rusqlite::{params, Connection};

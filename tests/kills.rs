@@ -1,5 +1,4 @@
-//! Processes that are killed while they wait and while they hold, among others that go on: the order of the fair lock,
-//! and who is inside a read/write lock. This program runs itself again as these processes.
+//! Processes that are killed while they wait and hold: the order of the fair lock, and who is inside a read/write lock.
 
 use support::prelude::*;
 use support::process::{epoch, orders, Process};
@@ -29,12 +28,12 @@ async fn queue(args: &[String]) {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..WAITERS as u64 {
         let (locks, name, orders) = (locks.clone(), args[1].clone(), orders.clone());
-        let mut rng = Rng::new(args[2].parse::<u64>().unwrap() ^ number);
+        let mut rng = Rng::with_seed(args[2].parse::<u64>().unwrap() ^ number);
         tasks.spawn(async move {
             loop {
                 let owner = Owner::unique();
                 let lock = locks.fair_lock(&name).owned_by(&owner);
-                let limit = if rng.chance(0.3) { ms(rng.below(60)) } else { ms(60_000) };
+                let limit = if rng.f64() < 0.3 { ms(rng.u64(..60)) } else { ms(60_000) };
                 let guard = tokio::time::timeout(limit, lock.guard()).await;
                 if let Ok(guard) = guard {
                     let guard = guard.unwrap();
@@ -64,20 +63,19 @@ async fn next_holder(processes: &[Process]) -> (usize, String) {
     found.unwrap()
 }
 
-/// 1,000 hand-overs over 3 processes whose waiters are cancelled, and which are killed, at random: whoever gets the
-/// lock stands in the server's queue no more, and nobody who stood before it does (rule 17).
+/// 1,000 hand-overs over 3 processes that are killed, and whose waiters are cancelled, come in queue order (rule 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_is_the_queues_whoever_is_killed() {
     let _turn = half_turn().await;
     let (server, rounds, seed) = (Server::start(), soak_part(1000, 20), seed());
-    let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::new(seed));
+    let (name, port, mut rng) = (unique("order"), server.port().to_string(), Rng::with_seed(seed));
     let start =
-        move |name: &str, rng: &mut Rng| Process::start("kills", "queue", &[&port, name, &rng.draw().to_string()]);
+        move |name: &str, rng: &mut Rng| Process::start("kills", "queue", &[&port, name, &rng.u64(..).to_string()]);
     let mut processes: Vec<Process> = (0..3).map(|_| start(&name, &mut rng)).collect();
     let mut raw = server.raw().await;
     let (mut before, mut failures, mut ordered, mut kills) = (Vec::<String>::new(), 0, 0, 0);
     let mut done = 0;
-    let first = rng.below(20) as usize;
+    let first = rng.usize(..20);
     while done < rounds {
         let (at, field) = next_holder(&processes).await;
         let now = waiting(&mut raw, &name).await;
@@ -90,12 +88,12 @@ async fn the_order_is_the_queues_whoever_is_killed() {
         }
         ordered += usize::from(place.is_some());
         if done % 25 == first {
-            let victim = (at + 1 + rng.below(2) as usize) % 3;
+            let victim = (at + 1 + rng.usize(..2)) % 3;
             processes[victim] = start(&name, &mut rng);
             kills += 1;
         }
         // Some more may come.
-        sleep(ms(rng.below(5))).await;
+        sleep(ms(rng.u64(..5))).await;
         before = waiting(&mut raw, &name).await;
         processes[at].say("go on");
         done += 1;
@@ -110,8 +108,7 @@ const PROCESSES: usize = 4;
 /// How long one stays inside.
 const TURN: Duration = ms(4);
 
-/// Who is inside, on the server: field -> the instant at which it ends by itself, and which side it is on. The script
-/// of one who comes counts those of the other side whose end is still to come.
+/// Who is inside, on the server: field -> its side and its end. The script of who comes counts the other side's.
 const ENTER: &str = "local breach = 0 \
     for _, side in ipairs(ARGV[3] == 'w' and {'r', 'w'} or {'w'}) do \
       breach = breach + redis.call('ZCOUNT', KEYS[1] .. side, '(' .. ARGV[1], '+inf') \
@@ -176,16 +173,14 @@ async fn readers_and_writers(args: &[String]) {
     orders.recv().await;
 }
 
-/// 100 readers and 10 writers in 4 processes for 60 s (12 s in the short run: each kill costs a lease of 1.5 s), while
-/// requests and answers are cut, waiters are cancelled, and processes are killed whether they hold, wait or both: no
-/// reader with a writer, no two writers, and no writer starves: each has, over the whole run, at least a turn for each
-/// second (rule 18).
+/// 100 readers and 10 writers in 4 processes for 60 s (short: 12 s), while calls are cut, waiters cancelled and
+/// processes killed: no reader with a writer, no two writers, and each writer has a turn a second at least (rule 18).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_whoever_is_killed() {
     let _turn = turn().await;
     let (seconds, seed) = (soak(60).max(12), seed());
     let (readers, writers) = (100, 10);
-    let (server, mut rng, name) = (Server::start(), Rng::new(seed), unique("soak"));
+    let (server, mut rng, name) = (Server::start(), Rng::with_seed(seed), unique("soak"));
     let proxies: Vec<Proxy> = (0..PROCESSES).map(|_| Proxy::start(server.port())).collect();
     let numbers = |side: &str, count: usize, at: usize| -> String {
         (at..count).step_by(PROCESSES).map(|number| format!("{side}{number} ")).collect()
@@ -202,17 +197,17 @@ async fn readers_and_writers_whoever_is_killed() {
     let locks = connect(&server.port().to_string()).await;
     let (mut cuts, mut kills, mut next_kill) = (0, 0, Instant::now() + ms(500));
     while Instant::now() < end {
-        let at = rng.below(PROCESSES as u64) as usize;
+        let at = rng.usize(..PROCESSES);
         let filter = Filter::Script.with(&name);
-        let _ = if rng.chance(0.5) { proxies[at].cut_after(1, filter) } else { proxies[at].cut_before(1, filter) };
+        let _ = if rng.f64() < 0.5 { proxies[at].cut_after(1, filter) } else { proxies[at].cut_before(1, filter) };
         cuts += 1;
         if Instant::now() > next_kill {
             processes[at] = start(at);
-            next_kill = Instant::now() + ms(2000 + rng.below(1000));
+            next_kill = Instant::now() + ms(2000 + rng.u64(..1000));
             kills += 1;
         }
         let write = locks.read_write_lock(&name).write().owned_by(&Owner::unique());
-        let _ = tokio::time::timeout(ms(rng.below(30)), write.guard()).await;
+        let _ = tokio::time::timeout(ms(rng.u64(..30)), write.guard()).await;
         sleep(ms(100)).await;
     }
     drop(processes);

@@ -1,5 +1,4 @@
-//! What bounds a wait besides its own limit: the cap, whatever a subscription does, and the outage limit, whatever an
-//! earlier call owes (PROTOCOL rules 6, 15 and 18).
+//! What bounds a wait besides its own limit: the cap, and the outage limit (PROTOCOL rules 6, 15 and 18).
 
 use support::prelude::*;
 use support::sites::Place;
@@ -52,8 +51,7 @@ async fn a_taker_looks_whatever_its_subscription_does() {
     assert_eq!(patient("all find it free", waiters).await.unwrap(), (Ok(()), Ok(()), Ok(())));
 }
 
-/// The connection was cut in the release of a write hold: for a command timeout a copy of that may run, and the
-/// owner's next acquire waits for as long.
+/// The release of a write hold was cut: its owner's next acquire waits while a copy of that may run.
 async fn in_debt(timeout: Duration, limit: Duration) -> (EmbeddedServer, Locks, Owner) {
     let server = EmbeddedServer::new();
     let builder = Locks::builder().command_timeout(timeout).watchdog_lease(timeout * 3).outage_limit(limit);

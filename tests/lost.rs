@@ -1,5 +1,4 @@
-//! A hold that is cut off from the server is lost before the server gives it to another, and only then, of whatever
-//! kind it is (PROTOCOL rules 9 and 11).
+//! A hold of any kind that is cut off is lost before the server gives it to another (PROTOCOL rules 9 and 11).
 
 use support::prelude::*;
 use support::sites::*;
@@ -110,11 +109,11 @@ async fn cut_off(stage: &Stage, outage: Outage, rng: &mut Rng) -> Result<usize, 
     let mut guards = Vec::new();
     for own in &owns {
         // Apart, so that they do not end in one moment.
-        sleep(ms(40 + rng.below(60))).await;
+        sleep(ms(40 + rng.u64(..60))).await;
         guards.push(patient("a free lock", own.lock.guard()).await.unwrap());
     }
     let cut = async {
-        sleep(ms(rng.below(1600))).await;
+        sleep(ms(rng.u64(..1600))).await;
         outage.set(&stage.site.proxy, true);
     };
     let watched = owns.iter().zip(&guards).zip(&stage.raws);
@@ -132,8 +131,7 @@ async fn cut_off(stage: &Stage, outage: Outage, rng: &mut Rng) -> Result<usize, 
     Ok(worth)
 }
 
-/// 500 of 500 holds of each kind that are cut off: when `lost()` fires the server still has the key, `is_valid()` is
-/// false, and `guard.run` has stopped the work (rule 9).
+/// 500 holds of each kind, cut off: when `lost()` fires the server has the key, and `guard.run` has stopped (rule 9).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_cut_off_is_lost_before_the_server_drops_it() {
     drive_stages("holds cut off", soak(500), cut_off).await;
@@ -153,7 +151,7 @@ async fn outage_that_ends(stage: &Stage, outage: Outage, rng: &mut Rng) -> Resul
     let all = async |state: HoldState| guards.iter().all(|guard| guard.state() == state);
     eventually(LEASE, "all are uncertain, none is lost", || all(HoldState::Uncertain)).await;
     // Renewals were due at 1.3 s and failed until 1.7 s; this leaves 2 s of 4 s at least.
-    sleep(ms(rng.below(300))).await;
+    sleep(ms(rng.u64(..300))).await;
     outage.set(&site.proxy, false);
     let settled = || async { guards.iter().all(|guard| guard.state() != HoldState::Uncertain) };
     eventually(LEASE * 2, "none is uncertain", settled).await;

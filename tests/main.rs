@@ -1,5 +1,4 @@
-//! Every suite, as a module of one program: `cargo test -p lockson-tests --test suites -- contract::`. Only `interop`,
-//! which shares two JVMs among its cases, is a program of its own.
+//! Every suite is a module of this program, `suites`, but `interop`, which shares two JVMs among its cases.
 
 mod acl;
 mod api;

@@ -1,5 +1,4 @@
-//! A server that is out of memory, for every kind of lock: nothing new is taken and nothing is written; what is held is
-//! renewed and given back (PROTOCOL rule 13).
+//! A server that is out of memory: nothing new is taken or written; what is held is renewed and given back (rule 13).
 
 use support::prelude::*;
 use support::sites::*;

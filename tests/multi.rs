@@ -1,28 +1,20 @@
-//! Multi-locks over several clients and servers, while calls are given up, answers are lost and servers are killed
-//! (issue 4, "It must show" 5; PROTOCOL rule 20).
+//! Multi-locks over several clients and servers, while calls are given up, answers lost and servers killed (rule 20).
 
-use lockson::Request;
 use support::prelude::*;
 use support::sites::give_up_after;
 
-fn multi(locks: impl IntoIterator<Item = Arc<dyn RLock>>) -> MultiLock {
-    MultiLock::new(locks)
-}
+/// Longer than a give-back takes, shorter than any lease.
+const GIVE_BACK: Duration = ms(100);
 
 /// One lock a client, in the order given.
 fn over(clients: &[&Locks], names: &[&str]) -> MultiLock {
-    multi(clients.iter().zip(names).map(|(client, name)| Arc::new(client.lock(name)) as Arc<dyn RLock>))
+    MultiLock::new(clients.iter().zip(names).map(|(client, name)| Arc::new(client.lock(name)) as Arc<dyn RLock>))
 }
 
 fn embedded_keys(server: &EmbeddedServer) -> Vec<String> {
     let found =
         ["a", "b", "c"].into_iter().filter(|key| server.command(&["EXISTS", key]) == Ok(lockson::Reply::Int(1)));
     found.map(str::to_owned).collect()
-}
-
-/// Longer than a give-back takes, shorter than any lease.
-async fn a_moment() {
-    sleep(ms(100)).await;
 }
 
 /// Rule 7: at any poll point, while nothing and while each of its members is held by another.
@@ -56,7 +48,7 @@ async fn dropped_at_any_point_it_leaves_nothing() {
                     lock.unlock().await.unwrap();
                 }
                 drop(rival);
-                a_moment().await;
+                sleep(GIVE_BACK).await;
                 for server in &servers {
                     assert_eq!(embedded_keys(server), [""; 0], "busy {busy:?}, verb {verb}, after {polls} polls");
                 }
@@ -79,11 +71,11 @@ async fn a_dropped_unlock_is_carried_out_for_every_member() {
     for polls in 1..20 {
         all.lock().await.unwrap();
         let done = give_up_after(polls, all.unlock()).await;
-        a_moment().await;
+        sleep(GIVE_BACK).await;
         assert_eq!(embedded_keys(&server), [""; 0], "a bare hold, after {polls} polls");
         let guard = all.guard().await.unwrap();
         let _ = give_up_after(polls, guard.unlock()).await;
-        a_moment().await;
+        sleep(GIVE_BACK).await;
         assert_eq!(embedded_keys(&server), [""; 0], "a guard's, after {polls} polls");
         if done.is_some() {
             return;
@@ -161,9 +153,11 @@ async fn one_name_of_two_clients_of_one_server_is_one_lock() {
     assert!((86_000_000..=86_400_000).contains(&ttl), "{ttl}");
     // Of two owners, or as reader and writer, they can't be.
     let other = b.lock("x").owned_by(&Owner::unique());
-    let sides =
-        multi([Arc::new(a.read_write_lock("x").write()) as Arc<dyn RLock>, Arc::new(b.read_write_lock("x").read())]);
-    for refused in [multi([Arc::new(a.lock("x")) as Arc<dyn RLock>, Arc::new(other)]), sides] {
+    let sides = MultiLock::new([
+        Arc::new(a.read_write_lock("x").write()) as Arc<dyn RLock>,
+        Arc::new(b.read_write_lock("x").read()),
+    ]);
+    for refused in [MultiLock::new([Arc::new(a.lock("x")) as Arc<dyn RLock>, Arc::new(other)]), sides] {
         assert!(matches!(refused.try_lock().await, Err(LockError::Members(_))), "{refused:?}");
     }
     raw.must(&["DEL", "lockson:server_id:{x}"]).await;

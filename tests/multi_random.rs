@@ -1,9 +1,5 @@
 //! Many tasks lock random pairs and triples of a few locks: none waits for ever, and nothing is left.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-
-use lockson::Request;
 use support::prelude::*;
 use support::sites::give_up_after;
 
@@ -30,14 +26,14 @@ impl Six {
 async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng: Rng, end: Instant) {
     while Instant::now() < end {
         let mut picked: Vec<usize> = Vec::new();
-        let size = 2 + rng.below(2) as usize;
+        let size = 2 + rng.usize(..2);
         while picked.len() < size {
-            let at = rng.below(6) as usize;
+            let at = rng.usize(..6);
             if !picked.contains(&at) {
                 picked.push(at);
             }
         }
-        let client = &clients[rng.below(clients.len() as u64) as usize];
+        let client = &clients[rng.usize(..clients.len())];
         let handle = |at: &usize| match at {
             0 => Arc::new(client.mutex(&names[0])) as Arc<dyn RLock>,
             1 => Arc::new(client.fair_lock(&names[1])),
@@ -45,10 +41,10 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
             at => Arc::new(client.lock(&names[*at])),
         };
         let lock = MultiLock::new(picked.iter().map(handle));
-        let verb = rng.below(8);
+        let verb = rng.u64(..8);
         if verb == 0 {
             six.given_up.fetch_add(1, Ordering::SeqCst);
-            drop(give_up_after(rng.below(12) as usize, lock.guard()).await);
+            drop(give_up_after(rng.usize(..12), lock.guard()).await);
             continue;
         }
         if verb == 1 {
@@ -57,7 +53,7 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
             lock.unlock().await.unwrap();
             continue;
         }
-        let request = Request::default().wait(ms(rng.below(40))).lease(secs(30));
+        let request = Request::default().wait(ms(rng.u64(..40))).lease(secs(30));
         let guard = match lock.guard_with(if verb == 2 { request } else { Request::default() }).await {
             Ok(Some(guard)) => guard,
             // A limit shorter than a round trip.
@@ -77,7 +73,7 @@ async fn locks_at_random(clients: &[Locks], six: &Six, names: &[String], mut rng
 async fn fifty_tasks_and_six_locks() {
     let server = Server::start();
     let seed = seed();
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut clients = Vec::new();
     for _ in 0..4 {
         clients.push(Locks::builder().wait_cap(secs(5)).connect(&server.url()).await.unwrap());

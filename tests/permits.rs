@@ -1,5 +1,4 @@
-//! Permits and latches of many processes, on connections that fail: this program runs its tests, and runs itself again
-//! as the processes in them.
+//! Permits and latches of many processes, on connections that fail: this program is the processes too.
 
 use futures::future::{select, Either};
 use support::permits::Kind;
@@ -22,8 +21,7 @@ pub async fn play(part: &str, args: &[String]) {
     }
 }
 
-/// How many permits are in use, as their users say, past the proxy and without any semaphore: a field for each process,
-/// and the processes that are dead do not count.
+/// How many permits are in use, as their users say past proxy and semaphore: a field for each process that lives.
 struct Used {
     raw: tokio::sync::Mutex<Raw>,
     key: String,
@@ -58,10 +56,10 @@ struct Seen {
 
 /// One wish: given up, or served and then given back by a drop or by a call.
 async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
-    let permits = if rng.chance(0.7) { 1 } else { 1 + rng.below(4) as u32 };
-    let wait = if rng.chance(0.2) { ms(0) } else { ms(rng.below(2000)) };
+    let permits = if rng.f64() < 0.7 { 1 } else { 1 + rng.u32(..4) };
+    let wait = if rng.f64() < 0.2 { ms(0) } else { ms(rng.u64(..2000)) };
     let wish = Box::pin(kind.guard(permits, wait));
-    let patience = if rng.chance(0.3) { Duration::from_micros(rng.below(20_000)) } else { secs(60) };
+    let patience = if rng.f64() < 0.3 { Duration::from_micros(rng.u64(..20_000)) } else { secs(60) };
     let guard = match select(wish, Box::pin(sleep(patience))).await {
         Either::Left((Ok(Some(guard)), _)) => guard,
         Either::Left((Ok(None), _)) | Either::Right(_) => {
@@ -78,10 +76,10 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
     if in_use > PERMITS.into() && guard.is_valid() {
         seen.too_many.fetch_add(1, Ordering::Relaxed);
     }
-    sleep(Duration::from_micros(rng.below(5000))).await;
+    sleep(Duration::from_micros(rng.u64(..5000))).await;
     used.change(-i64::from(permits)).await;
     seen.turns.fetch_add(1, Ordering::Relaxed);
-    if rng.chance(0.5) {
+    if rng.f64() < 0.5 {
         drop(guard);
     } else if guard.release().await.is_err() {
         seen.errors.fetch_add(1, Ordering::Relaxed);
@@ -92,14 +90,14 @@ async fn turn(kind: &Kind, used: &Used, seen: &Seen, rng: &mut Rng) {
 async fn faults(proxy: &Proxy, mut rng: Rng, to: u64) -> usize {
     let mut made = 0;
     while epoch() < to {
-        sleep(ms(20 + rng.below(100))).await;
+        sleep(ms(20 + rng.u64(..100))).await;
         made += 1;
-        match rng.below(3) {
+        match rng.u64(..3) {
             0 => drop(proxy.cut_before(1, Filter::Script)),
             1 => drop(proxy.cut_after(1, Filter::Script)),
             _ => {
                 let held = proxy.hold_back(1, Filter::Script);
-                sleep(ms(rng.below(800))).await;
+                sleep(ms(rng.u64(..800))).await;
                 if held.count() > 0 {
                     held.release().await;
                 }
@@ -114,7 +112,7 @@ async fn faults(proxy: &Proxy, mut rng: Rng, to: u64) -> usize {
 async fn takers(args: &[String]) {
     let [port, kind, name, process, seed, to] = args else { panic!("{args:?}") };
     let (port, to): (u16, u64) = (port.parse().unwrap(), to.parse().unwrap());
-    let mut rng = Rng::new(seed.parse().unwrap());
+    let mut rng = Rng::with_seed(seed.parse().unwrap());
     let proxy = Proxy::start(port);
     let locks = settings().connect(&proxy.url()).await.unwrap();
     let raw = tokio::sync::Mutex::new(Raw::connect(port).await);
@@ -141,12 +139,11 @@ async fn takers(args: &[String]) {
     std::future::pending().await
 }
 
-/// 100 tasks in 4 processes, whose wishes, answers and releases are cut, delayed and given up at random: never more
-/// permits in use than there are, and all are free when nobody wants one.
+/// 100 tasks in 4 processes, whose calls are cut, delayed and given up: never too many in use, all free at the end.
 async fn crowd(kind: &str, kills: bool) {
     let server = Server::start();
     let (name, seed) = (unique(kind), seed());
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let locks = settings().connect(&server.url()).await.unwrap();
     let permits = Kind::of(kind, &locks, &name);
     assert!(permits.set(PERMITS).await);
@@ -155,14 +152,14 @@ async fn crowd(kind: &str, kills: bool) {
     let mut started = 0;
     let mut start = |rng: &mut Rng| {
         started += 1;
-        let (number, seed) = (started.to_string(), rng.draw().to_string());
+        let (number, seed) = (started.to_string(), rng.u64(..).to_string());
         (Process::start("permits", "takers", &[&port, kind, &name, &number, &seed, &to.to_string()]), number)
     };
     let mut processes: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
     let (mut raw, mut killed) = (server.raw().await, 0);
     while kills && epoch() + 1500 < to {
-        sleep(ms(500 + rng.below(1000))).await;
-        let (process, number) = processes.remove(rng.below(4) as usize);
+        sleep(ms(500 + rng.u64(..1000))).await;
+        let (process, number) = processes.remove(rng.usize(..4));
         drop(process);
         raw.must(&["SADD", &format!("{name}-used-dead"), &number]).await;
         killed += 1;
@@ -212,8 +209,7 @@ async fn waiters(args: &[String]) {
             tokio::spawn(async move { latch.wait().await.unwrap() })
         })
         .collect();
-    // The two at connect, one look of each, and one more of the first, when it has subscribed; all answered when a call
-    // behind them is.
+    // The two at connect, one look of each, and one of the first when it has subscribed: all answered before this call.
     proxy.wait_requests(253, Filter::Script).await;
     assert_eq!(locks.latch(name).count().await.unwrap(), 2);
     println!("ready");

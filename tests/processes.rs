@@ -1,5 +1,4 @@
-//! Processes that stop, die, hang and crowd: this program runs its tests, and runs itself again as the processes in
-//! them.
+//! Processes that stop, die, hang and crowd: this program is the processes too.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -24,8 +23,7 @@ pub async fn play(part: &str, args: &[String]) {
     }
 }
 
-/// Holds a lock by a guard that runs work, and another one bare. Somebody stops it for a while; then it says what it
-/// sees first, and what comes of work, renewals and unlocks.
+/// Holds a lock by a guard that runs work, and another bare. When it is stopped and goes on, it says what it sees.
 async fn stopped(url: &str, name: &str) {
     let locks = short().connect(url).await.unwrap();
     let bare = locks.lock(&format!("{name}-bare"));
@@ -63,9 +61,7 @@ async fn stopped(url: &str, name: &str) {
     println!("refused {} {}", refused(guard.unlock().await), refused(bare.unlock().await));
 }
 
-/// A process is stopped past its lease while another takes its locks. When it goes on, the first thing it can see is
-/// that its hold is lost, and the work that it guards is not polled again; renewals revive nothing, unlocks are
-/// refused.
+/// Stopped past its lease, a process sees first that its hold is lost: no work, no renewal and no unlock follow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_holder_finds_out() {
     let _turn = half_turn().await;
@@ -115,8 +111,7 @@ async fn end_badly<T: Send>(by_panic: bool, take: impl Future<Output = T> + Send
     assert_eq!(task.await.unwrap_err().is_panic(), by_panic);
 }
 
-/// A bare hold does not see its task end, by a panic or an abort: it is renewed for ever, or, with `max_hold`, ends
-/// with the lease in which that comes.
+/// A bare hold does not see its task end: it is renewed for ever, or until `max_hold` and a lease are over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_ends_without_unlock() {
     let _turn = half_turn().await;
@@ -201,8 +196,7 @@ async fn crowd(url: &str, args: &[String]) {
     println!("{} {}", turns.load(Ordering::Relaxed), counted.load(Ordering::Relaxed));
 }
 
-/// 200 tasks in 4 processes on one lock: the counter that they move without atomics is exact, and in one common window
-/// the busiest process has at most 1.5 times the turns of the idlest.
+/// 200 tasks in 4 processes on one lock: an exact counter, and the busiest has at most 1.5 times the idlest's turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_share_fairly() {
     let _turn = turn().await;
@@ -231,14 +225,13 @@ async fn four_processes_share_fairly() {
     assert!(!server.raw().await.exists(&name).await);
 }
 
-/// A lone task beside a process with 64 tasks that never rest: whenever it comes, it is served within 100 turns of
-/// theirs.
+/// A lone task beside a process with 64 that never rest: it is served within 100 turns of theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lone_task_is_served() {
     let _turn = turn().await;
     let server = Server::start();
     let (name, tries, seed) = (unique("lone"), soak(1000), seed());
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let (file, port) = (server.dir().join("counter"), server.port().to_string());
     std::fs::write(&file, [0; 8]).unwrap();
     let mut process = Process::start("processes", "crowd", &[&port, &name, "64", file.to_str().unwrap()]);
@@ -255,7 +248,7 @@ async fn a_lone_task_is_served() {
         waits.push(number_in(&file) - before);
         lock.unlock().await.unwrap();
         // Now at once, now after a while.
-        sleep(Duration::from_micros(rng.below(20_000) * rng.below(2))).await;
+        sleep(Duration::from_micros(rng.u64(..20_000) * rng.u64(..2))).await;
     }
     drop(process);
     waits.sort_unstable();

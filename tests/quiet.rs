@@ -1,5 +1,4 @@
-//! What a whole process says, the crates below it included: nothing at a clean end, and one line for each event of an
-//! outage, also of a client that does nothing.
+//! What a whole process says: nothing at a clean end, and one line for each event of an outage.
 
 use support::prelude::*;
 use support::process::alone;
@@ -57,8 +56,7 @@ async fn an_outage_of_an_idle_client_is_told() {
     drop(locks);
 }
 
-/// A subscription that fails is tried again after a pause, and nothing runs meanwhile: not for a channel either whose
-/// end is due. (Where something runs all the time, paused time stands still: hence the thread.)
+/// A subscription that fails is tried again after a pause. (Paused time stands still while anything runs: the thread.)
 #[test]
 fn a_failed_subscription_is_slept_on() {
     if !alone("quiet::a_failed_subscription_is_slept_on") {

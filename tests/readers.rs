@@ -1,5 +1,4 @@
-//! Readers who wait together come in by one script, whatever happens to it on its way: each is in once, and who went
-//! away leaves nothing (PROTOCOL rules 5 to 7, 10 and 16).
+//! Readers who wait together come in by one script: each is in once, who left leaves nothing (rules 5 to 7, 10, 16).
 
 use support::prelude::*;
 use support::sites::*;
@@ -94,8 +93,8 @@ fn patient_builder() -> Builder {
 async fn each_is_in_once_whatever_is_cut() {
     drive_all("scripts for many cut", 500, patient_builder(), async |site, direct, rng| {
         let crowd = Crowd::new(site, direct).await;
-        let (cuts, filter) = (1 + rng.below(3) as usize, site.kind.script("admit").with(crowd.name()));
-        let fault = match rng.chance(0.7) {
+        let (cuts, filter) = (1 + rng.usize(..3), site.kind.script("admit").with(crowd.name()));
+        let fault = match rng.f64() < 0.7 {
             true => site.proxy.cut_after(cuts, filter),
             false => site.proxy.cut_before(cuts, filter),
         };
@@ -110,8 +109,7 @@ async fn each_is_in_once_whatever_is_cut() {
     .await;
 }
 
-/// A script for many is kept back and comes when they are in by other ones: nothing changes. Or when they have given
-/// back: what it takes for nobody is given back once no copy can come any more.
+/// A script for many that comes late changes nothing; what it takes for who has given back is given back again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_is_nobodys() {
     let builder = Locks::builder().command_timeout(COMMAND_TIMEOUT);
@@ -124,7 +122,7 @@ async fn a_late_copy_is_nobodys() {
             crowd.give_back().await?;
             return Ok(0);
         }
-        if rng.chance(0.5) {
+        if rng.f64() < 0.5 {
             expect("late copies", held.release().await.len(), 1)?;
             expect("counts", crowd.counts(site).await, vec![1; READERS])?;
             crowd.give_back().await?;
@@ -143,12 +141,12 @@ async fn a_late_copy_is_nobodys() {
 async fn who_goes_away_leaves_nothing() {
     drive_all("readers who go away", 1000, patient_builder(), async |site, direct, rng| {
         let crowd = Crowd::new(site, direct).await;
-        if rng.chance(0.3) {
+        if rng.f64() < 0.3 {
             let _ = site.proxy.cut_after(1, site.kind.script("admit").with(crowd.name()));
         }
         let waits = crowd.readers.iter().enumerate().map(|(number, own)| {
-            let (polls, after) = (rng.below(8) as usize, Duration::from_micros(rng.below(5000)));
-            let by_polls = rng.chance(0.5);
+            let (polls, after) = (rng.usize(..8), Duration::from_micros(rng.u64(..5000)));
+            let by_polls = rng.f64() < 0.5;
             async move {
                 let held = match (number < 2, by_polls) {
                     (true, _) => Some(patient("one who stays", own.lock.lock()).await),
@@ -163,7 +161,7 @@ async fn who_goes_away_leaves_nothing() {
             }
         });
         let waits = join_all(waits.collect::<Vec<_>>());
-        let delay = Duration::from_micros(rng.below(4000));
+        let delay = Duration::from_micros(rng.u64(..4000));
         let release = async {
             sleep(delay).await;
             crowd.writer.unlock_times(1).await
@@ -178,8 +176,7 @@ async fn who_goes_away_leaves_nothing() {
     .await;
 }
 
-/// What came of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others. Without a
-/// network, attempts end while others look.
+/// What comes of an attempt that nobody awaits any more is no hold: its owner may write, or waits for others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_gave_up_reading_may_write() {
     const OWNERS: u64 = 16;
@@ -191,11 +188,11 @@ async fn who_gave_up_reading_may_write() {
         let (lock, owner) = (locks.read_write_lock("l"), Owner::unique());
         let sides: [Box<dyn RLock>; 2] =
             [Box::new(lock.read().owned_by(&owner)), Box::new(lock.write().owned_by(&owner))];
-        let mut rng = Rng::new(seed ^ number << 32);
+        let mut rng = Rng::with_seed(seed ^ number << 32);
         owners.spawn(async move {
             for _ in 0..rounds {
                 for side in &sides {
-                    let soon = Request::default().wait(Duration::from_micros(1 + rng.below(900)));
+                    let soon = Request::default().wait(Duration::from_micros(1 + rng.u64(..900)));
                     match side.guard_with(soon).await {
                         Ok(Some(guard)) => guard.unlock().await.unwrap(),
                         // That soon there may be no answer yet.

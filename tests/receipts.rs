@@ -1,5 +1,4 @@
-//! Permits and counts under lost answers, late copies, lost messages and cut connections: exactly right (PROTOCOL rules
-//! 15 and 22).
+//! Permits and counts under lost answers, late copies, lost messages and cut connections (PROTOCOL rules 15 and 22).
 
 use support::permits::Kind;
 use support::prelude::*;
@@ -85,8 +84,7 @@ async fn late_copies_take_nothing(kind: &'static str) {
     assert!(guard.is_some());
 }
 
-/// A call in doubt is answered busy and cancelled; the cancellation comes when the same taker has been served by a
-/// later call: it leaves that alone.
+/// A call in doubt is answered busy; its cancellation comes behind a later call of the taker, and leaves that alone.
 async fn a_late_cancellation_is_of_its_own_call(kind: &'static str) {
     let site = Site::start(kind, Locks::builder().command_timeout(COMMAND_TIMEOUT)).await;
     let [acquire, _, cancel] = scripts(kind);

@@ -1,5 +1,4 @@
-//! Red locks on five servers: what they keep while a minority fails, what they refuse when a majority does, what they
-//! count and what they give back (issue 4, "It must show" 4; PROTOCOL rule 21).
+//! Red locks on five servers: what they keep while a minority fails, and refuse without a majority (PROTOCOL rule 21).
 
 use lockson::kind::NonReentrant;
 use support::fleet::{connected, red, votes, Fleet};
@@ -178,8 +177,7 @@ async fn a_server_that_lost_its_data_does_not_vote_for_a_lease() {
     assert_eq!(strict.durable().try_lock().await, Ok(Acquired));
 }
 
-/// What RedLock does not give: docs/GUARANTEES.md. One server's clock is set ahead while two others are away, and there
-/// are two holders, both sure of it. With the watchdog the first one learns of it at its next renewal.
+/// One server's clock is set ahead while two are away: two holders, both sure of it, up to the first's next renewal.
 #[tokio::test(start_paused = true)]
 async fn a_clock_set_ahead_gives_two_holders() {
     for watched in [false, true] {
@@ -294,7 +292,7 @@ async fn two_and_then_three(
 ) {
     let mut order = [0, 1, 2, 3, 4];
     for at in (1..5).rev() {
-        order.swap(at, rng.below(at as u64 + 1) as usize);
+        order.swap(at, rng.u64(..at as u64 + 1) as usize);
     }
     let what = format!("{fails} {:?}, then {}", &order[..2], order[2]);
     // The rival too has seen the servers before.
@@ -341,7 +339,7 @@ async fn two_and_then_three(
 async fn held_while_any_two_fail_and_refused_when_three_do() {
     let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
     let seed = seed();
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let new = |clients: &[Locks]| red(clients).max_lease(LEASE).server_timeout(secs(1));
     let clients = connected(&servers, builder()).await;
     let (ours, theirs) = (new(&clients), new(&connected(&servers, builder()).await));

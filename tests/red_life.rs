@@ -33,8 +33,7 @@ async fn no_second_holder(first: &Guard, second: &RedLock<Reentrant>) -> Guard {
     }
 }
 
-/// Whole seconds of an uptime would be up to one too many: all votes are lost right after they were given, for the
-/// longest lease, at the end of a second of the server's clock.
+/// Whole seconds of an uptime are up to one too many: all votes are lost at the end of a second of the server's clock.
 #[tokio::test(start_paused = true)]
 async fn a_restart_right_after_a_grant_gives_no_second_holder() {
     let (fleet, ours, _) = Fleet::acquainted().await;

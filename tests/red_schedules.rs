@@ -1,6 +1,5 @@
-//! Red locks under seeded schedules of kills, pauses, restarts and cut replies: there are never two who both say that
-//! they hold it (issue 4, "It must show" 4). Each schedule is a lock of its own and three rivals, each with clients of
-//! its own; several share one row of faults.
+//! Red locks under seeded schedules of kills, pauses, restarts and cut replies: never do two say that they hold it.
+//! Each schedule is a lock of its own and three rivals with their own clients; several share one row of faults.
 
 use std::sync::Mutex;
 
@@ -32,14 +31,14 @@ impl Inside {
         let guard = Arc::new(guard);
         self.guards.lock().unwrap().push(guard.clone());
         self.turns.fetch_add(1, Ordering::SeqCst);
-        for _ in 0..1 + rng.below(4) {
+        for _ in 0..1 + rng.u64(..4) {
             self.look();
-            sleep(ms(rng.below(longest / 4))).await;
+            sleep(ms(rng.u64(..longest / 4))).await;
         }
         self.look();
         self.guards.lock().unwrap().retain(|other| !Arc::ptr_eq(other, &guard));
         let guard = Arc::into_inner(guard).unwrap();
-        if rng.chance(0.5) {
+        if rng.f64() < 0.5 {
             // Nobody waits for a server that is away.
             let _ = tokio::time::timeout(ms(50), guard.unlock()).await;
         }
@@ -49,12 +48,12 @@ impl Inside {
 /// Wants the lock again and again, by all kinds of requests.
 async fn rival(lock: RedLock<Reentrant>, inside: Arc<Inside>, over: Arc<AtomicBool>, mut rng: Rng, longest: u64) {
     while !over.load(Ordering::SeqCst) {
-        let request = lock.acquire().wait(ms(rng.below(longest)));
-        let request = if rng.chance(0.5) { request.lease(ms(100 + rng.below(longest - 100))) } else { request };
+        let request = lock.acquire().wait(ms(rng.u64(..longest)));
+        let request = if rng.f64() < 0.5 { request.lease(ms(100 + rng.u64(..longest - 100))) } else { request };
         // Votes that rest are not counted, those that are silent neither: what is wrong would be two that hold it.
         match tokio::time::timeout(ms(longest), request.guard()).await {
             Ok(Ok(Some(guard))) => inside.turn(guard, &mut rng, longest).await,
-            _ => sleep(ms(1 + rng.below(30))).await,
+            _ => sleep(ms(1 + rng.u64(..30))).await,
         }
     }
 }
@@ -97,22 +96,22 @@ async fn be_old_enough(clients: &[Locks], longest: u64) {
 const LONGEST: u64 = 3000;
 
 async fn embedded_faults(servers: &[EmbeddedServer], mut rng: Rng) {
-    for _ in 0..6 + rng.below(10) {
-        let server = &servers[rng.below(SERVERS as u64) as usize];
-        match rng.below(6) {
+    for _ in 0..6 + rng.u64(..10) {
+        let server = &servers[rng.usize(..SERVERS)];
+        match rng.u64(..6) {
             0 => server.stop(),
             1 => server.wipe(),
-            2 => server.lose_replies(1 + rng.below(4)),
+            2 => server.lose_replies(1 + rng.u64(..4)),
             3 => {
                 server.stop();
                 server.wipe();
             }
             _ => server.start(),
         }
-        sleep(ms(rng.below(700))).await;
+        sleep(ms(rng.u64(..700))).await;
     }
     servers.iter().for_each(|server| server.start());
-    sleep(ms(rng.below(1000))).await;
+    sleep(ms(rng.u64(..1000))).await;
 }
 
 /// Runs so many schedules on paused time; how many breaches, turns and scripts there were.
@@ -144,7 +143,7 @@ async fn on_embedded_servers(asked: usize, mut rng: Rng) -> [usize; 3] {
 #[test]
 fn no_two_holders_on_embedded_servers() {
     let seed = seed();
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     // Half of a tenth, of a test that is nothing but work.
     let asked = soak_part(9500, 20);
     let threads = [asked / 2, asked - asked / 2].map(|share| {
@@ -167,17 +166,17 @@ fn no_two_holders_on_embedded_servers() {
 /// Blocks its thread where it kills and starts processes.
 async fn real_faults(servers: &[Server], proxies: &[Proxy], mut rng: Rng) {
     for _ in 0..10 {
-        let at = rng.below(SERVERS as u64) as usize;
-        match rng.below(7) {
+        let at = rng.usize(..SERVERS);
+        match rng.u64(..7) {
             0 => tokio::task::block_in_place(|| servers[at].kill()),
             1 => tokio::task::block_in_place(|| servers[at].restart()),
             2 if servers[at].pid().is_some() => tokio::task::block_in_place(|| servers[at].freeze()),
-            3 => drop(proxies[at].cut_after(1 + rng.below(3) as usize, Filter::Script)),
+            3 => drop(proxies[at].cut_after(1 + rng.usize(..3), Filter::Script)),
             4 => drop(proxies[at].cut_all()),
             _ if servers[at].pid().is_some() => tokio::task::block_in_place(|| servers[at].thaw()),
             _ => tokio::task::block_in_place(|| servers[at].restart()),
         }
-        sleep(ms(rng.below(400))).await;
+        sleep(ms(rng.u64(..400))).await;
     }
     tokio::task::block_in_place(|| {
         for server in servers {
@@ -188,7 +187,7 @@ async fn real_faults(servers: &[Server], proxies: &[Proxy], mut rng: Rng) {
         }
     });
     proxies.iter().for_each(Proxy::heal);
-    sleep(ms(rng.below(1000))).await;
+    sleep(ms(rng.u64(..1000))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,7 +196,7 @@ async fn no_two_holders_on_real_servers() {
     /// As above.
     const LONGEST: u64 = 1500;
     let seed = seed();
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let servers: Vec<Server> = (0..SERVERS).map(|_| Server::start()).collect();
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
     let builder = || Builder::default().command_timeout(ms(400)).watchdog_lease(ms(1200)).outage_limit(ms(1000));

@@ -1,5 +1,4 @@
-//! Votes that a red lock's hold lost, or never had, and takes again while most of the others stand: a rolling restart
-//! of all servers. And when it must not (PROTOCOL rule 21).
+//! Votes that a red lock's hold lost, or never had, and takes again; and when it must not (PROTOCOL rule 21).
 
 use lockson::Reply;
 use support::fleet::{acquaint, connected, red, votes, Fleet};
@@ -122,8 +121,7 @@ async fn anothers_key_stays_anothers() {
     assert_eq!(fleet.held(), "00000");
 }
 
-/// Locks that give each server so long for its answer: a call to one that is stopped stays under way meanwhile. All
-/// servers have voted for all of these, and may by now vote again.
+/// Locks that wait so long for each server's answer. All servers have voted for them, and may by now vote again.
 async fn patient_locks<const N: usize>(timeouts: [Duration; N]) -> (Fleet, [RedLock<Reentrant>; N]) {
     let fleet = Fleet::start();
     let builder = || Builder::default().outage_limit(secs(60));
@@ -167,8 +165,7 @@ async fn a_vote_taken_again_too_early_would_give_two_holders() {
     assert!(began.elapsed() < secs(32), "in its first round");
 }
 
-/// Without a majority of its own it is lost, even if nobody looked: no vote that comes later revives it. One that was
-/// asked for before.
+/// Without a majority of its own it is lost, even if nobody looked: no vote that was asked for before revives it.
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_comes_too_late_revives_nothing() {
     let (fleet, [ours]) = patient_locks([secs(25)]).await;

@@ -3,8 +3,7 @@
 use support::prelude::*;
 use tracing::Level;
 
-/// The least that a user of locks needs, as `ACL SETUSER app on >password` takes it; the suite `acl` shows that nothing
-/// can be left out.
+/// The least that a user of locks needs, in the words of `ACL SETUSER`; the suite `acl` shows that all of it is needed.
 const LEAST: &str =
     "~* &redisson_lock__channel:* +evalsha +eval +ping +subscribe +unsubscribe +publish +time +exists +hget \
                      +hset +hdel +hexists +hincrby +hscan +pexpire +pttl +del +unlink";
@@ -35,8 +34,7 @@ async fn is_there(server: &Server, name: &str) -> bool {
     server.raw().await.exists(name).await
 }
 
-/// A wrong password, an unknown user and a missing password are one error by type; the password is in no text and no
-/// log.
+/// A wrong password, an unknown user and a missing password are one error; the password is in no text and no log.
 #[tokio::test]
 async fn refused_credentials_are_named_and_not_shown() {
     let (logs, _scope) = Logs::scoped();
@@ -60,8 +58,7 @@ async fn refused_credentials_are_named_and_not_shown() {
     assert!(!shown.contains("hunter2") && !shown.contains("opensesame"), "{shown}");
 }
 
-/// A right that is taken away later: taking the lock is an error that names it as one where the server does, and leaves
-/// no key, at count 0 and at count 1.
+/// A right that is taken away later: taking the lock names it where the server does, and leaves no key and no count.
 #[tokio::test]
 async fn a_right_lost_later_leaves_no_key() {
     for right in ["pexpire", "pttl", "hincrby", "hget", "time", "evalsha"] {
@@ -169,8 +166,7 @@ async fn a_replica_is_refused() {
     assert_eq!(Locks::connect(&server.url()).await.err(), Some(ConnectError::Refused(Refused::ReadOnly)));
 }
 
-/// A primary that is demoted: taking and giving back are errors by type; a hold turns Uncertain, and is Held again when
-/// the server is a primary again in time.
+/// A demoted primary: verbs are errors by type; a hold turns Uncertain, and is Held again with a primary in time.
 #[tokio::test]
 async fn a_demoted_primary_loses_nothing() {
     /// Renewed after 4 s; then 8 s are left, for a busy machine.
@@ -232,8 +228,7 @@ async fn an_old_server_is_refused() {
     }
 }
 
-/// Servers before 7.0 have no `redis.acl_check_cmd`: the script that looks a server over must run there to find its
-/// version.
+/// Servers before 7.0 have no `redis.acl_check_cmd`: the preflight must run there to find their version.
 #[tokio::test]
 async fn the_preflight_runs_on_an_old_server() {
     let text = concat!(

@@ -1,5 +1,4 @@
-//! Lost answers and late requests: the count on the server is exactly right, for every kind of lock (PROTOCOL rules 4
-//! to 6 and 10).
+//! Lost answers and late requests: the count on the server is exactly right, for every kind (rules 4 to 6, 10).
 
 use support::prelude::*;
 use support::sites::*;
@@ -53,11 +52,11 @@ impl Lost {
 }
 
 fn depth(kind: &Kind, rng: &mut Rng) -> u64 {
-    1 + rng.below(kind.deepest)
+    1 + rng.u64(..kind.deepest)
 }
 
 fn cuts(rng: &mut Rng) -> usize {
-    1 + rng.below(5) as usize
+    1 + rng.usize(..5)
 }
 
 /// The owner gives all back, and nothing is left.
@@ -169,8 +168,7 @@ async fn renewal(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, String
     Ok(BATCH)
 }
 
-/// 2,000 each for each kind: after 1 to 5 lost answers in a row `lock`, `try_lock` and `unlock` have counted once, at
-/// depth 1 to 3, and then the key goes (rules 4 and 5). And 500 each with lost requests.
+/// 2,000 verbs of each kind with 1 to 5 lost answers, and 500 with lost requests, have counted once (rules 4 and 5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verb_counts_once_whatever_is_cut() {
     let _turn = turn().await;
@@ -181,8 +179,7 @@ async fn a_verb_counts_once_whatever_is_cut() {
     drive_every_kind("verbs cut", soak_part(7500, SHORT), (8, patient_builder()), case).await;
 }
 
-/// 2,000 hand-overs of each kind with 1 to 5 lost answers in a row: exactly one hold goes to exactly one heir (rules 5
-/// and 16). And 500 with lost requests.
+/// 2,000 hand-overs of each kind with lost answers, 500 with lost requests: one hold goes to one heir (rules 5 and 16).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_happens_once_whatever_is_cut() {
     let _turn = turn().await;
@@ -190,8 +187,7 @@ async fn a_hand_over_happens_once_whatever_is_cut() {
     drive_every_kind("hand-overs cut", soak_part(2500, SHORT), (4, patient_builder()), case).await;
 }
 
-/// 2,000 renewals of each kind with 1 to 5 lost answers in a row leave the counts alone and the holds held (rules 9 and
-/// 11). And 500 with lost requests.
+/// 2,000 renewals of each kind with lost answers, 500 with lost requests: counts and holds stay (rules 9 and 11).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_changes_no_count_whatever_is_cut() {
     let _turn = turn().await;
@@ -226,8 +222,7 @@ impl Before {
     }
 }
 
-/// The owner, who holds it so often, gives it back once and takes it again; then the late copy comes, and changes
-/// nothing.
+/// The owner gives one of its holds back and takes it again; then the late copy comes, and changes nothing.
 async fn comes_late(site: &Site, own: &Own, depth: u64, held: &Held) -> Result<usize, String> {
     own.unlock_times(1).await?;
     own.lock_times(1).await;
@@ -275,7 +270,7 @@ async fn late_hand_over(site: &Site, rng: &mut Rng) -> Result<usize, String> {
         site.proxy.heal();
         return Ok(0);
     }
-    let (again, other) = if rng.chance(0.5) { (&from, &to) } else { (&to, &from) };
+    let (again, other) = if rng.f64() < 0.5 { (&from, &to) } else { (&to, &from) };
     again.lock_times(1).await;
     let before = Before::look(site, again).await;
     expect("count", before.count, 1)?;
@@ -295,8 +290,7 @@ async fn late_renewal(site: &Site, rng: &mut Rng) -> Result<usize, String> {
     comes_late(site, &own, depth, &held).await
 }
 
-/// 2,000 requests of each kind that come after their retry was answered and the same owner has unlocked and locked
-/// again: nothing changes, neither a count nor, downwards, a lease (rules 6 and 10).
+/// 2,000 requests of each kind that come behind the next hold change no count and shorten no lease (rules 6, 10).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_changes_nothing() {
     let _turn = turn().await;
@@ -311,9 +305,7 @@ async fn a_late_copy_changes_nothing() {
     drive_every_kind("requests held back", soak_part(2000, SHORT), (16, renewed), case).await;
 }
 
-/// An acquire that comes after the unlock takes the lock again for nobody: it is given back once no copy can come any
-/// more (rule 6: "once more after `not_after`"), at depth 1. The same when the unlock's answer is lost too, so that it
-/// ends unconfirmed (rule 5).
+/// An acquire that comes after the unlock, confirmed or not, is given back once no copy can come any more (rules 5, 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_acquire_after_the_unlock_is_taken_back() {
     let case = async |site: &Site, number: usize, _: &mut Rng| late_orphan(site, number.is_multiple_of(2)).await;
@@ -344,18 +336,17 @@ async fn taken_back(site: &Site, own: &Own) -> Result<usize, String> {
     Ok(1)
 }
 
-/// An inner acquire that comes after the inner unlock raises no count for good: the outer unlocks go through and the
-/// key goes (rule 6: "make the count what the registry says"), at depth 2 and 3. For the kinds that have one.
+/// An inner acquire that comes after the inner unlock raises no count for good: the outer ones free the lock (rule 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     let case = async |site: &Site, _: usize, rng: &mut Rng| {
-        let (own, depth) = (site.own(), 2 + rng.below(2));
+        let (own, depth) = (site.own(), 2 + rng.u64(..2));
         own.lock_times(depth - 1).await;
         let held = hold_back(site, "acquire", &own.name);
         own.lock_times(1).await;
         own.unlock_times(1).await?;
         held.release().await;
-        if rng.chance(0.5) {
+        if rng.f64() < 0.5 {
             let right = || async { site.count(&own).await == depth - 1 };
             let put_right = time_until(PATIENT_TIMEOUT + NOISE, right).await.is_some();
             expect("the count is put right", put_right, true)?;
@@ -372,8 +363,7 @@ async fn a_late_inner_acquire_does_not_spoil_the_outer_unlock() {
     .await;
 }
 
-/// What is in the contract's list alone: locks of other locks, whose lost answers are in `multi` and `red_schedules`,
-/// and kinds with the scripts of another one here.
+/// In the contract's list alone: locks of other locks (see `multi`, `red_schedules`), and kinds with another's scripts.
 const TESTED_ELSEWHERE: [&str; 6] =
     ["multi", "red", "fenced_mutex", "fenced_spin", "fenced_fair_mutex", "fenced_write in a transaction"];
 

@@ -1,5 +1,4 @@
-//! Clients and runtimes: a verb outside of one, a client whose runtime has ended, and code that panics in a client's
-//! tasks.
+//! Clients and runtimes: a verb outside of one, a client whose runtime has ended, code that panics in a client's tasks.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
@@ -10,6 +9,7 @@ use support::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
 const LIMIT: Duration = secs(20);
+const CLOSED: LockError = LockError::Query(QueryError::Closed);
 /// Less than any limit of a client: what comes in this time was not waited for.
 const AT_ONCE: Duration = ms(900);
 
@@ -68,7 +68,7 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
 
         runtime.block_on(lock.lock()).unwrap();
         assert_eq!(outside(locks.shutdown(secs(5))).unwrap_err().names.join(" "), name);
-        assert_eq!(outside(lock.lock()), Err(LockError::Query(QueryError::Closed)));
+        assert_eq!(outside(lock.lock()), Err(CLOSED));
         runtime.block_on(async {
             let raw = async || Server::shared().raw().await.exists(&name).await;
             eventually(LIMIT, "the shutdown goes on by itself", || async { !raw().await }).await;
@@ -76,8 +76,7 @@ fn a_verb_outside_of_a_runtime_is_an_error() {
     }
 }
 
-/// The work of an unlock that panics (its timer is made outside of a runtime) ends alone: the waiter that it had taken
-/// out of the line is served, and so is whoever comes later.
+/// An unlock that panics half-way ends alone: the waiter that it took out of the line is served, and later ones.
 #[test]
 fn an_unlock_that_panics_half_way_loses_no_waiter() {
     let runtime = threads();
@@ -120,11 +119,9 @@ fn orphaned(locks: &Locks, home: Runtime) {
         let (first, second, fair) = (lock("b"), lock("c"), locks.fair_lock(guard.name()).owned_by(&Owner::unique()));
         let (taker, opened) = (semaphore.clone(), latch.clone());
         let waiters = [
-            tokio::spawn(async move { first.lock().await == Err(LockError::Query(QueryError::Closed)) }),
-            tokio::spawn(
-                async move { second.acquire().wait(secs(600)).await == Err(LockError::Query(QueryError::Closed)) },
-            ),
-            tokio::spawn(async move { fair.lock().await == Err(LockError::Query(QueryError::Closed)) }),
+            tokio::spawn(async move { first.lock().await == Err(CLOSED) }),
+            tokio::spawn(async move { second.acquire().wait(secs(600)).await == Err(CLOSED) }),
+            tokio::spawn(async move { fair.lock().await == Err(CLOSED) }),
             tokio::spawn(async move { taker.guard(1).await.unwrap_err() == SyncError::Query(QueryError::Closed) }),
             tokio::spawn(async move { opened.wait().await == Err(SyncError::Query(QueryError::Closed)) }),
         ];
@@ -138,8 +135,8 @@ fn orphaned(locks: &Locks, home: Runtime) {
             assert!(patient("the waiter is told", waiter).await.unwrap());
         }
         assert_eq!(patient("the holder is told", lost).await.unwrap().why, LostReason::Ended);
-        assert_eq!(lock("d").lock().await, Err(LockError::Query(QueryError::Closed)));
-        assert_eq!(lock("d").try_lock().await, Err(LockError::Query(QueryError::Closed)));
+        assert_eq!(lock("d").lock().await, Err(CLOSED));
+        assert_eq!(lock("d").try_lock().await, Err(CLOSED));
         assert_eq!(lock("a").unlock().await, Err(UnlockError::Query(QueryError::Closed)));
         assert_eq!(lock("a").is_locked().await, Err(QueryError::Closed));
         assert!(matches!(guard.verify().await, Err(HoldError::Lost(_))) && !guard.is_valid());
@@ -169,11 +166,8 @@ fn a_client_whose_runtime_has_ended_is_closed() {
     drop(home);
     let began = Instant::now();
     one_thread().block_on(async {
-        assert_eq!(patient("an answer", locks.lock("orphan").lock()).await, Err(LockError::Query(QueryError::Closed)));
-        assert_eq!(
-            patient("an answer", locks.lock("orphan").try_lock()).await,
-            Err(LockError::Query(QueryError::Closed))
-        );
+        assert_eq!(patient("an answer", locks.lock("orphan").lock()).await, Err(CLOSED));
+        assert_eq!(patient("an answer", locks.lock("orphan").try_lock()).await, Err(CLOSED));
     });
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
 }

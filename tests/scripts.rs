@@ -145,8 +145,8 @@ fn a_header_says_what_the_script_takes_does_and_returns() {
     }
 }
 
-/// The keys of read holds, which are Redisson's and as many as there are holds: the exception of rule 18. Such a script names the key
-/// that keeps it from running half-way in a slot that moves, unless what it derives can be left out.
+/// The keys of read holds, which are Redisson's and as many as there are holds: the exception of rule 18. Such a script
+/// names the key that keeps it from running half-way in a slot that moves, unless what it derives can be left out.
 fn derives(script: &Script) -> bool {
     let of_one_key = ["write/inspect.lua", "write/renew.lua"].contains(&script.path.as_str());
     (script.path.starts_with("read/") || script.path.starts_with("write/")) && !of_one_key
@@ -194,8 +194,7 @@ fn every_key_is_declared() {
     }
 }
 
-/// Whoever looks a script up finds it: as `kind/verb` or in a list of one kind's, as `kind/one`, `/two`; what several
-/// share by its file.
+/// Whoever looks a script up finds it: as `kind/verb`, in a kind's list as `kind/one`, `/two`, or by its file.
 #[test]
 fn every_script_is_in_the_protocol() {
     let protocol = files::read("docs/PROTOCOL.md");

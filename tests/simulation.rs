@@ -1,5 +1,4 @@
-//! Seeded schedules on the embedded server, in paused time: calls and messages are lost and delayed, the server goes
-//! away and comes back, callers go away. No two tasks are inside at once, everybody gets on, and nothing is left.
+//! Seeded schedules on paused time, with lost calls, outages and drops: one inside, all get on, nothing is left.
 //!
 //! A failure names its seed: `LOCKSON_SEED=<seed>` begins with it.
 
@@ -25,7 +24,7 @@ fn lock_of(kind: &str, locks: &Locks, rng: &mut Rng) -> (Arc<dyn RLock>, bool) {
         "plain" => Arc::new(locks.plain_lock(NAME)),
         "fair" => Arc::new(locks.fair_lock(NAME)),
         "fair_mutex" => Arc::new(locks.fair_mutex(NAME)),
-        "read_write" if rng.chance(0.70) => return (Arc::new(both.read()), true),
+        "read_write" if rng.f64() < 0.70 => return (Arc::new(both.read()), true),
         _ => Arc::new(both.write()),
     };
     (lock, false)
@@ -73,15 +72,15 @@ impl Schedule {
 
     /// A few rounds of one task: waits with a limit or goes away while it waits, works, and gives back or drops.
     async fn work(self: Arc<Self>, task: usize, kind: &'static str, locks: Locks) {
-        let mut rng = Rng::new(self.seed ^ (task as u64 + 1));
+        let mut rng = Rng::with_seed(self.seed ^ (task as u64 + 1));
         for _ in 0..4 {
-            if rng.chance(0.5) {
-                sleep(ms(rng.below(300))).await;
+            if rng.f64() < 0.5 {
+                sleep(ms(rng.u64(..300))).await;
             }
             let (lock, reads) = lock_of(kind, &locks, &mut rng);
-            let wait = ms(1 + rng.below(4000));
+            let wait = ms(1 + rng.u64(..4000));
             let taken = lock.guard_with(Request::default().wait(wait));
-            let patience = if rng.chance(0.20) { ms(rng.below(600)) } else { wait + TIMEOUT * 4 };
+            let patience = if rng.f64() < 0.20 { ms(rng.u64(..600)) } else { wait + TIMEOUT * 4 };
             let Ok(taken) = tokio::time::timeout(patience, taken).await else {
                 if patience > wait {
                     self.fails(format!("{kind}: task {task} waited beyond its limit of {wait:?}"));
@@ -99,14 +98,14 @@ impl Schedule {
             self.fails(format!("{kind}: tasks {task} and {rival} are inside at once"));
         }
         self.outcome.lock().unwrap().held += 1;
-        let work = if rng.chance(0.10) { ms(rng.below(6000)) } else { ms(rng.below(60)) };
+        let work = if rng.f64() < 0.10 { ms(rng.u64(..6000)) } else { ms(rng.u64(..60)) };
         let _ = guard.run(sleep(work)).await;
-        for _ in 0..rng.below(4) {
+        for _ in 0..rng.u64(..4) {
             self.enter_again(task, kind, lock, rng).await;
         }
         self.inside.leave(task);
         let guard = Arc::into_inner(guard).expect("the only one");
-        if rng.chance(0.50) {
+        if rng.f64() < 0.50 {
             drop(guard);
         } else {
             let _ = guard.unlock().await;
@@ -115,7 +114,7 @@ impl Schedule {
 
     /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
     async fn enter_again(&self, task: usize, kind: &str, lock: &dyn RLock, rng: &mut Rng) {
-        let patience = ms(rng.below(2000));
+        let patience = ms(rng.u64(..2000));
         let entered = tokio::time::timeout(patience, lock.try_lock()).await;
         let tampered = matches!(entered, Ok(Err(LockError::Query(QueryError::Tampered { .. }))));
         let unlocked = match entered {
@@ -129,20 +128,20 @@ impl Schedule {
 
     /// What the network and the server do meanwhile.
     async fn weather(self: Arc<Self>) {
-        let mut rng = Rng::new(self.seed);
+        let mut rng = Rng::with_seed(self.seed);
         loop {
-            let faults = Faults::seeded(rng.draw());
-            let faults = match rng.below(4) {
+            let faults = Faults::seeded(rng.u64(..));
+            let faults = match rng.u64(..4) {
                 0 => faults,
-                1 => faults.lose_calls(rng.below(200) as u32).lose_replies(rng.below(200) as u32),
-                2 => faults.delay(ms(rng.below(1500))).lose_messages(rng.below(1000) as u32),
-                _ => faults.delay(ms(rng.below(100))).lose_calls(50).lose_replies(50).lose_messages(200),
+                1 => faults.lose_calls(rng.u32(..200)).lose_replies(rng.u32(..200)),
+                2 => faults.delay(ms(rng.u64(..1500))).lose_messages(rng.u32(..1000)),
+                _ => faults.delay(ms(rng.u64(..100))).lose_calls(50).lose_replies(50).lose_messages(200),
             };
             self.server.inject(faults);
-            sleep(ms(rng.below(2000))).await;
-            if rng.chance(0.25) {
+            sleep(ms(rng.u64(..2000))).await;
+            if rng.f64() < 0.25 {
                 self.server.stop();
-                sleep(ms(rng.below(1500))).await;
+                sleep(ms(rng.u64(..1500))).await;
                 self.server.start();
             }
         }
@@ -170,14 +169,14 @@ impl Schedule {
 }
 
 async fn play(seed: u64) -> Outcome {
-    let mut rng = Rng::new(seed);
-    let kind = KINDS[rng.below(KINDS.len() as u64) as usize];
-    let (server, lease) = (EmbeddedServer::new(), LEASES[rng.below(2) as usize]);
+    let mut rng = Rng::with_seed(seed);
+    let kind = KINDS[rng.usize(..KINDS.len())];
+    let (server, lease) = (EmbeddedServer::new(), LEASES[rng.usize(..2)]);
     let schedule = Arc::new(Schedule { seed, server, inside: Inside::default(), outcome: Mutex::default() });
     let builder = || Locks::builder().command_timeout(TIMEOUT).watchdog_lease(lease);
     let clients: Vec<_> = (0..3).map(|_| schedule.server.connect_with(builder()).unwrap()).collect();
     let weather = tokio::spawn(schedule.clone().weather());
-    let tasks: Vec<_> = (0..2 + rng.below(7) as usize)
+    let tasks: Vec<_> = (0..2 + rng.usize(..7))
         .map(|task| tokio::spawn(schedule.clone().work(task, kind, clients[task % clients.len()].clone())))
         .collect();
     for (task, work) in tasks.into_iter().enumerate() {

@@ -1,5 +1,4 @@
-//! A machine that slept: leases ran on meanwhile, and whoever waits for the end of one hears of it at once, although no
-//! timer counted that time (PROTOCOL rule 9).
+//! A machine that slept: leases ran on, and whoever waits for the end of one hears of it at once (PROTOCOL rule 9).
 
 use std::task::{Context, Wake};
 
@@ -99,8 +98,7 @@ async fn a_short_sleep_loses_nothing() {
     guard.unlock().await.unwrap();
 }
 
-/// The answer to a re-entry comes behind the end of the hold that it enters: that one stays lost, and what the server
-/// has of both is given back.
+/// The answer to a re-entry comes behind the end of its hold: that stays lost, and all of it is given back.
 #[tokio::test(start_paused = true)]
 async fn a_re_entry_that_is_answered_late_revives_nothing() {
     let server = EmbeddedServer::new();

@@ -11,8 +11,7 @@ struct Source {
 }
 
 impl Source {
-    /// The lines of code, without comments and blank lines, before the unit tests, which end a file. A string that goes
-    /// on in the next line is one.
+    /// The lines of code before the unit tests, without comments and blank ones. A string that goes on is one.
     fn shipped(&self) -> Vec<String> {
         let text = self.text.split("\n#[cfg(test)]\nmod ").next().unwrap().replace("\\\n", "");
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
@@ -99,8 +98,7 @@ fn is_case(name: &str) -> bool {
     name.contains("::") && name.starts_with(|first: char| first.is_lowercase())
 }
 
-/// Which of these cases there are not. A case is named as in `wakeups::a_gap_wakes_every_waiter`: by its suite,
-/// whatever file of it that is in.
+/// Which of these cases there are not. A case is named by its suite, as in `wakeups::a_gap_wakes_every_waiter`.
 fn missing<'a>(cases: impl Iterator<Item = &'a str>) -> Vec<String> {
     let sources: Vec<Source> = read("tests").collect();
     let is_missing = |case: &&str| {
@@ -123,8 +121,7 @@ fn cases_that_documents_name_exist() {
     }
 }
 
-/// docs/WEAKNESSES.md has a row for each test of a weakness; a row is marked if its scenario is run on the jar, or says
-/// below the table why it is not.
+/// docs/WEAKNESSES.md has a row for each test of a weakness, marked if it is run on the jar, or said why it is not.
 #[test]
 fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
     let docs = files::read("docs/WEAKNESSES.md");

@@ -98,8 +98,7 @@ async fn a_good_certificate_works() {
     assert!(tap.talks() >= 8);
 }
 
-/// A certificate for another host, one that is over, one of an unknown authority, and an authority that nobody knows
-/// here: each is refused with the reason, and not a byte in clear.
+/// Another host's certificate, one that is over, an unknown authority: each is refused by name, no byte is in clear.
 #[tokio::test]
 async fn bad_certificates_are_refused() {
     let certs = Certs::make();

@@ -1,5 +1,4 @@
-//! What the crate says through `tracing`: a span for each acquisition, a warning for each thing that an operator should
-//! know, and never a secret.
+//! What the crate says through `tracing`: a span for each acquisition, warnings for operators, and never a secret.
 
 use support::prelude::*;
 use tracing::Level;

@@ -1,5 +1,4 @@
-//! A writer's turn among readers that never leave the lock free by themselves, and among other writers: a bound
-//! (PROTOCOL rule 18).
+//! A writer's turn among readers that never leave the lock free, and among other writers: a bound (PROTOCOL rule 18).
 
 use lockson::Faults;
 use support::prelude::*;
@@ -13,7 +12,7 @@ const TURN: Duration = ms(150);
 const ROUND_TRIPS: Duration = ms(30);
 
 fn some_millis(rng: &mut Rng, most: u64) -> Duration {
-    ms(rng.below(most + 1))
+    ms(rng.u64(..most + 1))
 }
 
 async fn read_on(locks: Locks, mut rng: Rng, stop: Arc<AtomicBool>) {
@@ -48,14 +47,14 @@ async fn longest_wait(clients: u64, each: u64, faults: Option<Faults>, turns: us
     }
     let (reading, stop) = ([server.connect(), server.connect()], Arc::<AtomicBool>::default());
     let readers = (0..8).map(|number: usize| {
-        let rng = Rng::new(seed ^ (number as u64) << 32);
+        let rng = Rng::with_seed(seed ^ (number as u64) << 32);
         tokio::spawn(read_on(reading[number % 2].clone(), rng, stop.clone()))
     });
     let readers: Vec<_> = readers.collect();
     // The first of them writes where others read.
     let writing = (0..clients).map(|number| if number == 0 { reading[0].clone() } else { server.connect() });
     let writers = writing.enumerate().flat_map(|(client, locks)| {
-        let rngs = (0..each).map(move |number| Rng::new(seed ^ (1 << 48 | (client as u64 * 16 + number) << 32)));
+        let rngs = (0..each).map(move |number| Rng::with_seed(seed ^ (1 << 48 | (client as u64 * 16 + number) << 32)));
         rngs.map(|rng| tokio::spawn(write_now_and_then(locks.clone(), rng, turns))).collect::<Vec<_>>()
     });
     let waits = join_all(writers.collect::<Vec<_>>()).await;

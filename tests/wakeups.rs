@@ -1,5 +1,4 @@
-//! Waiters are woken, not polling; and when a message is lost they still come. For every kind of lock that hears
-//! messages (PROTOCOL rules 15 to 18).
+//! Waiters are woken, not polling; and when a message is lost they still come (PROTOCOL rules 15 to 18).
 
 use support::prelude::*;
 use support::sites::*;
@@ -49,8 +48,7 @@ impl Times {
         expect(&format!("{took:?} is soon"), took < SOON, true)
     }
 
-    /// Where a waiter asks each second anyway, messages show in that most are faster; a machine may stand still now and
-    /// then.
+    /// Where a waiter asks each second anyway, messages show in that most are faster than that.
     fn judge(&self, kind: &Kind) {
         let (slow, all) = (self.slow.get(), self.all.get());
         println!("{}: {slow} of {all} took {SOONER:?}, the worst {:?}", kind.name, self.worst.get());
@@ -83,7 +81,7 @@ impl Shuttle {
     /// The one gives back what the other waits for.
     async fn hand_over(&self, rng: &mut Rng) -> Result<usize, String> {
         let (from, to) = (&self.owns[self.holder.get()], &self.owns[1 - self.holder.get()]);
-        let delay = ms(rng.below(4));
+        let delay = ms(rng.u64(..4));
         let release = async {
             sleep(delay).await;
             (from.lock.unlock().await, Instant::now())
@@ -102,9 +100,7 @@ fn scripts(server: &Server) -> u64 {
     server.calls("evalsha") + server.calls("eval")
 }
 
-/// 1,000 hand-overs of each kind between two clients with lease and cap at 60 s, one at a time, so that the scripts of
-/// each waiter are counted: each takes far less than a cap, with one script of the one that unlocks and at most three
-/// of the one that waits (rule 15).
+/// 1,000 hand-overs of each kind, lease and cap 60 s: one script of who unlocks, at most three of who waits (rule 15).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_woken() {
     let _turn = turn().await;
@@ -186,8 +182,7 @@ struct Trio {
     times: Times,
 }
 
-/// Two waiters of one client and one of another; the head of the first is woken by the release and goes away at one of
-/// its next polls, or does not. The others get the lock long before a cap.
+/// The head of two waiters is woken and goes away at a later poll, or does not: the others are served before a cap.
 async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
     let ([a, b, c], kind) = (&trio.clients, trio.kind);
     let first = Own::fresh(kind, b);
@@ -197,7 +192,7 @@ async fn woken_in_vain(trio: &Trio, rng: &mut Rng) -> Result<usize, String> {
     let mut head = first.lock.lock();
     expect("it waits", begin(&mut head).await, true)?;
     // Time enough to be asleep, mostly; the other orders are welcome too.
-    let (early, late) = (ms(rng.below(6)), rng.below(4) as usize);
+    let (early, late) = (ms(rng.u64(..6)), rng.usize(..4));
     let leaves = async {
         if tokio::time::timeout(early, &mut head).await.is_err() {
             let _ = patient("the head", give_up_after(late, head)).await;
@@ -254,8 +249,7 @@ async fn a_wake_up_is_passed_on_embedded() {
     .await;
 }
 
-/// Waiters at one site whose messages fall into a gap: by an outage of its network, or as the server ends the
-/// connections of subscribers, whose next attempts to subscribe are cut, too.
+/// Waiters whose messages fall into a gap: an outage of their network, or ended and cut subscriptions.
 async fn gap(site: &Site, direct: &Locks, raw: &mut Raw, how: Option<Outage>) -> Result<usize, String> {
     let names: Vec<String> = (0..25).map(|_| fresh_name()).collect();
     let own = |name| Own::new(site.kind, &site.locks, name);

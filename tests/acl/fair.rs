@@ -70,7 +70,6 @@ async fn a_fair_lock_needs_its_own_rights() {
 }
 
 /// A dead waiter stands before a live one, and may not be dropped: whoever asks is told, and the server goes on.
-/// It hung for ever without LPOP or ZREM.
 #[tokio::test]
 async fn a_fair_right_missing_behind_a_dead_head_ends_in_an_error() {
     let server = Server::start();

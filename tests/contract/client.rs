@@ -131,8 +131,7 @@ pub async fn the_limit_of_names_is_the_builders(case: Case) {
     assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
 }
 
-/// A waiter without a limit ends at the outage limit, from when the server was heard last, one attempt after three
-/// command timeouts; the client works again with the server.
+/// A waiter without a limit ends at the outage limit, one attempt before; the client works again with the server.
 pub async fn the_outage_limit_ends_calls(case: Case) {
     let builder = Locks::builder().command_timeout(ms(300)).outage_limit(secs(1));
     let way = Way::new(&case);

@@ -1,6 +1,5 @@
 //! What every lock promises. Names say the promise; "rule n" is docs/PROTOCOL.md's.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
 use crate::contract::world::*;

@@ -3,28 +3,23 @@
 use std::sync::Mutex;
 
 use lockson::FairLock;
-use tokio::task::JoinHandle;
 
 use crate::contract::world::*;
 
-pub fn queue(case: &Case) -> String {
-    format!("redisson_lock_queue:{{{}}}", case.name)
+macro_rules! keys {
+    ($($of:ident: $begins:literal;)*) => {
+        $(pub fn $of(case: &Case) -> String {
+            format!("{}:{{{}}}", $begins, case.name)
+        })*
+    };
 }
 
-pub fn timeouts(case: &Case) -> String {
-    format!("redisson_lock_timeout:{{{}}}", case.name)
-}
-
-pub fn seen(case: &Case) -> String {
-    format!("lockson:fair_seen:{{{}}}", case.name)
-}
-
-pub fn state(case: &Case) -> String {
-    format!("lockson:fair_state:{{{}}}", case.name)
-}
-
-pub fn channel(case: &Case) -> String {
-    format!("redisson_lock__channel:{{{}}}", case.name)
+keys! {
+    queue: "redisson_lock_queue";
+    timeouts: "redisson_lock_timeout";
+    seen: "lockson:fair_seen";
+    state: "lockson:fair_state";
+    channel: "redisson_lock__channel";
 }
 
 /// Who waits, the next one first.
@@ -211,8 +206,7 @@ pub async fn live_foreign_waiters_stay(case: Case) {
     guard.unlock().await.unwrap();
 }
 
-/// Then nobody hears a release, but the first of each process asks: also when the scores of those who come later are
-/// lower than the first's were, as after so many acquisitions that all scores were taken down.
+/// Then nobody hears a release, but the first of each process asks: also when later ones have lower scores than it.
 pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     let World::Embedded(server) = &case.world else { return };
     for lowered in [false, true] {

@@ -1,5 +1,4 @@
-//! A lock that is gone from the server while a hold of it is on record here: what is known of a holder decides who is
-//! woken, never whether the server is asked (rule 15).
+//! A lock that is gone from the server while a hold is on record here: the server is asked all the same (rule 15).
 
 use futures::future::FutureExt;
 
@@ -75,8 +74,7 @@ pub async fn force_ends_the_hold_of_its_own_client(case: Case) {
     lock.verbs().unlock().await.unwrap();
 }
 
-/// Where somebody waits and so listens, the message says that what is held may be gone: long before the renewal, also
-/// when another client was faster than the waiter.
+/// Who waits hears by the message that what is held may be gone, also when another client was faster than the waiter.
 pub async fn a_message_has_a_holder_asked(case: Case) {
     let builder = || Locks::builder().wait_cap(ms(300)).watchdog_lease(secs(300));
     let (a, b) = (case.client_with(builder()).await, case.client_with(builder()).await);

@@ -89,8 +89,7 @@ pub async fn a_latch_that_vanishes_is_open(case: Case) {
     assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");
 }
 
-/// Redisson leaves no trace of an opening but its message `0`: heard, it lets go whoever waited before it, and nobody
-/// else, though another latch of the name is there by then.
+/// Redisson's opening is but a message `0`: it lets go who waited before it, though another latch is there by then.
 pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     let locks = case.client().await;
     let latch = locks.latch(&case.name);

@@ -18,8 +18,7 @@ async fn within<T>(case: &Case, limit: Duration, what: &str, verb: impl Future<O
     output
 }
 
-/// One attempt, with or without a guard, a wait of zero, a question, and what changes a lease: none waits for the
-/// outage limit. What it left is settled when the server is back.
+/// What looks once, or changes a lease, does not wait for the outage limit; what it left is settled later.
 pub async fn what_looks_once_has_a_limit_of_its_own(case: Case) {
     let way = Way::new(&case);
     let locks = way.client(&case, builder()).await;

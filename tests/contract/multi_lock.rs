@@ -1,5 +1,4 @@
-//! What a multi-lock promises beside what every lock does: rule 20. Its members are locks of three kinds, which the
-//! list of factories gives in another order than they are taken in.
+//! What a multi-lock adds (rule 20). Its members are of three kinds, and given in another order than they are taken in.
 
 use lockson::kind::Fencing;
 
@@ -279,8 +278,7 @@ pub async fn one_lost_member_keeps_nothing_else_locked(case: Case) {
     }
 }
 
-/// It starts again, and what comes out has all of them. But where the caller relies on what it held before, that is not
-/// taken again in silence.
+/// It starts again, and comes out with all of them; but what the caller held before is not taken again in silence.
 pub async fn a_member_that_is_lost_while_others_are_waited_for(case: Case) {
     let builder = Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
     let (a, b) = (case.client_with(builder).await, case.client().await);

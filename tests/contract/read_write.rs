@@ -119,47 +119,35 @@ const READ_RELEASE: &str = support::lua!("announce", "read_write", "read/release
 const WRITE_ACQUIRE: &str = support::lua!("read_write", "write/acquire");
 const WRITE_RELEASE: &str = support::lua!("announce", "read_write", "write/release");
 
+/// Rules 5 and 6, at script level: what each copy answers, and what its owner then has.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
     let keys = [case.name.as_str(), "w", "t", "absent"];
-    let run = async |text: &str, when: i64, args: &[&str]| {
-        let announces: &[&str] = if [READ_RELEASE, WRITE_RELEASE].contains(&text) { &["PUBLISH", "c"] } else { &[] };
-        let answer = case.copy(text, when, &keys, &[args, announces].concat()).await;
-        answer.split(' ').next().unwrap().to_owned()
-    };
-    let count = async |field: &str| case.ask(&["HGET", &case.name, field]).await;
-    assert_eq!(run(READ_ACQUIRE, LATE, &["o", "5000", "0", "o:write"]).await, "2");
-    assert_eq!(run(WRITE_ACQUIRE, LATE, &["o:write", "5000", "0", "2000"]).await, "2");
-    assert!(case.is_free().await);
-    for n in ["0", "1"] {
-        for _ in 0..3 {
-            assert_eq!(run(READ_ACQUIRE, SOON, &["o", "5000", n, "o:write"]).await, "1");
+    for (copies, text, when, args, status, count) in [
+        (1, READ_ACQUIRE, LATE, "o 5000 0 o:write", "2", "nil"),
+        (1, WRITE_ACQUIRE, LATE, "o:write 5000 0 2000", "2", "nil"),
+        (3, READ_ACQUIRE, SOON, "o 5000 0 o:write", "1", "1"),
+        (3, READ_ACQUIRE, SOON, "o 5000 1 o:write", "1", "2"),
+        (1, READ_ACQUIRE, SOON, "o 5000 5 o:write", "5", "2"),
+        (1, READ_RELEASE, LATE, "o 5000 2 PUBLISH c", "2", "2"),
+        (3, READ_RELEASE, SOON, "o 5000 2 PUBLISH c", "1", "1"),
+        (1, READ_RELEASE, SOON, "o 5000 1 PUBLISH c", "1", "nil"),
+        (1, READ_RELEASE, SOON, "o 5000 1 PUBLISH c", "3", "nil"),
+        (3, WRITE_ACQUIRE, SOON, "o:write 5000 0 0", "1", "1"),
+        (3, WRITE_ACQUIRE, SOON, "o:write 5000 1 0", "1", "2"),
+        (1, WRITE_RELEASE, LATE, "o:write 5000 2 PUBLISH c", "2", "2"),
+        (3, WRITE_RELEASE, SOON, "o:write 5000 2 PUBLISH c", "1", "1"),
+        (1, WRITE_RELEASE, SOON, "o:write 5000 1 PUBLISH c", "1", "nil"),
+        (1, WRITE_RELEASE, SOON, "o:write 5000 1 PUBLISH c", "3", "nil"),
+        (1, WRITE_ACQUIRE, SOON, "o:write 5000 1 0", "3", "nil"),
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        for _ in 0..copies {
+            let answer = case.copy(text, when, &keys, &args).await;
+            assert_eq!(answer.split(' ').next(), Some(status), "{args:?}");
+            assert_eq!(case.ask(&["HGET", &case.name, args[0]]).await, count, "{args:?}");
+            assert_eq!(case.is_free().await, count == "nil", "{args:?}");
         }
     }
-    assert_eq!(count("o").await, "2");
-    assert_eq!(run(READ_ACQUIRE, SOON, &["o", "5000", "5", "o:write"]).await, "5");
-    assert_eq!(run(READ_RELEASE, LATE, &["o", "5000", "2"]).await, "2");
-    for _ in 0..3 {
-        assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "2"]).await, "1");
-        assert_eq!(count("o").await, "1");
-    }
-    assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "1"]).await, "1");
-    assert_eq!(run(READ_RELEASE, SOON, &["o", "5000", "1"]).await, "3");
-    assert!(case.is_free().await);
-    for n in ["0", "1"] {
-        for _ in 0..3 {
-            assert_eq!(run(WRITE_ACQUIRE, SOON, &["o:write", "5000", n, "0"]).await, "1");
-        }
-    }
-    assert_eq!(count("o:write").await, "2");
-    assert_eq!(run(WRITE_RELEASE, LATE, &["o:write", "5000", "2"]).await, "2");
-    for _ in 0..3 {
-        assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "2"]).await, "1");
-        assert_eq!(count("o:write").await, "1");
-    }
-    assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "1"]).await, "1");
-    assert_eq!(run(WRITE_RELEASE, SOON, &["o:write", "5000", "1"]).await, "3");
-    assert_eq!(run(WRITE_ACQUIRE, SOON, &["o:write", "5000", "1", "0"]).await, "3");
-    assert!(case.is_free().await);
 }
 
 pub async fn an_upgrade_is_refused_at_once(case: Case) {

@@ -1,7 +1,5 @@
 //! How readers and writers wait for each other. Rules 15, 16 and 18.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
 use crate::contract::read_write::{named, reader};
 use crate::contract::world::*;
 

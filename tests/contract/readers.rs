@@ -4,7 +4,6 @@ use std::task::Poll;
 
 use lockson::ReadWriteLock;
 use support::kinds::text;
-use tokio::task::JoinHandle;
 
 use crate::contract::read_write::{named, reader};
 use crate::contract::read_write_waits::until_a_writer_waits;
@@ -34,15 +33,10 @@ impl Counted {
 
     /// Scripts that take read holds, of this client; on the embedded server all scripts.
     fn asked(&self, case: &Case) -> usize {
-        match (&self.proxy, &case.world) {
-            (Some(proxy), _) => {
-                let read = KINDS.iter().find(|kind| kind.name == "read").unwrap();
-                let of = |verb| proxy.requests(read.script(verb).with(&case.name));
-                of("acquire") + of("admit")
-            }
-            (None, World::Embedded(server)) => server.calls() as usize,
-            (None, World::Real(_)) => unreachable!(),
-        }
+        let Some(proxy) = &self.proxy else { return case.calls() as usize };
+        let read = KINDS.iter().find(|kind| kind.name == "read").unwrap();
+        let of = |verb| proxy.requests(read.script(verb).with(&case.name));
+        of("acquire") + of("admit")
     }
 }
 
@@ -69,18 +63,12 @@ fn span(number: usize) -> u64 {
     30 + 30 * (number as u64 % 10)
 }
 
-async fn all_in(readers: Vec<JoinHandle<Guard>>) -> Vec<Guard> {
-    let guards = patient_all("a reader", readers).await;
-    guards
-}
-
 async fn give_back(case: &Case, guards: Vec<Guard>) {
     unlock_all(guards).await;
     assert!(case.is_free().await);
 }
 
-/// One of them talks to the server while they wait, none behind a writer of their own client; one script when it got in
-/// takes the others along, as many as one script takes.
+/// One of them asks while they wait, none behind a writer of their own client; once in, its script takes others along.
 pub async fn readers_that_wait_together_come_in_together(case: Case) {
     for (readers, is_own, most) in [(READERS, false, (3, 4)), (250, false, (3, 6)), (READERS, true, (0, 4))] {
         let (counted, other) = (Counted::new(&case).await, case.client().await);
@@ -95,7 +83,7 @@ pub async fn readers_that_wait_together_come_in_together(case: Case) {
         sleep(ms(300)).await;
         let waiting = counted.asked(&case) - before;
         writer.unlock().await.unwrap();
-        let guards = all_in(tasks).await;
+        let guards = patient_all("a reader", tasks).await;
         let asked = counted.asked(&case) - before - waiting;
         println!("{readers} readers: {waiting} scripts while they waited, {asked} to come in");
         assert!(waiting <= most.0, "{waiting} scripts while {readers} waited");
@@ -116,7 +104,7 @@ pub async fn readers_behind_a_downgrade(case: Case) {
         let tasks = waiting(&counted.client.read_write_lock(&case.name), READERS).await;
         sleep(ms(300)).await;
         write.unlock().await.unwrap();
-        let guards = all_in(tasks).await;
+        let guards = patient_all("a reader", tasks).await;
         let asked = counted.asked(&case) - before;
         assert!(asked <= 6, "{asked} scripts to wait and to come in");
         read.verify().await.unwrap();
@@ -141,7 +129,7 @@ pub async fn readers_behind_a_writer_that_goes_first(case: Case) {
     assert_eq!(lock.read().holders().await.unwrap().len(), 0);
     let before = counted.asked(&case);
     writer.unlock().await.unwrap();
-    let guards = all_in(tasks).await;
+    let guards = patient_all("a reader", tasks).await;
     let asked = counted.asked(&case) - before;
     assert!(asked <= 4, "{asked} scripts to come in");
     give_back(&case, guards).await;
@@ -180,7 +168,7 @@ pub async fn each_of_them_holds_as_if_it_came_alone(case: Case) {
     let tasks = waiting(&lock, FEW).await;
     case.until_waiting(&client).await;
     writer.unlock().await.unwrap();
-    let mut guards = all_in(tasks).await;
+    let mut guards = patient_all("a reader", tasks).await;
     let expected = stored(&case, alone.name(), FEW, &client).await;
     assert_eq!(stored(&case, &case.name, FEW, &client).await, expected);
     assert_eq!(expected.iter().filter(|line| line.contains("1: 1, whole true")).count(), FEW, "{expected:?}");
@@ -224,7 +212,7 @@ pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
         // One that ended before gives its guard back here.
         drop(task.await);
     }
-    let guards = all_in(tasks).await;
+    let guards = patient_all("a reader", tasks).await;
     eventually(secs(20), "what the others had is given back", async || {
         case.ask(&["HLEN", &case.name]).await == (FEW / 2 + 1).to_string()
     })
@@ -248,7 +236,7 @@ pub async fn one_that_does_not_look_stands_in_nobodys_way(case: Case) {
     let write = lock.write().owned_by(&named("w"));
     let behind = begun(async move { write.guard().await.unwrap() }).await;
     writer.unlock().await.unwrap();
-    let guards = all_in(first).await;
+    let guards = patient_all("a reader", first).await;
     eventually(secs(20), "it is let in", async || lock.read().holders().await.unwrap().len() >= 2).await;
     drop(guards);
     let writer = patient("the writer behind it", behind).await.unwrap();
@@ -307,7 +295,7 @@ pub async fn a_writer_between_readers_parts_them(case: Case) {
     }
     case.until_waiting(&client).await;
     holder.unlock().await.unwrap();
-    let front = all_in(front).await;
+    let front = patient_all("a reader", front).await;
     sleep(ms(50)).await;
     assert_eq!(lock.read().holders().await.unwrap().len(), 5, "those before the writer, and no more");
     unlock_all(front).await;

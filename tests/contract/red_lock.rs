@@ -1,7 +1,5 @@
 //! What a red lock promises beside what every lock does, as far as one server shows it: rule 21. tests/red.rs has five.
 
-use lockson::kind::Reentrant;
-
 use crate::contract::world::*;
 
 fn red(locks: &Locks, name: &str) -> RedLock<Reentrant> {

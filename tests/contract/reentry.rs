@@ -114,8 +114,7 @@ pub async fn a_lost_outer_hold_is_said(case: Case) {
     assert!(lock.try_lock().await.unwrap().is_acquired());
 }
 
-/// Rule 11: a limit is its share's, as a lease is. While another share wants the hold, it is everybody's; who enters
-/// again does not lift the outer limit for longer than it is inside.
+/// Rule 11: a limit is its share's. While another share wants the hold, it stays; who enters again lifts no limit.
 pub async fn limits_are_of_their_shares(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(1))).await;
     let lock = case.lock(&locks);

@@ -1,6 +1,5 @@
 //! The semaphore: what it counts, whom it serves, and that no permit is lost or made by copies, drops and errors.
 
-use std::future::IntoFuture;
 use std::sync::Mutex;
 
 use futures::future::FutureExt;

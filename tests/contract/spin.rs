@@ -1,7 +1,5 @@
 //! What the spin lock adds, and leaves out.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use lockson::Backoff;
 
 use crate::contract::world::*;

@@ -4,11 +4,9 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use lockson::kind::{Fenceable, Fenced, Owned};
-use lockson::{FencedGuard, Holder, Lock, ReadLock, ReentrantLock, SpinLock, WriteLock};
+use lockson::{FencedGuard, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
-use support::{self};
-use tokio::task::JoinHandle;
 pub use tokio::time::Instant;
 
 /// One server, shared with nobody in the embedded case and with every case in the real one.
@@ -73,20 +71,19 @@ macro_rules! tokens {
 
 pub(crate) use {hash, tokens, value};
 
-/// Questions about the owner that is on the server, which each lock of those kinds answers.
-macro_rules! owned_lock {
-    ($($verb:ident($($arg:ident: $of:ty)?) -> $answer:ty;)*) => {
-        /// What the kinds add whose owner is on the server.
+/// What some kinds add to the verbs of all, as a trait that their locks share.
+macro_rules! added {
+    ($name:ident for $lock:ty, $kind:path: $($verb:ident($($arg:ident: $of:ty)?) -> $answer:ty $(, $how:ident)?;)*) => {
         #[async_trait]
-        pub trait OwnedLock: Send + Sync {
-            fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock>;
+        pub trait $name: Send + Sync {
+            fn of(&self, owner: &Owner) -> Arc<dyn $name>;
             fn verbs(&self) -> &dyn RLock;
             $(async fn $verb(&self, $($arg: $of)?) -> $answer;)*
         }
 
         #[async_trait]
-        impl<K: Owned> OwnedLock for Lock<K> {
-            fn of(&self, owner: &Owner) -> Arc<dyn OwnedLock> {
+        impl<K: $kind> $name for $lock {
+            fn of(&self, owner: &Owner) -> Arc<dyn $name> {
                 Arc::new(self.owned_by(owner))
             }
 
@@ -95,47 +92,28 @@ macro_rules! owned_lock {
             }
 
             $(async fn $verb(&self, $($arg: $of)?) -> $answer {
-                Lock::$verb(self, $($arg)?).await.unwrap()
+                Lock::$verb(self, $($arg)?).await$(.$how())?
             })*
         }
     };
 }
 
-owned_lock! {
-    hold_count() -> u64;
-    holder() -> Option<Holder>;
-    is_locked() -> bool;
-    remaining_ttl() -> Option<Duration>;
-    force_unlock() -> bool;
-    force_unlock_if(field: &str) -> bool;
+// Those whose owner is on the server.
+added! {
+    OwnedLock for Lock<K>, Owned:
+    hold_count() -> u64, unwrap;
+    holder() -> Option<Holder>, unwrap;
+    is_locked() -> bool, unwrap;
+    remaining_ttl() -> Option<Duration>, unwrap;
+    force_unlock() -> bool, unwrap;
+    force_unlock_if(field: &str) -> bool, unwrap;
 }
 
-/// What the kinds add whose holds have a token.
-#[async_trait]
-pub trait FencedLock: Send + Sync {
-    fn of(&self, owner: &Owner) -> Arc<dyn FencedLock>;
-    fn verbs(&self) -> &dyn RLock;
-    async fn lock_and_get_token(&self) -> Result<u64, LockError>;
-    async fn guard(&self) -> Result<FencedGuard, LockError>;
-}
-
-#[async_trait]
-impl<K: Fenceable> FencedLock for Lock<Fenced<K>> {
-    fn of(&self, owner: &Owner) -> Arc<dyn FencedLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn verbs(&self) -> &dyn RLock {
-        self
-    }
-
-    async fn lock_and_get_token(&self) -> Result<u64, LockError> {
-        Lock::lock_and_get_token(self).await
-    }
-
-    async fn guard(&self) -> Result<FencedGuard, LockError> {
-        Lock::guard(self).await
-    }
+// Those whose holds have a token.
+added! {
+    FencedLock for Lock<Fenced<K>>, Fenceable:
+    lock_and_get_token() -> Result<u64, LockError>;
+    guard() -> Result<FencedGuard, LockError>;
 }
 
 /// A case's tools: a server, the kind under test, and a name that nobody else uses.
@@ -247,8 +225,7 @@ impl Case {
         format!("{:?}", self.lock(locks)).contains(&format!("kind: \"{kind}\""))
     }
 
-    /// Awaits that a waiter of this client has asked and is waiting. A spin lock and a red lock subscribe to nothing:
-    /// they get a moment.
+    /// Awaits that a waiter of this client has subscribed. Spin and red locks don't: they get a moment.
     pub async fn until_waiting(&self, client: &Locks) {
         let spins = self.is_kind(client, "spin") || self.is_kind(client, "fenced_spin");
         if spins || format!("{:?}", self.lock(client)).starts_with("RedLock") {
@@ -262,33 +239,16 @@ impl Case {
     /// Asks the server itself. Nothing is `nil`, a list is its members with blanks between.
     pub async fn ask(&self, args: &[&str]) -> String {
         match &self.world {
-            World::Real(server) => match server.raw().await.command(args).await {
-                Ok(reply) => text_of(&reply.into()),
-                Err(error) => error,
-            },
-            World::Embedded(server) => match server.command(args) {
-                Ok(reply) => text_of(&reply),
-                Err(error) => error,
-            },
+            World::Real(server) => server.raw().await.command(args).await.map_or_else(|e| e, |it| text_of(&it.into())),
+            World::Embedded(server) => server.command(args).map_or_else(|error| error, |reply| text_of(&reply)),
         }
     }
 
     /// Runs a script of lua/ by hand, as a copy that the network delayed would run it.
     pub async fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> String {
         match &self.world {
-            World::Real(_) => {
-                let count = keys.len().to_string();
-                let all: Vec<&str> = ["EVAL", text, &count]
-                    .into_iter()
-                    .chain(keys.iter().copied())
-                    .chain(args.iter().copied())
-                    .collect();
-                self.ask(&all).await
-            }
-            World::Embedded(server) => match server.eval(text, keys, args) {
-                Ok(reply) => text_of(&reply),
-                Err(error) => error,
-            },
+            World::Real(_) => self.ask(&[&["EVAL", text, &keys.len().to_string()], keys, args].concat()).await,
+            World::Embedded(server) => server.eval(text, keys, args).map_or_else(|error| error, |it| text_of(&it)),
         }
     }
 
@@ -398,14 +358,6 @@ pub fn read(locks: &Locks, name: &str) -> ReadLock {
 
 pub fn write(locks: &Locks, name: &str) -> WriteLock {
     locks.read_write_lock(name).write()
-}
-
-pub fn lock_in_transaction(locks: &Locks, name: &str) -> ReentrantLock {
-    locks.lock(name).in_transaction("t1").unwrap()
-}
-
-pub fn read_in_transaction(locks: &Locks, name: &str) -> ReadLock {
-    read(locks, name).in_transaction("t1").unwrap()
 }
 
 pub fn write_in_transaction(locks: &Locks, name: &str) -> WriteLock {

@@ -54,9 +54,11 @@ pub const ITEMS: &[&str] = &["a", "b", "c", "d", "a", "b", "ab", "", "10"];
 
 /// Numbers of elements and places in lists.
 #[rustfmt::skip]
-pub const COUNTS: &[&str] = &[
-    "0", "1", "2", "-1", "-2", "3", "-3", "10", "1", "2", "x", "9223372036854775807", "-9223372036854775808",
-];
+pub const PATTERNS: &[&str] =
+    &["*", "str?", "[hl]*1", "*[^1]", "h\\ash1", "[a-m]*", "[m-a]*", "", "*s*1*", "[", "str[12", "[1-", "*\\"];
+
+pub const COUNTS: &[&str] =
+    &["0", "1", "2", "-1", "-2", "3", "-3", "10", "1", "2", "x", "9223372036854775807", "-9223372036854775808"];
 
 /// Scores, and what looks like some.
 #[rustfmt::skip]

@@ -5,8 +5,7 @@ use support::prelude::*;
 
 use super::shipped;
 
-/// Not where there is none, nor in the last millisecond of one, in which a key that is given what is left of it is
-/// gone, and written anew has none.
+/// Not where there is none, nor in its last millisecond, after which a key that is written anew has none.
 #[tokio::test(start_paused = true)]
 async fn a_settle_leaves_the_ttl_alone() {
     let settles = shipped().into_iter().filter(|(name, _)| name.ends_with("/settle") && !name.contains("plain"));

@@ -1,5 +1,4 @@
-//! The house: what the files of `src/` import, held against the rooms in docs/ARCHITECTURE.md; and the walks, which
-//! count what a reader meets on the way of a call. `scripts/house` prints both.
+//! The imports of `src/`, held against the rooms in docs/ARCHITECTURE.md; and the walks. `scripts/house` prints both.
 
 mod made_up;
 mod rooms;

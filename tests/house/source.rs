@@ -159,8 +159,7 @@ impl Tree {
         self.modules.contains_key(&[parent.as_slice(), &[child.to_owned()]].concat())
     }
 
-    /// The module that declares what a path leads to, and its name there: through whatever re-exports it.
-    /// A path to a module itself says nothing: what is named in it does.
+    /// The module that declares what a path leads to, through re-exports, and its name there. None for a module itself.
     pub fn find(&self, route: &[String]) -> Option<(&Module, String)> {
         self.find_within(route, 20)
     }

@@ -65,8 +65,7 @@ impl Walk {
     }
 }
 
-/// The document with all that this code writes in it as it is now. Of a walk, what was counted before the rooms were
-/// built stays as the document has it.
+/// The document with what this code writes in it, as it is now; counts from before the rooms stay as they are.
 pub fn written(document: &str, house: &House, index: &Index) -> Result<String, String> {
     let mut written = document.to_owned();
     for name in ["drawing", "walks"] {

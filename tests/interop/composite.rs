@@ -33,8 +33,7 @@ pub async fn count(raw: &mut Raw, name: &str) -> String {
     raw.hgetall(name).await.into_iter().map(|(_, count)| count).collect::<Vec<_>>().join("+")
 }
 
-/// What two sides do with a lock that is made of others. A wait of a second takes `at_least`; `counts` is how often
-/// each member is held, `once` what that is when `mine` has it.
+/// What two sides do with such a lock. A wait of a second takes `at_least`; `counts` is how often each member is held.
 pub async fn verbs(
     (row, direction): (&str, &str),
     [mine, theirs]: [&Side; 2],

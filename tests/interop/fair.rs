@@ -109,8 +109,7 @@ impl Stage {
     }
 }
 
-/// 20 of each side, interleaved. Some give up, some are killed; the hold outlives what Java believes of its waiters,
-/// and those that live are served in the order of the queue.
+/// 20 of each side, interleaved. Some give up, some are killed; who lives is served in the order of the queue.
 pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<World>) {
     let (seed, name) = (seed(), unique("queue"));
     let dying = Jvm::start(&world.class_path);
@@ -125,15 +124,13 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
         tasks: Vec::new(),
         gave_up: Vec::new(),
     };
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     let mut fates: Vec<Fate> = (0..2 * WAITERS).map(|_| Fate::Served).collect();
-    // Three of each side give up, two of each are killed. The last is one of lockson that lives: a queue that only Java
-    // waits in has its dead for as long as Java's clocks say.
+    // Three of each side give up, two are killed. The last one is lockson's: Java alone keeps its dead for long.
     for (fate, count) in [(Fate::GivesUp, 6), (Fate::Killed, 4)] {
         for turn in 0..count {
             let free = |at: &usize| at % 2 == turn % 2 && (2..2 * WAITERS - 1).contains(at);
-            let at =
-                (0..).map(|_| rng.below(2 * WAITERS as u64) as usize).find(|at| free(at) && fates[*at] == Fate::Served);
+            let at = (0..).map(|_| rng.usize(..2 * WAITERS)).find(|at| free(at) && fates[*at] == Fate::Served);
             fates[at.unwrap()] = fate;
         }
     }
@@ -163,8 +160,7 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     println!("fair queue of 40: in order, seed {seed}");
 }
 
-/// Twelve of both sides, each served for a moment. Java takes 300 s off all scores at each acquisition, and whoever is
-/// the next with a score that has passed is dropped at the next release: nobody is.
+/// Twelve of both sides, each served for a moment. Java takes 300 s off all scores each time: nobody is dropped for it.
 pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
     let [java, rust] = world.both().await;
     for round in 0..soak(50) {
@@ -183,8 +179,7 @@ pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
     }
 }
 
-/// A process that is silent for some seconds while the lock is held, as one that is paused or cut off, keeps its place
-/// though Java's clients look at the queue meanwhile and drop whoever they take for dead.
+/// A process that is silent while the lock is held keeps its place, though Java's clients drop who seems dead.
 pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     let (name, proxy) = (unique("silent"), Proxy::start(world.server.port()));
     // A short lease: what is left of it is what Java gives the first waiter beside his own wait.
@@ -210,8 +205,7 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     assert_eq!(*served.lock().unwrap(), [0, 1]);
 }
 
-/// Eight of both sides with a lease of a second each, who never unlock: the next one gets in when a lease ends, in the
-/// order of the queue.
+/// Eight of both sides with a lease of a second each, who never unlock: they are served in the order of the queue.
 pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
     let (name, order) = (unique("leases"), Served::default());
     let [java, rust] = [Peer::Java(world.java("").await), Peer::Rust(world.rust(Locks::builder()).await)];
@@ -241,8 +235,7 @@ pub async fn queue(url: &str, args: &[String]) {
     panic!("a waiter that was to be killed was served");
 }
 
-/// How far the scores are from where they would be with nothing left over, 300 s for each place: never further than
-/// 300 s for each of the longest queue. Without an end it would be 300 s for each acquisition.
+/// How far the scores are from 300 s for each place: never further than 300 s for each of the longest queue.
 pub async fn scores_do_not_drift(world: Arc<World>) {
     let (seed, name, asked) = (seed(), unique("drift"), soak(2000));
     let (java, rust) = (world.java("").await, world.rust(Locks::builder()).await);

@@ -18,7 +18,7 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
             assert!(!waiter.is_finished(), "{}: it has what is held", pair.row);
         }
         // A subscription of an earlier round may linger: now it attempts, now it sleeps.
-        sleep(std::time::Duration::from_micros(rng.below(4000))).await;
+        sleep(std::time::Duration::from_micros(rng.u64(..4000))).await;
         let given = giver.unlock().await;
         given.result.unwrap();
         let taken = waiter.await.unwrap();
@@ -31,8 +31,7 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
     times
 }
 
-/// A waiter of Redisson whose last attempt is on its way back as the lock is given back: it does not sleep yet, and the
-/// message that lets in those who do is lost on it (6.A.3a). A release of lockson has one more.
+/// The lock is given back as a waiter of Redisson goes to sleep, which misses its message (6.A.3a); it gets another.
 pub async fn who_is_about_to_sleep_is_woken(world: Arc<World>) {
     let proxy = Proxy::start(world.server.port());
     let java = Peer::Java(world.jvms[0].client(proxy.port(), "").await);
@@ -56,7 +55,7 @@ pub async fn who_is_about_to_sleep_is_woken(world: Arc<World>) {
 /// 200 in each direction for the plain lock, the fair one and the writers', as many of the other kinds in a full run.
 pub async fn messages_come_both_ways(world: Arc<World>) {
     let (seed, [java, rust]) = (seed(), world.both().await);
-    let mut rng = Rng::new(seed);
+    let mut rng = Rng::with_seed(seed);
     println!("hand-overs, seed {seed}: microseconds from unlock to lock");
     for pair in PAIRS.iter().filter(|pair| pair.kind != Kind::Spin) {
         let rounds = if FULL.contains(&pair.row) { 200 } else { soak(200) };

@@ -1,5 +1,4 @@
-//! Redisson 4.7.0 and lockson on one server. Needs a JDK and Maven: without them it says so and passes, but fails where
-//! CI is set. This program runs its cases, and runs itself again as the Rust processes in them.
+//! Redisson 4.7.0 and lockson on one server, by a JDK and Maven: without them it passes, and fails where CI is set.
 
 mod composite;
 mod crash;
@@ -67,8 +66,7 @@ impl World {
     }
 }
 
-/// Of a proxy that delays answers: waits for the so many-th such request, and lets its answer be late, but nothing that
-/// comes after it.
+/// Of a proxy that delays answers: waits for the so many-th such request, and lets its answer alone be late.
 pub async fn late_answer(proxy: &Proxy, count: usize, requests: Filter) {
     proxy.wait_requests(count, requests).await;
     // It is carried out by then, and its answer under way.
@@ -120,8 +118,7 @@ macro_rules! cases {
     };
 }
 
-/// Cases of one group run side by side. Those of the first wait for leases more than they work; the others measure, or
-/// fill the machine.
+/// Cases of one group run side by side. Those of the first mostly wait for leases; the others measure, or work.
 const GROUPS: [&[Case]; 4] = [
     &cases! {
         locks: all_verbs all_renew;

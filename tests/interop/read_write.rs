@@ -2,8 +2,7 @@
 
 use crate::*;
 
-/// One side's readers come and go, with short leases and long ones, nested and forgotten; the hold of a reader of the
-/// other side is there after each of their unlocks, and no writer gets in beside it. Both ways round.
+/// One side's readers come and go in all ways; the other side's hold stays, and no writer gets in. Both ways round.
 pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
     let (seed, name, rounds) = (seed(), unique("readers"), soak(1000));
     let rust = world.rust(Locks::builder()).await;
@@ -32,7 +31,7 @@ pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
 
 /// Readers of one side: one that is stepped, and three that never rest beside it. `check` runs after each unlock.
 async fn churn(peer: &Peer, name: &str, rounds: usize, seed: u64, mut check: impl AsyncFnMut()) {
-    let (mut rng, over) = (Rng::new(seed), Arc::new(AtomicBool::new(false)));
+    let (mut rng, over) = (Rng::with_seed(seed), Arc::new(AtomicBool::new(false)));
     let reader = |who: String| peer.lock(Kind::Read, name, &who);
     let busy = (0..3).map(|at| {
         let (reader, over) = (reader(format!("busy-{at}")), over.clone());
@@ -45,8 +44,8 @@ async fn churn(peer: &Peer, name: &str, rounds: usize, seed: u64, mut check: imp
     });
     let busy: Vec<_> = busy.collect();
     for round in 0..rounds {
-        let stepped = reader(format!("reader-{}", rng.below(3)));
-        match rng.below(4) {
+        let stepped = reader(format!("reader-{}", rng.u64(..3)));
+        match rng.u64(..4) {
             // Nobody unlocks it.
             0 => reader(format!("forgetful-{round}")).must_lock(Some(ms(300))).await,
             1 => {

@@ -8,8 +8,7 @@ const NAMES: usize = 5;
 const THREADS: usize = 4;
 const TASKS: usize = 40;
 
-/// What is taken beside the kinds of locks: two locks at once, most of three servers', the lock of a bucket in a
-/// transaction, and semaphores of one permit.
+/// What is taken beside the kinds of locks: multi-locks, red locks, transactions, and semaphores of one permit.
 const OTHERS: [&str; 5] = ["multi", "red", "transaction", "semaphore", "permits"];
 /// Those with a key that stays.
 const PERMITS: [&str; 2] = ["semaphore", "permits"];
@@ -153,10 +152,10 @@ pub async fn part(url: &str, args: &[String]) {
         .map(|task| {
             let (names, servers, raw, moved) = (names.clone(), servers.clone(), raw.clone(), moved.clone());
             tokio::spawn(async move {
-                let mut rng = Rng::new(seed ^ task << 32);
+                let mut rng = Rng::with_seed(seed ^ task << 32);
                 while epoch() / 1000 < until {
-                    let at = rng.below(names.len() as u64) as usize;
-                    let wait = if rng.below(4) == 0 { ms(rng.below(50)) } else { secs(120) };
+                    let at = rng.usize(..names.len());
+                    let wait = if rng.u64(..4) == 0 { ms(rng.u64(..50)) } else { secs(120) };
                     if let Some(held) = take(&servers, &names[at], task, wait).await {
                         moved[at].fetch_add(turn(&raw, &names[at]).await, Ordering::Relaxed);
                         held.release().await;
@@ -189,8 +188,7 @@ impl Held {
     }
 }
 
-/// `None`: it had to wait for too long; a short limit may come before the first answer. The last of the servers is the
-/// one of all but red locks.
+/// `None`: it waited for too long, or its limit came before any answer. All but red locks are on the last server.
 async fn take(servers: &[Locks], (kind, name): &Name, task: u64, wait: Duration) -> Option<Held> {
     let short = wait < ms(50);
     let (locks, who) = (servers.last().unwrap(), format!("task-{task}"));

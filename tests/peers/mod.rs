@@ -1,10 +1,8 @@
-//! The plain lock beside the libraries that it shares a lock with, on a real server: each keeps the other out, waits
-//! for it, and takes over after a release and after an expiry. rslock and redis-py are themselves; redsync and
-//! node-redlock are their commands.
+//! The plain lock beside the libraries that it shares a lock with: rslock, redis-py, and others' commands by hand.
 
 mod peer;
 
-use peer::{ByHand, Peer, RedisPy, Rslock};
+use peer::{ByHand, Peer, RedisPy, Rslock, NODE_REDLOCK, REDSYNC};
 use support::prelude::*;
 
 const LONG: Duration = secs(60);
@@ -72,22 +70,6 @@ async fn each_takes_over_what_expired(meeting: Meeting) {
     guard.unlock().await.unwrap();
 }
 
-/// Rule 11, as others see it.
-async fn a_renewal_keeps_it_out(meeting: Meeting) {
-    let builder = Locks::builder().command_timeout(ms(500)).watchdog_lease(3 * SHORT);
-    let lock = builder.connect(&meeting.server.url()).await.unwrap().plain_lock(&meeting.name);
-    let [mut peer, _] = meeting.peers;
-    let (guard, began) = (lock.guard().await.unwrap(), Instant::now());
-    while began.elapsed() < 5 * SHORT {
-        assert!(!peer.take(&meeting.name, LONG).await);
-        assert!(guard.is_valid());
-        sleep(ms(100)).await;
-    }
-    guard.unlock().await.unwrap();
-    assert!(peer.take(&meeting.name, LONG).await);
-    peer.give_back().await;
-}
-
 async fn each_extends_its_own(meeting: Meeting) {
     let lock = meeting.server.locks().await.plain_lock(&meeting.name);
     let [mut peer, _] = meeting.peers;
@@ -147,7 +129,7 @@ macro_rules! peers {
         $(mod $library {
             use super::*;
             cases!($make; each_keeps_the_other_out, each_waits_for_the_others_release, each_takes_over_what_expired,
-                a_renewal_keeps_it_out, each_extends_its_own, both_take_turns);
+                each_extends_its_own, both_take_turns);
         })*
     };
 }
@@ -167,6 +149,6 @@ macro_rules! cases {
 peers! {
     rslock: Rslock::start,
     redis_py: RedisPy::start,
-    redsync: ByHand::redsync,
-    node_redlock: ByHand::node_redlock,
+    redsync: |server| ByHand::start(server, REDSYNC),
+    node_redlock: |server| ByHand::start(server, NODE_REDLOCK),
 }

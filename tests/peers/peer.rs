@@ -15,7 +15,11 @@ pub trait Peer: Send {
     async fn take(&mut self, name: &str, lease: Duration) -> bool;
 
     /// Waits as its library does.
-    async fn wait(&mut self, name: &str, lease: Duration);
+    async fn wait(&mut self, name: &str, lease: Duration) {
+        while !self.take(name, lease).await {
+            sleep(ms(50)).await;
+        }
+    }
 
     /// Sets the lease of its hold. `false`: it has none any more.
     async fn extend(&mut self, lease: Duration) -> bool;
@@ -79,7 +83,7 @@ const SET_ANEW: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 e
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
 
 /// redsync 4 on one pool: its value is base64, its extension a PEXPIRE.
-const REDSYNC: Wire = Wire {
+pub const REDSYNC: Wire = Wire {
     take: &["SET", "NAME", "VALUE==", "PX", "MS", "NX"],
     taken: "OK",
     extend: &["EVAL", EXTEND, "1", "NAME", "VALUE==", "MS"],
@@ -87,7 +91,7 @@ const REDSYNC: Wire = Wire {
 };
 
 /// node-redlock 5 on one client: it takes by a script, and its extension is a SET.
-const NODE_REDLOCK: Wire = Wire {
+pub const NODE_REDLOCK: Wire = Wire {
     take: &["EVAL", TAKE, "1", "NAME", "VALUE", "MS"],
     taken: "1",
     extend: &["EVAL", SET_ANEW, "1", "NAME", "VALUE", "MS"],
@@ -103,15 +107,7 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    pub async fn redsync(server: &Server) -> Option<Box<dyn Peer>> {
-        Self::start(server, REDSYNC).await
-    }
-
-    pub async fn node_redlock(server: &Server) -> Option<Box<dyn Peer>> {
-        Self::start(server, NODE_REDLOCK).await
-    }
-
-    async fn start(server: &Server, wire: Wire) -> Option<Box<dyn Peer>> {
+    pub async fn start(server: &Server, wire: Wire) -> Option<Box<dyn Peer>> {
         Some(Box::new(Self { raw: server.raw().await, wire, name: String::new(), value: String::new() }))
     }
 
@@ -138,12 +134,6 @@ impl Peer for ByHand {
             (self.name, self.value) = before;
         }
         taken
-    }
-
-    async fn wait(&mut self, name: &str, lease: Duration) {
-        while !self.take(name, lease).await {
-            sleep(ms(50)).await;
-        }
     }
 
     async fn extend(&mut self, lease: Duration) -> bool {

@@ -1,5 +1,4 @@
-//! What goes wrong with locks that are written by hand, on real servers, command by command (docs/PITFALLS.md). Each
-//! test shows the failure, and that lockson does not have it. What decides is the order of the commands, not a clock.
+//! What goes wrong with locks that are written by hand, command by command (docs/PITFALLS.md), and not with lockson's.
 
 mod outliving;
 mod releasing;

@@ -90,8 +90,7 @@ impl Held {
         patient(&format!("{count} requests held back"), enough).await.unwrap();
     }
 
-    /// Sends what it kept to the server in the order it came, each request over a fresh connection set up as its own
-    /// was, and returns the server's answers. A lost connection is a [`Reply::Error`].
+    /// Sends what it kept in order, each over a new connection; the answers. A lost connection is a [`Reply::Error`].
     pub async fn release(&self) -> Vec<Reply> {
         let kept = std::mem::take(&mut *self.kept.lock().unwrap());
         let mut replies = Vec::new();

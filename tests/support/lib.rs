@@ -23,6 +23,7 @@ mod spawner;
 
 pub use certs::{Certs, Pair};
 pub use cluster::Cluster;
+pub use fastrand::Rng;
 pub use fault::{Fault, Held};
 pub use files::root;
 pub use kinds::{Kind, KINDS};
@@ -124,35 +125,6 @@ pub fn seed() -> u64 {
     }
 }
 
-/// Chance that can be repeated: the same seed gives the same numbers.
-#[derive(Debug, Clone)]
-pub struct Rng(fastrand::Rng);
-
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(fastrand::Rng::with_seed(seed))
-    }
-
-    pub fn draw(&mut self) -> u64 {
-        self.0.u64(..)
-    }
-
-    /// A number from 0 to `limit - 1`; 0 when `limit` is 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0.u64(..limit.max(1))
-    }
-
-    /// True with probability `share` (0.0 to 1.0).
-    pub fn chance(&mut self, share: f64) -> bool {
-        self.0.f64() < share
-    }
-
-    /// A generator of its own, for a task of the same run.
-    pub fn fork(&mut self) -> Rng {
-        Rng(self.0.fork())
-    }
-}
-
 /// Spawns work on a value that it takes along, such as a handle that it borrows.
 pub fn spawn_with<T, F>(value: T, work: impl FnOnce(T) -> F) -> JoinHandle<F::Output>
 where
@@ -161,8 +133,7 @@ where
     tokio::spawn(work(value))
 }
 
-/// Awaits that a condition without an event of its own comes true; panics
-/// with `what` when it has not within `limit` of real time.
+/// Awaits that a condition comes true; panics with `what` when it has not within `limit` of real time.
 #[track_caller]
 pub fn eventually(limit: Duration, what: &str, mut check: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
     let caller = std::panic::Location::caller();

@@ -284,8 +284,7 @@ impl Talk {
         };
         match head {
             "message" | "pmessage" | "smessage" => Kind::Message,
-            "subscribe" | "psubscribe" | "ssubscribe" => Kind::Confirmation,
-            "unsubscribe" | "punsubscribe" | "sunsubscribe" => Kind::Confirmation,
+            _ if head.ends_with("subscribe") => Kind::Confirmation,
             _ if push => Kind::Other,
             _ => Kind::Answer,
         }

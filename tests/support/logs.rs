@@ -25,8 +25,7 @@ impl Logs {
         Logs { lines: watch::channel(Vec::new()).0 }
     }
 
-    /// Gathers what the whole process says from now on, from INFO up, and
-    /// what other crates say through `log`; a second call gives the same logs.
+    /// Gathers what the whole process says from now on, also through `log`, from INFO up. Once: later calls share it.
     pub fn install() -> Logs {
         static INSTALLED: OnceLock<Logs> = OnceLock::new();
         let logs = INSTALLED.get_or_init(|| {

@@ -71,14 +71,12 @@ impl Proxy {
         self.add(count, filter, Harm::Before)
     }
 
-    /// The connections of the next `count` matching requests go deaf: these requests and all after them get lost, and
-    /// nothing else tells. The "cuts" of the fault are those requests.
+    /// The connections of the next `count` matching requests go deaf: these and all after them get lost ("cut").
     pub fn deafen(&self, count: usize, filter: Filter) -> Fault {
         self.add(count, filter, Harm::Deafen)
     }
 
-    /// The next `count` matching requests are executed, and the client does
-    /// not get their answers. The fault is done when the answers have come.
+    /// The next `count` matching requests are executed, their answers lost; done when those have come.
     pub fn cut_after(&self, count: usize, filter: Filter) -> Fault {
         self.add(count, filter, Harm::After)
     }
@@ -96,8 +94,7 @@ impl Proxy {
         Fault { asked, hits }
     }
 
-    /// Loses all requests; connections stay open and new ones are accepted. At the end of it those connections that
-    /// lost something are cut, since their answers would no longer fit their requests.
+    /// Loses all requests on open and new connections. Those that lost something are cut at the end of it.
     pub fn black_hole_requests(&self, on: bool) {
         self.black_hole(|modes| modes.requests.black = on);
     }

@@ -66,8 +66,7 @@ impl Reply {
         }
     }
 
-    /// Reads one whole answer from the front of `bytes`: the answer and how
-    /// many bytes it took, or `None` while some are missing.
+    /// Reads one whole answer from the front of `bytes`, with its length; `None` while some of it is missing.
     pub fn read(bytes: &[u8]) -> Option<(Reply, usize)> {
         let mut at = 0;
         let reply = value(bytes, &mut at)?;

@@ -34,8 +34,7 @@ pub fn program() -> String {
 
 /// The process of one server and all it needs.
 ///
-/// It stops with the value, and with the test process however that ends. All
-/// methods but [`Server::raw`] block for some milliseconds.
+/// It stops with the value and with the test process. All methods but [`Server::raw`] block for some milliseconds.
 pub struct Server {
     program: String,
     role: Role,
@@ -53,8 +52,7 @@ impl Server {
         Server::with(&[])
     }
 
-    /// The same with more settings, as in redis.conf. `{dir}` in a value is the server's own directory, a value with
-    /// blanks gives several words, and a `tls-port` is chosen here whatever its value says.
+    /// With more settings, as in redis.conf. `{dir}` is its directory, blanks part words, a `tls-port` is chosen here.
     pub fn with(settings: &[(&str, &str)]) -> Server {
         Server::of(&program(), settings)
     }
@@ -79,8 +77,7 @@ impl Server {
         Server::with(&[("unixsocket", "{dir}/redis.sock")])
     }
 
-    /// The server that the harmless tests of this process share. Do not
-    /// kill, freeze or flush it, and use names from [`super::unique`].
+    /// The server that harmless tests share: not to be killed, frozen or flushed. Names are from [`super::unique`].
     pub fn shared() -> &'static Server {
         static SHARED: OnceLock<Server> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -118,8 +115,7 @@ impl Server {
         server.launch().then_some(server)
     }
 
-    /// Starts the process and waits until it answers. False when it ended
-    /// because its port was taken; any other end is a panic with its log.
+    /// Starts the process and waits until it answers. False: its port was taken; any other end is a panic with its log.
     fn launch(&self) -> bool {
         let log = self.dir.path().join("redis.log");
         let errors = File::create(&log).unwrap();
@@ -293,8 +289,7 @@ impl Server {
         waitid(WaitId::Pid(pid), until).unwrap();
     }
 
-    /// How often each command ran and how many microseconds it took in all,
-    /// by its lower-case name; those called by scripts count too.
+    /// How often each command ran and its microseconds in all, by its lower-case name; those of scripts count too.
     pub fn stats(&self) -> BTreeMap<String, (u64, u64)> {
         let info = self.control(&["INFO", "commandstats"]).text();
         info.lines().filter_map(stat).collect()
@@ -340,9 +335,8 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
     }
 }
 
-/// A port nobody listens at, below those the system hands out to clients, so
-/// that a server which restarts finds its port free; and so is the port 10,000
-/// above, which is the other one of a node of a cluster.
+/// A port nobody listens at, below those that the system hands out, so that a restarted server finds it free; and so is
+/// the port 10,000 above, which is the other one of a node of a cluster.
 fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {

@@ -274,8 +274,7 @@ pub fn expect<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Result
     Err(format!("{what}: {found:?}, expected {expected:?}"))
 }
 
-/// Runs cases until `asked` are done, one at a time per worker, and reports. A case says how many it was worth (0: what
-/// was to be shown did not come about), or what went wrong.
+/// Runs cases until `asked` are done, one at a time per worker. A case says how many it was worth, or what went wrong.
 pub async fn drive<W>(
     name: &str,
     asked: usize,
@@ -288,7 +287,7 @@ pub async fn drive<W>(
         while done.get() < asked && tries.get() < asked * 20 && failures.get() < 20 {
             let number = tries.get();
             tries.set(number + 1);
-            let mut rng = Rng::new(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut rng = Rng::with_seed(seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             match case(worker, number, &mut rng).await {
                 Ok(worth) => done.set(done.get() + worth),
                 Err(error) => {

@@ -11,8 +11,7 @@ type Order = (Vec<String>, File, mpsc::Sender<Child>);
 
 /// Starts the program that these words begin with; its stderr goes to `errors`.
 ///
-/// The kernel kills it when the thread that started it ends, so that is a
-/// thread of its own which lasts as long as the test process.
+/// The kernel kills it with the thread that started it: one that lasts as long as the test process.
 pub fn spawn(words: Vec<String>, errors: File) -> Child {
     static ORDERS: OnceLock<Mutex<mpsc::Sender<Order>>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {

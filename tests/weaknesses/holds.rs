@@ -10,9 +10,7 @@ async fn leases_pass(count: u32) {
 /// Redisson #7272: after an interrupted acquire a later lease was renewed though it should end.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_2e_a_late_answer_starts_no_renewal() {
-    let proxy = Proxy::start(Server::shared().port());
-    let locks = short().connect(&proxy.url()).await.unwrap();
-    let name = unique("6b2e");
+    let (proxy, locks, name) = behind_a_proxy(short()).await;
     let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
     proxy.stall_replies(true);
     let interrupted = spawn_with(lock.clone(), |lock| async move { lock.lock().await });
@@ -82,13 +80,10 @@ async fn id_6_b_8_every_hold_is_registered() {
     assert!(guards.iter().all(Guard::is_valid));
 }
 
-/// forceUnlock() stopped the renewal before it knew whether it would end the hold: the request was lost, and so the
-/// lock.
+/// forceUnlock() stopped the renewal before it knew what it did: its request was lost, and so the lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
-    let proxy = Proxy::start(Server::shared().port());
-    let locks = short().outage_limit(ms(100)).connect(&proxy.url()).await.unwrap();
-    let name = unique("6b11");
+    let (proxy, locks, name) = behind_a_proxy(short().outage_limit(ms(100))).await;
     let guard = locks.lock(&name).guard().await.unwrap();
     const FORCE: &str = support::lua!("announce", "reentrant/force");
     let lost = proxy.cut_before(1000, Filter::script_of(FORCE));
@@ -102,9 +97,7 @@ async fn id_6_b_11_a_lost_force_unlock_stops_no_renewal() {
 /// A late "not held" of a renewal dropped a hold that had been taken again meanwhile there.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_3_3_a_a_late_refusal_is_about_its_own_hold() {
-    let proxy = Proxy::start(Server::shared().port());
-    let locks = short().command_timeout(ms(400)).connect(&proxy.url()).await.unwrap();
-    let name = unique("33a");
+    let (proxy, locks, name) = behind_a_proxy(short().command_timeout(ms(400))).await;
     let lock = locks.lock(&name).owned_by(&"one".parse().unwrap());
     let first = lock.guard().await.unwrap();
     raw().await.must(&["DEL", &name]).await;

@@ -7,8 +7,7 @@ use crate::weaknesses::*;
 /// A lost reply was an exception there, without a retry, and left the lock held.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_1d_a_lost_reply_raises_one_token() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (locks, name) = (short().connect(&proxy.url()).await.unwrap(), unique("6c1d"));
+    let (proxy, locks, name) = behind_a_proxy(short()).await;
     let lock = locks.fenced_lock(&name);
     let before = lock.guard().await.unwrap();
     let first = before.token();
@@ -26,15 +25,13 @@ async fn id_6_c_1d_a_lost_reply_raises_one_token() {
 /// The pauses were 128 ms each time there, so that waiters who met once met again.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_4b_pauses_have_jitter() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (a, b, name) = (connect(short()).await, short().connect(&proxy.url()).await.unwrap(), unique("6c4b"));
+    let (a, (proxy, b, name)) = (connect(short()).await, behind_a_proxy(short()).await);
     let guard = a.lock(&name).guard().await.unwrap();
     let waiter = spawn_with(b.spin_lock(&name, Backoff::default()), |spin| async move { spin.guard().await });
     let filter = || Filter::Script.with(&name);
     eventually(secs(20), "30 attempts", || async { proxy.requests(filter()) >= 30 }).await;
     waiter.abort();
-    // Each attempt carries the server time at which it was sent, and a command timeout on top: EVALSHA, the script's
-    // name, the number of keys, the key, a nonce, that.
+    // Each attempt has its time of sending, and a command timeout more, behind EVALSHA, name, count, key and nonce.
     let sent: Vec<i64> = proxy.seen(filter()).iter().map(|request| request.arg(5).parse().unwrap()).collect();
     let pauses: Vec<i64> = sent.windows(2).map(|pair| pair[1] - pair[0]).skip(8).collect();
     assert!(pauses.iter().any(|pause| (50..=115).contains(pause)), "{pauses:?}");
@@ -44,8 +41,7 @@ async fn id_6_c_4b_pauses_have_jitter() {
 /// The unlock of a read hold that had expired was asked again there, and then said that all was well.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_7_an_expired_read_unlock_is_said() {
-    let proxy = Proxy::start(Server::shared().port());
-    let (locks, name) = (short().connect(&proxy.url()).await.unwrap(), unique("6c7r"));
+    let (proxy, locks, name) = behind_a_proxy(short()).await;
     let read = locks.read_write_lock(&name).read();
     read.lock().await.unwrap();
     let keys = raw().await.must(&["KEYS", &format!("*{name}*")]).await.texts();

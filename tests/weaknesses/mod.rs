@@ -25,6 +25,13 @@ async fn connect(builder: Builder) -> Locks {
     builder.connect(&Server::shared().url()).await.unwrap()
 }
 
+/// A client behind a proxy, and a name.
+async fn behind_a_proxy(builder: Builder) -> (Proxy, Locks, String) {
+    let proxy = Proxy::start(Server::shared().port());
+    let locks = builder.connect(&proxy.url()).await.unwrap();
+    (proxy, locks, unique("weakness"))
+}
+
 async fn raw() -> Raw {
     Server::shared().raw().await
 }

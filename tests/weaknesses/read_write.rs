@@ -2,8 +2,7 @@
 
 use crate::weaknesses::*;
 
-/// The release of a nested read hold ended the renewal of the write hold there, and so did `readLock().forceUnlock()`,
-/// which said false: it expired within two leases.
+/// A nested read release, and `readLock().forceUnlock()`, ended the write hold's renewal: it expired in two leases.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_b_3_a_read_release_keeps_the_write_hold_renewed() {
     let locks = connect(short()).await;

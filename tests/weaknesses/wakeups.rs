@@ -15,8 +15,7 @@ async fn wait_for_many(a: &Locks, b: &Locks, count: usize) {
     patient_all("every waiter", waiters).await;
 }
 
-/// Of 260 waited-on names exactly 10 failed there, and those that shared a stripe waited for each other's round trips:
-/// 2.06 s in place of 0.45 s for five.
+/// Of 260 waited-on names exactly 10 failed there, and those of one stripe waited for each other's round trips.
 #[tokio::test(flavor = "multi_thread")]
 async fn id_6_c_8_three_hundred_names_share_few_subscribes() {
     let proxy = Proxy::start(Server::shared().port());

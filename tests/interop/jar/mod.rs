@@ -1,5 +1,4 @@
-//! What Redisson 4.7.0 gets wrong, run on the jar: each case asserts that it still does, so that docs/WEAKNESSES.md is
-//! shown and not only said. A case that fails here means that Redisson has become better: say so there.
+//! What Redisson 4.7.0 gets wrong, asserted on the jar, for docs/WEAKNESSES.md. Who fails here has become better.
 
 use futures::future::BoxFuture;
 
@@ -90,8 +89,7 @@ impl Jar {
         assert!(!self.raw().await.exists(&self.name).await, "nobody has it");
     }
 
-    /// Gives up at a limit, again and again, as the lock is given back, swept around the moment of the message; until
-    /// the waiter behind it sleeps on. So much later than the one that gives up comes the other, and the release.
+    /// Gives up at a limit as the lock is given back, swept around the message, until the waiter behind it sleeps on.
     async fn gives_up_as_it_is_told(&self, object: &str, limit: u64, behind: u64, release: std::ops::Range<u64>) {
         for round in 0..200 {
             let jar = Jar { name: format!("{}-{round}", self.name), ..self.clone() };

@@ -90,8 +90,7 @@ pub async fn id_6_c_8(jar: Jar) {
     }
 }
 
-/// Each name has a SUBSCRIBE of its own, and one waits for the answer to the other: by the 50 stripes that names share,
-/// and on a connection by its queue.
+/// Each name has a SUBSCRIBE of its own, and waits for the others' answers: by the 50 stripes, and by a queue.
 pub async fn id_3_1_a(jar: Jar) {
     let ((proxy, slow), mut raw) = (jar.cut_off("").await, jar.raw().await);
     let names: Vec<String> = (0..3).map(|at| format!("{}-{at}", jar.name)).collect();
