@@ -408,7 +408,9 @@ mod tests {
         tokio::time::sleep(LEASE / 3 - Duration::from_secs(1)).await;
         assert!(renewed.lock().is_empty());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(!renewed.lock().is_empty() && renewed.lock().iter().all(|id| *id == kept.id));
+        assert!(renewed.lock().iter().all(|id| *id == kept.id));
+        // It fails each time, and is tried again soon.
+        assert!(renewed.lock().len() > 1);
         watchdog.close();
         running.await.unwrap();
     }
