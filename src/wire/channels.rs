@@ -370,8 +370,7 @@ mod tests {
     /// What was confirmed before a gap may be gone with it.
     #[tokio::test]
     async fn a_subscription_of_before_a_gap_is_not_one() {
-        let server = lockson_embedded::Server::new();
-        let (backend, signals) = embedded::connect(&server, Duration::from_secs(1));
+        let (backend, signals) = embedded::connect(&Default::default(), Duration::from_secs(1));
         let (channels, pump) = Channels::new(backend, signals);
         let name: Arc<str> = "channel".into();
         let subscription = channels.join(&name);
