@@ -371,6 +371,31 @@ async fn a_late_copy_of_what_was_given_up_is_given_back() {
     .await;
 }
 
+/// The first copy of an acquisition comes after a later one was answered that the lock is busy: what it takes is given
+/// back, as soon as no other can come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_copy_of_what_was_busy_is_given_back() {
+    let taken = Cell::new(0);
+    let server = every_kind_at_a_server(async |server, kind| {
+        let site = Site::start(server, kind, builder().command_timeout(secs(2))).await;
+        let own = site.own();
+        let others = server.locks().await;
+        let holder = own.rival(&others);
+        holder.lock_times(1).await;
+        let held = site.proxy.hold_back(1, kind.script("acquire").with(own.name.as_str()));
+        assert_eq!(own.lock.try_lock().await, Ok(Busy), "{}", kind.name);
+        assert_eq!(held.count(), 1, "{}", kind.name);
+        holder.unlock_times(1).await.unwrap();
+        held.release().await;
+        taken.set(taken.get() + usize::from(site.exists(&own).await));
+        // Long before its lease ends.
+        eventually(secs(20), "it is given back", async || !site.exists(&own).await).await;
+    })
+    .await;
+    drop(server);
+    assert!(taken.get() > 0, "no copy came in time");
+}
+
 /// An acquisition whose limit came before its answer is no hold: its owner's next one comes after its release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_answer_is_no_hold_of_its_owner() {

@@ -63,6 +63,20 @@ async fn a_vote_that_was_never_won_is_asked_for() {
     assert_eq!(fleet.held(), "00000");
 }
 
+/// That the servers were said to be fresh when the lock was taken says nothing of one that is seen later: it rests.
+#[tokio::test(start_paused = true)]
+async fn a_vote_of_a_server_that_is_first_seen_later_does_not_count_at_once() {
+    let fleet = Fleet::start();
+    let lock = red(&fleet.clients());
+    let guard = with_three_votes(&fleet, &lock).await;
+    fleet.servers[3..].iter().for_each(|server| server.start());
+    sleep(secs(40)).await;
+    assert_eq!(fleet.held(), "11100");
+    sleep(LONGEST).await;
+    assert_eq!(fleet.held(), "11111");
+    guard.unlock().await.unwrap();
+}
+
 /// What is taken again ends with the hold: by its limit, by its guard, and not before somebody relies on it.
 #[tokio::test(start_paused = true)]
 async fn what_is_taken_again_ends_with_the_hold() {

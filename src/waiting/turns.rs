@@ -353,6 +353,9 @@ mod tests {
         assert!(turns.is_head(&third) && !is_told(&third), "before who came later; the holder keeps it waiting");
         turns.ended(1);
         assert!(is_told(&third) && turns.holds().is_empty());
+        let (Some(heir), false) = turns.next(NOW, true) else { panic!("nobody is next") };
+        turns.put_back(heir);
+        assert!(turns.is_head(&third) && is_told(&third), "nobody is left to tell it");
         turns.leave(&third);
         turns.leave(&fourth);
         assert!(matches!(turns.next(NOW, true), (None, false)));

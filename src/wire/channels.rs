@@ -380,3 +380,24 @@ impl Channels {
 fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(|name| name.to_string()).collect()
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+    use crate::backend::embedded;
+
+    /// What was confirmed before a gap may be gone with it.
+    #[tokio::test]
+    async fn a_subscription_of_before_a_gap_is_not_one() {
+        let (backend, signals) = embedded::connect(&Default::default(), Duration::from_secs(1));
+        let (channels, pump) = Channels::new(backend, signals);
+        let name: Arc<str> = "channel".into();
+        let subscription = channels.join(&name);
+        let before = channels.gaps();
+        pump.gap();
+        assert!(!channels.subscribed(std::slice::from_ref(&name), Ok(()), before));
+        assert!(!subscription.is_confirmed());
+        assert!(channels.subscribed(std::slice::from_ref(&name), Ok(()), channels.gaps()));
+        assert!(subscription.is_confirmed());
+    }
+}

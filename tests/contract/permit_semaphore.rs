@@ -210,6 +210,16 @@ pub async fn losing_permits_is_told(case: Case) {
     assert_eq!(a.health().holds, 0);
 }
 
+/// Somebody else gave some of a guard's permits back: it gives the others back, and says that they were not all.
+pub async fn a_guard_without_all_of_its_permits_says_so(case: Case) {
+    let locks = case.client().await;
+    let semaphore = with_permits(&case, &locks, 3).await;
+    let guard = semaphore.guard(2).await.unwrap();
+    semaphore.release(&guard.ids()[..1]).await.unwrap();
+    assert_eq!(guard.release().await, Err(SyncError::NotHeld { name: case.name.clone() }));
+    assert_eq!(counts(&semaphore).await, (3, 0));
+}
+
 /// `max_hold` ends the renewal, so a task that hangs has its permits for so long.
 pub async fn max_hold_ends_the_renewal_of_permits(case: Case) {
     let (a, b) = (short(&case).await, case.client().await);

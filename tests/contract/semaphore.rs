@@ -205,6 +205,23 @@ pub async fn a_dropped_wait_leaves_nothing(case: Case) {
     }
 }
 
+/// The first of those who wait asks for all: who is gone before it looks gives back what it got by that.
+pub async fn a_dropped_waiter_gives_back_what_another_got_it(case: Case) {
+    let locks = case.sleepy_client().await;
+    let semaphore = with_permits(&case, &locks, 2).await;
+    let held = semaphore.guard(2).await.unwrap();
+    let first = begun(taken(semaphore.clone(), 1)).await;
+    let mut second = semaphore.guard(1).boxed();
+    assert!(futures::poll!(&mut second).is_pending());
+    case.until_waiting(&locks).await;
+    held.release().await.unwrap();
+    let first = patient("the first", first).await.unwrap();
+    assert_eq!(semaphore.available_permits().await.unwrap(), 0);
+    drop(second);
+    until_free(&semaphore, 1).await;
+    first.release().await.unwrap();
+}
+
 pub async fn bad_input_is_refused(case: Case) {
     let locks = case.client().await;
     let semaphore = locks.semaphore(&case.name);
