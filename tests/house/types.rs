@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, ToTokens};
-use syn::{Field, Fields, FnArg, ImplItem, Item, ItemMod, Pat, Signature, TraitItem, Visibility};
+use syn::{Field, Fields, FnArg, ImplItem, Item, Pat, Signature, TraitItem, Visibility};
 
-use super::source::{is, module_of, simple_path, word, Route, Tree};
+use super::source::{is, module_of, name_of, simple_path, word, Module, Route, Tree};
 
 /// A type by the file that declares it, and its name.
 pub type Type = (String, String);
@@ -17,14 +17,14 @@ pub type Parts = BTreeMap<String, TokenStream>;
 /// In the parts of an alias: what it stands for.
 const ALIAS: &str = "=";
 
-pub struct Function {
+struct Function {
     /// Modules, type if any, name.
-    pub route: Route,
-    pub file: String,
+    route: Route,
+    module: Route,
     /// The type whose function it is; the trait, where it is a default.
     owner: Option<Type>,
     is_of_trait: bool,
-    /// Of the `impl`: its type, its trait, its bounds.
+    /// Of the `impl`: its type, its trait, its bounds; then the signature.
     header: TokenStream,
     signature: Signature,
     body: TokenStream,
@@ -36,25 +36,25 @@ pub struct Index<'a> {
     pub types: BTreeMap<Type, Parts>,
     /// How many fields other files can touch, but users can't.
     pub shared_fields: usize,
-    pub functions: Vec<Function>,
+    functions: Vec<Function>,
 }
 
 impl<'a> Index<'a> {
     pub fn of(tree: &'a Tree) -> Self {
         let mut index = Self { tree, types: BTreeMap::new(), shared_fields: 0, functions: Vec::new() };
-        tree.files.iter().for_each(|(file, code)| index.declare(file, &code.items));
+        tree.modules.values().for_each(|module| index.declare(module));
         // Owners are found by their names: after all types are known.
-        tree.files.iter().for_each(|(file, code)| index.implement(file, &module_of(file), &code.items));
+        tree.modules.iter().for_each(|(route, module)| index.implement(route, module));
         index
     }
 
-    fn declare(&mut self, file: &str, items: &[Item]) {
-        for item in items {
-            let (name, parts) = match item {
+    fn declare(&mut self, module: &Module) {
+        for item in &module.items {
+            let parts = match item {
                 Item::Struct(item) => {
                     let is_shared = |field: &&Field| matches!(field.vis, Visibility::Restricted(_));
                     self.shared_fields += item.fields.iter().filter(is_shared).count();
-                    (&item.ident, parts_of(&item.fields))
+                    parts_of(&item.fields)
                 }
                 Item::Enum(item) => {
                     let mut parts = Parts::new();
@@ -62,22 +62,18 @@ impl<'a> Index<'a> {
                         parts.insert(variant.ident.to_string(), variant.fields.to_token_stream());
                         parts.extend(parts_of(&variant.fields).into_iter().filter(|(name, _)| name != "0"));
                     }
-                    (&item.ident, parts)
+                    parts
                 }
-                Item::Trait(item) => (&item.ident, Parts::new()),
+                Item::Trait(_) => Parts::new(),
                 // No type of its own: what it stands for counts.
-                Item::Type(item) => (&item.ident, Parts::from([(ALIAS.to_owned(), item.ty.to_token_stream())])),
-                Item::Mod(ItemMod { content: Some((_, items)), .. }) => {
-                    self.declare(file, items);
-                    continue;
-                }
+                Item::Type(item) => Parts::from([(ALIAS.to_owned(), item.ty.to_token_stream())]),
                 _ => continue,
             };
-            self.types.insert((file.to_owned(), name.to_string()), parts);
+            self.types.extend(name_of(item).map(|name| ((module.file.clone(), name.to_string()), parts)));
         }
     }
 
-    fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
+    fn implement(&mut self, module: &Route, Module { file, items, .. }: &Module) {
         for item in items {
             let mut functions: Vec<(&Signature, TokenStream)> = Vec::new();
             let (owner, header, is_of_trait) = match item {
@@ -100,20 +96,16 @@ impl<'a> Index<'a> {
                         TraitItem::Fn(part) => Some((&part.sig, part.default.to_token_stream())),
                         _ => None,
                     }));
-                    (Some((file.to_owned(), item.ident.to_string())), item.ident.to_token_stream(), true)
-                }
-                Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
-                    self.implement(file, &[module.as_slice(), &[ident.to_string()]].concat(), items);
-                    continue;
+                    (Some((file.clone(), item.ident.to_string())), item.ident.to_token_stream(), true)
                 }
                 _ => continue,
             };
             for (signature, body) in functions {
                 let name = owner.iter().map(|(_, name)| name.clone()).chain([signature.ident.to_string()]);
                 let route = module.iter().cloned().chain(name).collect();
-                let (file, owner, header, signature) =
-                    (file.to_owned(), owner.clone(), header.clone(), signature.clone());
-                self.functions.push(Function { route, file, owner, is_of_trait, header, signature, body });
+                let (module, owner, signature) = (module.clone(), owner.clone(), signature.clone());
+                let header = quote!(#header #signature);
+                self.functions.push(Function { route, module, owner, is_of_trait, header, signature, body });
             }
         }
     }
@@ -137,10 +129,9 @@ impl<'a> Index<'a> {
     /// The types that a function names in its signature, its fields and its body, in order, each once; after these.
     pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
         let function = &self.functions[at];
-        let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());
+        let (module, owner, met) = (function.module.clone(), function.owner.clone(), met.to_vec());
         let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
-        reader.read(function.signature.to_token_stream());
         for input in &function.signature.inputs {
             let FnArg::Typed(input) = input else { continue };
             let Pat::Ident(name) = &*input.pat else { continue };
@@ -193,7 +184,7 @@ impl<'a> Index<'a> {
         let output = function.signature.output.to_token_stream();
         let is_self = output.to_string().contains("Self");
         let owner = function.owner.iter().filter(|_| is_self).cloned();
-        owner.chain(self.collect(&module_of(&function.file), output)).collect()
+        owner.chain(self.collect(&function.module, output)).collect()
     }
 
     /// The one function that a call of a method of one of these types may mean.
