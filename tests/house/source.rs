@@ -86,7 +86,7 @@ impl Tree {
                 }
                 (Some(_), _, [colon, ..]) if is_colon(colon) => {
                     let (path, after) = simple_path(rest);
-                    let route = self.absolute(module, &path).or_else(|| self.imported(module, &path));
+                    let route = self.absolute(module, &path);
                     self.modules.entry(module.clone()).or_default().named.extend(route);
                     after
                 }
@@ -99,17 +99,10 @@ impl Tree {
         }
     }
 
-    /// By a name that was imported: `use crate::wait;`, then `wait::Turn`.
-    fn imported(&self, module: &Route, path: &[String]) -> Option<Route> {
-        let (first, rest) = path.split_first()?;
-        let to = self.modules[module].imports.get(first)?;
-        Some([to.as_slice(), rest].concat())
-    }
-
     /// Where a path leads from a module, to what it declares too.
     pub fn route(&self, module: &Route, path: &[String]) -> Option<Route> {
         let own = || self.modules[module].declares.contains(path.first()?).then(|| [module.as_slice(), path].concat());
-        self.absolute(module, path).or_else(|| self.imported(module, path)).or_else(own)
+        self.absolute(module, path).or_else(own)
     }
 
     /// The paths of one `use`.
@@ -145,8 +138,11 @@ impl Tree {
             "self" => module.clone(),
             "super" => module.split_last()?.1.to_vec(),
             // A child module. (A type or function of this module would be no import.)
-            child if !rest.is_empty() && self.is_module(module, child) => [module.as_slice(), &path[..1]].concat(),
-            _ => return None,
+            _ if !rest.is_empty() && self.modules.contains_key(&[module.as_slice(), &path[..1]].concat()) => {
+                [module.as_slice(), &path[..1]].concat()
+            }
+            // By a name that was imported: `use crate::wait;`, then `wait::Turn`.
+            imported => self.modules[module].imports.get(imported)?.clone(),
         };
         while rest.first().is_some_and(|first| first == "super") {
             base.pop();
@@ -154,10 +150,6 @@ impl Tree {
         }
         base.extend(rest.iter().cloned());
         (!base.is_empty()).then_some(base)
-    }
-
-    fn is_module(&self, parent: &Route, child: &str) -> bool {
-        self.modules.contains_key(&[parent.as_slice(), &[child.to_owned()]].concat())
     }
 
     /// The module that declares what a path leads to, through re-exports, and its name there. None for a module itself.

@@ -111,24 +111,23 @@ impl<'a> Index<'a> {
     }
 
     /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
-    pub fn find(&self, name: &str) -> Result<usize, String> {
+    fn find(&self, name: &str) -> Result<&Function, String> {
         let end: Route = name.split("::").map(str::to_owned).collect();
-        let mut found: Vec<usize> =
-            (0..self.functions.len()).filter(|at| self.functions[*at].route.ends_with(&end)).collect();
+        let mut found: Vec<_> = self.functions.iter().filter(|function| function.route.ends_with(&end)).collect();
         if found.len() > 1 {
             // A type's own goes before a trait's of the same name.
-            found.retain(|at| !self.functions[*at].is_of_trait);
+            found.retain(|function| !function.is_of_trait);
         }
         match found[..] {
-            [at] => Ok(at),
+            [function] => Ok(function),
             [] => Err(format!("no function `{name}`")),
             _ => Err(format!("{} functions `{name}`", found.len())),
         }
     }
 
     /// The types that a function names in its signature, its fields and its body, in order, each once; after these.
-    pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
-        let function = &self.functions[at];
+    pub fn named(&self, function: &str, met: &[Type]) -> Result<Vec<Type>, String> {
+        let function = self.find(function)?;
         let (module, owner, met) = (function.module.clone(), function.owner.clone(), met.to_vec());
         let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
@@ -139,7 +138,7 @@ impl<'a> Index<'a> {
             reader.locals.insert(name.ident.to_string(), types);
         }
         reader.read(function.body.clone());
-        reader.named
+        Ok(reader.named)
     }
 
     /// The type that a path begins with, and what comes behind it in the path.
@@ -178,23 +177,17 @@ impl<'a> Index<'a> {
         Some(self.collect(&module_of(&of.0), declared.clone()))
     }
 
-    /// The types that a function returns.
-    fn returned(&self, at: usize) -> Vec<Type> {
-        let function = &self.functions[at];
+    /// The types that a method of one of these types returns, where only one has this name.
+    fn returned(&self, of: &[Type], name: &str) -> Option<Vec<Type>> {
+        let is_it = |function: &&Function| {
+            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
+        };
+        let mut found = self.functions.iter().filter(is_it);
+        let function = found.next().filter(|_| found.next().is_none())?;
         let output = function.signature.output.to_token_stream();
         let is_self = output.to_string().contains("Self");
         let owner = function.owner.iter().filter(|_| is_self).cloned();
-        owner.chain(self.collect(&function.module, output)).collect()
-    }
-
-    /// The one function that a call of a method of one of these types may mean.
-    fn called(&self, of: &[Type], name: &str) -> Option<usize> {
-        let is_it = |at: &usize| {
-            let function = &self.functions[*at];
-            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
-        };
-        let mut found = (0..self.functions.len()).filter(is_it);
-        found.next().filter(|_| found.next().is_none())
+        Some(owner.chain(self.collect(&function.module, output)).collect())
     }
 }
 
@@ -258,10 +251,9 @@ impl Reader<'_> {
             return (of, after);
         }
         if is_call {
-            let exact = of.as_deref().and_then(|of| self.index.called(of, &name));
+            let returned = of.as_deref().and_then(|of| self.index.returned(of, &name));
             let [arguments, after @ ..] = after else { return (None, after) };
             self.read(arguments.to_token_stream());
-            let returned = exact.map(|at| self.index.returned(at));
             return (returned.or_else(|| of.filter(|_| HANDS_ON.contains(&&*name))), after);
         }
         let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
@@ -294,8 +286,7 @@ impl Reader<'_> {
         let mut returned = None;
         if let [name, ..] = behind {
             self.meet(self.index.part(&found, name).into_iter().flatten());
-            let called = self.index.called(std::slice::from_ref(&found), name);
-            returned = called.map(|at| self.index.returned(at));
+            returned = self.index.returned(std::slice::from_ref(&found), name);
         }
         let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
