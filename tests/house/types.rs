@@ -128,13 +128,12 @@ impl<'a> Index<'a> {
     /// The types that a function names in its signature, its fields and its body, in order, each once; after these.
     pub fn named(&self, function: &str, met: &[Type]) -> Result<Vec<Type>, String> {
         let function = self.find(function)?;
-        let (module, owner, met) = (function.module.clone(), function.owner.clone(), met.to_vec());
-        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
+        let mut reader = Reader { index: self, function, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
         for input in &function.signature.inputs {
             let FnArg::Typed(input) = input else { continue };
             let Pat::Ident(name) = &*input.pat else { continue };
-            let types = self.collect(&reader.module, input.ty.to_token_stream());
+            let types = self.collect(&function.module, input.ty.to_token_stream());
             reader.locals.insert(name.ident.to_string(), types);
         }
         reader.read(function.body.clone());
@@ -194,11 +193,10 @@ impl<'a> Index<'a> {
 /// Reads the code of one function.
 struct Reader<'a> {
     index: &'a Index<'a>,
-    module: Route,
-    owner: Option<Type>,
+    function: &'a Function,
     /// Arguments, and the types in their declarations.
     locals: BTreeMap<String, Vec<Type>>,
-    met: Vec<Type>,
+    met: &'a [Type],
     named: Vec<Type>,
 }
 
@@ -230,8 +228,11 @@ impl Reader<'_> {
                         self.locals.insert(name, of.take().unwrap_or_default());
                     }
                 }
-                TokenTree::Ident(name) if name == "self" => of = self.owner.clone().map(|owner| vec![owner]),
-                TokenTree::Ident(name) if name == "let" => bound = bound_by(after),
+                TokenTree::Ident(name) if name == "self" => of = self.function.owner.clone().map(|owner| vec![owner]),
+                TokenTree::Ident(name) if name == "let" => {
+                    let name = after.iter().map_while(word).find(|word| word != "mut");
+                    bound = name.filter(|name| name.starts_with(char::is_lowercase));
+                }
                 TokenTree::Ident(_) => {
                     let path = &tokens[tokens.len() - after.len() - 1..];
                     (of, rest) = self.read_path(path);
@@ -244,8 +245,11 @@ impl Reader<'_> {
     /// A field or a method, behind the dot.
     fn read_dot<'t>(&mut self, of: Known, behind: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let Some((name, after)) = behind.split_first() else { return (None, behind) };
-        let is_call = begins(after, Delimiter::Parenthesis)
-            || matches!(after, [first, second, ..] if is(first, ':') && is(second, ':'));
+        let is_call = match after {
+            [TokenTree::Group(group), ..] => group.delimiter() == Delimiter::Parenthesis,
+            [first, second, ..] => is(first, ':') && is(second, ':'),
+            _ => false,
+        };
         let name = name.to_string();
         if name == "await" {
             return (of, after);
@@ -259,7 +263,7 @@ impl Reader<'_> {
         let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
         let found = exact.or_else(|| {
             // Of what was met, the only type with such a field.
-            let met = self.named.iter().chain(&self.met).filter(|_| of.is_none());
+            let met = self.named.iter().chain(self.met).filter(|_| of.is_none());
             let mut parts = met.collect::<BTreeSet<_>>().into_iter().filter_map(|of| self.index.part(of, &name));
             let first = parts.next()?;
             parts.next().is_none().then_some(first)
@@ -272,10 +276,9 @@ impl Reader<'_> {
     fn read_path<'t>(&mut self, tokens: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let (path, after) = simple_path(tokens);
         let resolved = match path.first().map(String::as_str) {
-            Some("Self") => self.owner.clone().map(|owner| (owner, &path[1..])),
-            _ => self.index.resolve(&self.module, &path),
+            Some("Self") => self.function.owner.clone().map(|owner| (owner, &path[1..])),
+            _ => self.index.resolve(&self.function.module, &path),
         };
-        let (is_call, is_braced) = (begins(after, Delimiter::Parenthesis), begins(after, Delimiter::Brace));
         let Some((found, behind)) = resolved else {
             let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
             return (local, after);
@@ -290,19 +293,14 @@ impl Reader<'_> {
         }
         let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-        for field in inside.split(|token| is(token, ',')).filter(|_| is_braced) {
+        for field in inside.split(|token| is(token, ',')).filter(|_| group.delimiter() == Delimiter::Brace) {
             let name = field.iter().filter_map(word).find(|word| word != "ref" && word != "mut");
             let part = name.and_then(|name| self.index.part(&found, &name));
             self.meet(part.into_iter().flatten());
         }
         self.read(group.stream());
-        (returned.filter(|_| is_call), after)
+        (returned.filter(|_| group.delimiter() == Delimiter::Parenthesis), after)
     }
-}
-
-/// Whether a group within these comes first.
-fn begins(tokens: &[TokenTree], delimiter: Delimiter) -> bool {
-    matches!(tokens, [TokenTree::Group(group), ..] if group.delimiter() == delimiter)
 }
 
 /// Types that an expression may have, where that is known.
@@ -310,12 +308,6 @@ type Known = Option<Vec<Type>>;
 
 /// Methods after which it is about the same.
 const HANDS_ON: [&str; 8] = ["as_mut", "as_ref", "clone", "filter", "iter", "lock", "take", "unwrap_or_else"];
-
-/// The name in `let mut name = ..`.
-fn bound_by(tokens: &[TokenTree]) -> Option<String> {
-    let words = tokens.iter().map_while(word).find(|word| word != "mut");
-    words.filter(|name| name.chars().next().is_some_and(char::is_lowercase))
-}
 
 fn parts_of(fields: &Fields) -> Parts {
     let named = fields.iter().enumerate().map(|(at, field)| {
