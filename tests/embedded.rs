@@ -53,14 +53,10 @@ impl Pair {
 
     /// The time of both, in milliseconds: (real, embedded).
     async fn now(&mut self) -> (i64, i64) {
-        let millis = |answer: Answer| match answer {
-            Ok(Reply::List(parts)) => match parts.as_slice() {
-                [Reply::Text(s), Reply::Text(us)] => {
-                    s.parse::<i64>().unwrap() * 1000 + us.parse::<i64>().unwrap() / 1000
-                }
-                other => panic!("no time: {other:?}"),
-            },
-            other => panic!("no time: {other:?}"),
+        let millis = |answer: Answer| {
+            let Ok(Reply::List(parts)) = &answer else { panic!("no time: {answer:?}") };
+            let [Reply::Text(s), Reply::Text(us)] = &parts[..] else { panic!("no time: {answer:?}") };
+            s.parse::<i64>().unwrap() * 1000 + us.parse::<i64>().unwrap() / 1000
         };
         (millis(self.real(&["TIME"]).await), millis(self.embedded.command(&["TIME"])))
     }
@@ -97,7 +93,10 @@ impl Pair {
         }
         let (mut real, mut embedded) = self.both(args).await;
         if args[0].eq_ignore_ascii_case("KEYS") {
-            (real, embedded) = (sorted(real), sorted(embedded));
+            for answer in [&mut real, &mut embedded] {
+                let Ok(Reply::List(names)) = answer else { continue };
+                names.sort_by_key(|name| format!("{name:?}"));
+            }
         }
         let unit = match args[0].to_ascii_uppercase().as_str() {
             "TTL" => Some(1000),
@@ -113,9 +112,7 @@ impl Pair {
 
     /// Compares all that both hold.
     async fn differ_in_state(&mut self) -> Option<String> {
-        if let Some(difference) = self.differ(&["KEYS", "*"]).await {
-            return Some(difference);
-        }
+        let mut found = self.differ(&["KEYS", "*"]).await;
         let Ok(Reply::List(names)) = self.embedded.command(&["KEYS", "*"]) else { panic!("no keys") };
         for name in names {
             let Reply::Text(name) = name else { panic!("no name: {name:?}") };
@@ -127,12 +124,12 @@ impl Pair {
                 _ => &["ZRANGE", &name, "0", "-1", "WITHSCORES"],
             };
             for command in [&["TYPE", &name][..], &["PTTL", &name], content] {
-                if let Some(difference) = self.differ(command).await {
-                    return Some(difference);
+                if found.is_none() {
+                    found = self.differ(command).await;
                 }
             }
         }
-        None
+        found
     }
 }
 
@@ -182,16 +179,6 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
         }
         (real, embedded) => real == embedded,
     }
-}
-
-fn sorted(answer: Answer) -> Answer {
-    answer.map(|reply| match reply {
-        Reply::List(mut items) => {
-            items.sort_by_key(|item| format!("{item:?}"));
-            Reply::List(items)
-        }
-        other => other,
-    })
 }
 
 fn pick<'a>(rng: &mut Rng, from: &[&'a str]) -> &'a str {

@@ -54,76 +54,69 @@ fn imports_are_read_wherever_they_stand_and_nothing_else_is() {
 
 #[test]
 fn a_name_is_found_where_it_is_declared() {
-    let inside = ("room/one.rs", "pub struct One; pub struct Other;");
-    let found = arrows_of(&[
+    let by_room = [
         ("lib.rs", "mod room; mod user; pub use room::One;"),
         ("room/mod.rs", "mod one; mod two; pub use one::{One, Other as Second};"),
-        inside,
+        ("room/one.rs", "pub struct One; pub struct Other;"),
         ("room/two.rs", "use super::One; use super::one::Other; use crate::room::Second;"),
         ("user.rs", "use crate::One; use crate::room::Second;"),
-    ]);
-    let expected = [
-        "lib.rs -> room/one.rs: One",
-        "room/mod.rs -> room/one.rs: One Other",
-        "room/two.rs -> room/one.rs: One Other",
-        "user.rs -> room/one.rs: One Other",
     ];
-    assert_eq!(found, expected);
-    let by_glob =
-        arrows_of(&[("lib.rs", "mod a; mod b; pub use a::*;"), ("a.rs", "pub struct A;"), ("b.rs", "use crate::A;")]);
-    assert_eq!(by_glob, ["b.rs -> a.rs: A", "lib.rs -> a.rs: *"]);
-    let of_the_folder = arrows_of(&[
-        ("lib.rs", "mod room;"),
-        ("room/mod.rs", "mod one; pub struct Here;"),
-        ("room/one.rs", "use super::Here;"),
-    ]);
-    assert_eq!(of_the_folder, ["room/one.rs -> room/mod.rs: Here"]);
+    let by_glob = [("lib.rs", "mod a; mod b; pub use a::*;"), ("a.rs", "pub struct A;"), ("b.rs", "use crate::A;")];
+    let of_the_folder =
+        [("lib.rs", "mod r;"), ("r/mod.rs", "mod one; pub struct Here;"), ("r/one.rs", "use super::Here;")];
+    let (one, user) = ("lib.rs -> room/one.rs: One", "user.rs -> room/one.rs: One Other");
+    for (files, found) in [
+        (
+            &by_room[..],
+            &[one, "room/mod.rs -> room/one.rs: One Other", "room/two.rs -> room/one.rs: One Other", user][..],
+        ),
+        (&by_glob, &["b.rs -> a.rs: A", "lib.rs -> a.rs: *"]),
+        (&of_the_folder, &["r/one.rs -> r/mod.rs: Here"]),
+    ] {
+        assert_eq!(arrows_of(files), found);
+    }
 }
 
-/// Files that import others, by letters, in rooms: `ab` is `a.rs` with an import of `b.rs`.
-fn house(rooms: &[(&str, &str)], imports: &[&str]) -> House {
-    let file = |text: &&str| {
-        let (name, others) = text.split_at(1);
-        let uses: String = others.chars().map(|other| format!("use crate::{other}::X;")).collect();
-        (format!("{name}.rs"), format!("pub struct X; {uses}"))
-    };
-    let files: Vec<(String, String)> = imports.iter().map(file).collect();
-    let rows: String = rooms.iter().map(|(name, files)| format!("| {name} | | {files} |\n")).collect();
-    let document = format!("| room | what it is | files |\n|---|---|---|\n{rows}");
+/// Rooms and their files by letters: `room/ ab` is a room with `a.rs`, which imports `b.rs`. Only the document has
+/// `-a`, and `-` is no room.
+fn house(rooms: &str) -> House {
+    let (mut document, mut files) = ("| room | | |\n|---|\n".to_owned(), Vec::new());
+    for row in rooms.split("; ") {
+        let (room, names) = row.split_once(' ').unwrap();
+        let listed: Vec<&str> = names.split(' ').map(|file| &file.trim_start_matches('-')[..1]).collect();
+        document += &format!("| {room} | | `{}` |\n", listed.join("` `"));
+        for file in names.split(' ').filter(|file| !file.starts_with('-')) {
+            let uses: String = file[1..].chars().map(|other| format!("use crate::{other}::X;")).collect();
+            files.push((format!("{}.rs", &file[..1]), format!("pub struct X; {uses}")));
+        }
+    }
+    let document = document.lines().filter(|row| !row.starts_with("| - ")).collect::<Vec<_>>().join("\n");
     House::new(&document, &Tree::of(files.iter().map(|(name, text)| (&**name, &**text))))
 }
 
-const ROOMS: [(&str, &str); 3] = [("`top.rs`", "`a`"), ("`middle/`", "`b` `c` `x`"), ("`d.rs`", "`d`")];
-
 #[test]
 fn what_is_wrong_is_found() {
+    let letters: Vec<char> = ('a'..='o').collect();
+    let tower: Vec<String> = letters.windows(2).map(|pair| format!("{}.rs {0}{}", pair[0], pair[1])).collect();
+    let tower = format!("{}; o.rs o", tower.join("; "));
     let one_missing = "middle has 2 files, not 3 to 9; middle: x.rs is only in the document or only in src/";
-    for (imports, wrong) in [
-        (&["abcd", "bcd", "cd", "d", "x"][..], ""),
-        (&["abcd", "bc", "cb", "d", "x"], "in a circle: b.rs imports X of c.rs; in a circle: c.rs imports X of b.rs"),
-        (&["abcd", "bc", "c", "db", "x"], "runs up: d.rs imports X of b.rs"),
-        (&["abcd", "bcd", "cd", "d"], one_missing),
-        (&["abcd", "bcd", "cd", "d", "x", "y"], "src/y.rs is in no room"),
+    for (rooms, wrong) in [
+        ("top.rs abcd; middle/ bcd cd x; `d.rs` d", ""),
+        (
+            "top.rs abcd; middle/ bc cb x; d.rs d",
+            "in a circle: b.rs imports X of c.rs; in a circle: c.rs imports X of b.rs",
+        ),
+        ("top.rs abcd; middle/ bc c x; d.rs db", "runs up: d.rs imports X of b.rs"),
+        ("top.rs abcd; middle/ bcd cd -x; d.rs d", one_missing),
+        ("top.rs abcd; middle/ bcd cd x; d.rs d; - y", "src/y.rs is in no room"),
+        ("room/ a b c d e f g h i j", "room has 10 files, not 3 to 9"),
+        ("room/ b c d e f g h i j", ""),
+        (&tower, "15 rooms stand on one another, more than 14"),
+        (&tower["a.rs ab; ".len()..], ""),
     ] {
-        assert_eq!(house(&ROOMS, imports).wrong().join("; "), wrong);
+        assert_eq!(house(rooms).wrong().join("; "), wrong, "{rooms}");
     }
-    let long = house(&[("a/", "a b c d")], &["ab", "bc", "cd", "da"]);
-    assert_eq!(long.wrong().len(), 4, "a circle is found by each of its arrows");
-    let ten: Vec<String> = ('a'..='j').map(String::from).collect();
-    let ten: Vec<&str> = ten.iter().map(|name| &**name).collect();
-    let large = |files: &[&str]| house(&[("room/", &files.join(" "))], files).wrong();
-    assert_eq!((large(&ten), large(&ten[1..])), (vec!["room has 10 files, not 3 to 9".to_owned()], vec![]));
-}
-
-#[test]
-fn what_is_right_is_drawn() {
-    let drawn = "                3  2  1\n  3 top         ·  ▼  ▼\n  2 middle         ·  ▼\n  1 d                 ·";
-    assert_eq!(house(&ROOMS, &["abcd", "bcd", "cd", "d", "x"]).drawing(), drawn);
-    assert!(house(&ROOMS, &["abcd", "bc", "c", "db", "x"]).drawing().ends_with("\n  1 d              ▲  ·"));
-}
-
-#[test]
-fn the_rooms_of_folders_and_files_are_told_apart() {
+    assert_eq!(house("a/ ab bc cd da").wrong().len(), 4, "a circle is found by each of its arrows");
     let files = ["room/mod.rs", "room/one.rs", "room/two.rs", "hall/one.rs", "lib/one.rs", "lib.rs"];
     let tree = Tree::of(files.map(|file| (file, "")));
     let wrong = House::new("| room | | |\n|---|\n| lib.rs | | lib |\n| room/ | | mod one two |\n", &tree).wrong();
@@ -131,17 +124,10 @@ fn the_rooms_of_folders_and_files_are_told_apart() {
 }
 
 #[test]
-fn a_high_house_is_found() {
-    let letters: Vec<char> = ('a'..='o').collect();
-    let imports: Vec<String> = letters.windows(2).map(|pair| pair.iter().collect()).chain(["o".to_owned()]).collect();
-    let imports: Vec<&str> = imports.iter().map(|text| &**text).collect();
-    let wrong = |imports: &[&str]| {
-        let rooms: Vec<String> = imports.iter().map(|text| format!("{}.rs", &text[..1])).collect();
-        let rooms: Vec<(&str, &str)> = rooms.iter().map(|room| (&**room, &room[..1])).collect();
-        house(&rooms, imports).wrong()
-    };
-    assert_eq!(wrong(&imports), ["15 rooms stand on one another, more than 14"]);
-    assert!(wrong(&imports[1..]).is_empty());
+fn what_is_right_is_drawn() {
+    let drawn = "                3  2  1\n  3 top         ·  ▼  ▼\n  2 middle         ·  ▼\n  1 d                 ·";
+    assert_eq!(house("top.rs abcd; middle/ bcd cd x; d.rs d").drawing(), drawn);
+    assert!(house("top.rs abcd; middle/ bc c x; d.rs db").drawing().ends_with("\n  1 d              ▲  ·"));
 }
 
 const LOCK: &str = "
@@ -192,7 +178,7 @@ fn a_walk_meets_what_is_named() {
 
 #[test]
 fn what_is_written_is_kept_with_what_was_before() {
-    let house = house(&[("a.rs", "a")], &["a"]);
+    let house = house("a.rs a");
     let tree = Tree::of([("a.rs", "struct A; impl A { fn f(&self) {} }")]);
     let document = |drawn: &str, now: &str| {
         let table = format!("| walk | before | now |\n|---|---|---|\n| x | 9 types in 8 files | {now} |\n");

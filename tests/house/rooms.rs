@@ -29,8 +29,7 @@ pub struct House {
 
 impl House {
     pub fn new(document: &str, tree: &Tree) -> Self {
-        let mut house =
-            Self { rooms: rooms(document), files: tree.files.keys().cloned().collect(), arrows: BTreeMap::new() };
+        let mut house = Self { rooms: rooms(document), files: tree.files(), arrows: BTreeMap::new() };
         for module in tree.modules.values() {
             for (to, name) in module.named.iter().filter_map(|route| tree.find(route)) {
                 if to.file != module.file {

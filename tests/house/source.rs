@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Spacing, TokenStream, TokenTree};
 use quote::{quote, ToTokens};
-use syn::{Fields, FieldsNamed, File, Item, ItemUse, UseTree};
+use syn::{Fields, FieldsNamed, Ident, Item, ItemMod, ItemUse, UseTree};
 
 /// From the crate's root: `["backend", "fred", "Fred"]`. `*` is all that a module has.
 pub type Route = Vec<String>;
@@ -14,6 +14,8 @@ pub type Route = Vec<String>;
 pub struct Module {
     /// Its path below `src/`.
     pub file: String,
+    /// Its code, without what only unit tests have, and without that of its child modules.
+    pub items: Vec<Item>,
     /// Names that it declares, its child modules too.
     declares: BTreeSet<String>,
     /// Names that it imports, and from where.
@@ -27,43 +29,46 @@ pub struct Module {
 /// All modules of a crate.
 pub struct Tree {
     pub modules: BTreeMap<Route, Module>,
-    /// The code of each file by its path below `src/`, without what only unit tests have.
-    pub files: BTreeMap<String, File>,
 }
 
 impl Tree {
     pub fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let code = |text| syn::parse_file(text).map(|file| File { items: without_tests(file.items), ..file }).unwrap();
-        let files: BTreeMap<_, _> = files.into_iter().map(|(file, text)| (file.to_owned(), code(text))).collect();
-        let mut tree = Self { modules: BTreeMap::new(), files: files.clone() };
+        let mut tree = Self { modules: BTreeMap::new() };
+        for (file, text) in files {
+            tree.declare(file, module_of(file), syn::parse_file(text).unwrap().items);
+        }
         // All are declared before the first path is read.
-        files.iter().for_each(|(file, code)| tree.declare(file, module_of(file), &code.items));
-        files.iter().for_each(|(file, code)| tree.scan(&module_of(file), code.to_token_stream()));
+        let code = |(route, module): (&Route, &Module)| (route.clone(), module.items.clone());
+        for (route, items) in tree.modules.iter().map(code).collect::<Vec<_>>() {
+            tree.scan(&route, quote!(#(#items)*));
+        }
         tree
     }
 
-    fn declare(&mut self, file: &str, module: Route, items: &[Item]) {
-        let mut declares = BTreeSet::new();
-        for item in items {
-            let name = match item {
-                Item::Struct(item) => &item.ident,
-                Item::Enum(item) => &item.ident,
-                Item::Trait(item) => &item.ident,
-                Item::Type(item) => &item.ident,
-                Item::Fn(item) => &item.sig.ident,
-                Item::Const(item) => &item.ident,
-                Item::Static(item) => &item.ident,
-                Item::Macro(syn::ItemMacro { ident: Some(ident), .. }) => ident,
-                Item::Mod(item) => {
-                    let inner = [module.as_slice(), &[item.ident.to_string()]].concat();
-                    item.content.iter().for_each(|(_, items)| self.declare(file, inner.clone(), items));
-                    &item.ident
+    /// The files' paths below `src/`.
+    pub fn files(&self) -> Vec<String> {
+        let files: BTreeSet<_> = self.modules.values().map(|module| module.file.clone()).collect();
+        files.into_iter().collect()
+    }
+
+    fn declare(&mut self, file: &str, route: Route, items: Vec<Item>) {
+        let mut module = Module { file: file.to_owned(), ..Module::default() };
+        for mut item in items.into_iter().filter(is_shipped) {
+            module.declares.extend(name_of(&item).map(ToString::to_string));
+            match &mut item {
+                Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
+                    let inner = [route.as_slice(), &[ident.to_string()]].concat();
+                    self.declare(file, inner, std::mem::take(items));
                 }
-                _ => continue,
-            };
-            declares.insert(name.to_string());
+                Item::Impl(item) => item.items.retain(is_shipped),
+                Item::Struct(syn::ItemStruct { fields: Fields::Named(FieldsNamed { named, .. }), .. }) => {
+                    *named = std::mem::take(named).into_iter().filter(is_shipped).collect();
+                }
+                _ => {}
+            }
+            module.items.push(item);
         }
-        self.modules.insert(module, Module { file: file.to_owned(), declares, ..Module::default() });
+        self.modules.insert(route, module);
     }
 
     fn scan(&mut self, module: &Route, code: TokenStream) {
@@ -73,10 +78,6 @@ impl Tree {
             rest = match (word(first).as_deref(), first, after) {
                 // `pub(in crate::a)` is no import.
                 (Some("pub"), _, [TokenTree::Group(_), after @ ..]) => after,
-                (Some("mod"), _, [name, TokenTree::Group(body), after @ ..]) => {
-                    self.scan(&[module.as_slice(), &[name.to_string()]].concat(), body.stream());
-                    after
-                }
                 (Some("use"), _, [next, ..]) if !is(next, '<') => {
                     let (tree, after) = after.split_at(after.iter().position(|token| is(token, ';')).unwrap());
                     let import: ItemUse = syn::parse2(quote!(use #(#tree)*;)).unwrap();
@@ -85,7 +86,7 @@ impl Tree {
                 }
                 (Some(_), _, [colon, ..]) if is_colon(colon) => {
                     let (path, after) = simple_path(rest);
-                    let route = self.absolute(module, &path).or_else(|| self.imported(module, &path));
+                    let route = self.absolute(module, &path);
                     self.modules.entry(module.clone()).or_default().named.extend(route);
                     after
                 }
@@ -98,17 +99,10 @@ impl Tree {
         }
     }
 
-    /// By a name that was imported: `use crate::wait;`, then `wait::Turn`.
-    fn imported(&self, module: &Route, path: &[String]) -> Option<Route> {
-        let (first, rest) = path.split_first()?;
-        let to = self.modules[module].imports.get(first)?;
-        Some([to.as_slice(), rest].concat())
-    }
-
     /// Where a path leads from a module, to what it declares too.
     pub fn route(&self, module: &Route, path: &[String]) -> Option<Route> {
         let own = || self.modules[module].declares.contains(path.first()?).then(|| [module.as_slice(), path].concat());
-        self.absolute(module, path).or_else(|| self.imported(module, path)).or_else(own)
+        self.absolute(module, path).or_else(own)
     }
 
     /// The paths of one `use`.
@@ -144,8 +138,11 @@ impl Tree {
             "self" => module.clone(),
             "super" => module.split_last()?.1.to_vec(),
             // A child module. (A type or function of this module would be no import.)
-            child if !rest.is_empty() && self.is_module(module, child) => [module.as_slice(), &path[..1]].concat(),
-            _ => return None,
+            _ if !rest.is_empty() && self.modules.contains_key(&[module.as_slice(), &path[..1]].concat()) => {
+                [module.as_slice(), &path[..1]].concat()
+            }
+            // By a name that was imported: `use crate::wait;`, then `wait::Turn`.
+            imported => self.modules[module].imports.get(imported)?.clone(),
         };
         while rest.first().is_some_and(|first| first == "super") {
             base.pop();
@@ -155,30 +152,18 @@ impl Tree {
         (!base.is_empty()).then_some(base)
     }
 
-    fn is_module(&self, parent: &Route, child: &str) -> bool {
-        self.modules.contains_key(&[parent.as_slice(), &[child.to_owned()]].concat())
-    }
-
     /// The module that declares what a path leads to, through re-exports, and its name there. None for a module itself.
     pub fn find(&self, route: &[String]) -> Option<(&Module, String)> {
-        self.find_within(route, 20)
-    }
-
-    /// Modules may import all of each other: through so many at most.
-    fn find_within(&self, route: &[String], most: usize) -> Option<(&Module, String)> {
         let known = (0..=route.len()).rev().find(|length| self.modules.contains_key(&route[..*length]))?;
-        let module = &self.modules[&route[..known]];
-        let name = route.get(known)?;
-        if name == "*" || module.declares.contains(name) || most == 0 {
+        let (module, name) = (&self.modules[&route[..known]], route.get(known)?);
+        if module.declares.contains(name) {
             return Some((module, name.clone()));
         }
-        let beyond = |to: &Route| self.find_within(&[to.as_slice(), &route[known..]].concat(), most - 1);
         if let Some(to) = module.imports.get(name).filter(|to| to[..] != *route) {
-            return self.find_within(&[to.as_slice(), &route[known + 1..]].concat(), most - 1);
+            return self.find(&[to.as_slice(), &route[known + 1..]].concat());
         }
-        let globs = module.globs.iter().filter(|glob| glob[..] != route[..known]);
-        let by_glob = globs.filter_map(beyond).find(|(module, name)| module.declares.contains(name));
-        by_glob.or_else(|| Some((module, name.clone())))
+        let mut globs = module.globs.iter().filter_map(|glob| self.modules.get(glob));
+        Some((globs.find(|glob| glob.declares.contains(name)).unwrap_or(module), name.clone()))
     }
 }
 
@@ -221,20 +206,20 @@ pub fn simple_path(tokens: &[TokenTree]) -> (Vec<String>, &[TokenTree]) {
     (path, rest)
 }
 
-/// Items, functions of an `impl` and fields without those behind a `#[cfg(test)]`.
-fn without_tests(items: Vec<Item>) -> Vec<Item> {
-    let mut kept: Vec<Item> = items.into_iter().filter(is_shipped).collect();
-    for item in &mut kept {
-        match item {
-            Item::Mod(item) => item.content = item.content.take().map(|(brace, items)| (brace, without_tests(items))),
-            Item::Impl(item) => item.items.retain(is_shipped),
-            Item::Struct(syn::ItemStruct { fields: Fields::Named(FieldsNamed { named, .. }), .. }) => {
-                *named = std::mem::take(named).into_iter().filter(is_shipped).collect();
-            }
-            _ => {}
-        }
+/// The name that an item declares.
+pub fn name_of(item: &Item) -> Option<&Ident> {
+    match item {
+        Item::Struct(item) => Some(&item.ident),
+        Item::Enum(item) => Some(&item.ident),
+        Item::Trait(item) => Some(&item.ident),
+        Item::Type(item) => Some(&item.ident),
+        Item::Fn(item) => Some(&item.sig.ident),
+        Item::Const(item) => Some(&item.ident),
+        Item::Static(item) => Some(&item.ident),
+        Item::Macro(item) => item.ident.as_ref(),
+        Item::Mod(item) => Some(&item.ident),
+        _ => None,
     }
-    kept
 }
 
 /// Whether no attribute of it is `#[cfg(test)]`, or more conditions in an `all(..)`.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{quote, ToTokens};
-use syn::{Field, Fields, FnArg, ImplItem, Item, ItemMod, Pat, Signature, TraitItem, Visibility};
+use syn::{Field, Fields, FnArg, ImplItem, Item, Pat, Signature, TraitItem, Visibility};
 
-use super::source::{is, module_of, simple_path, word, Route, Tree};
+use super::source::{is, module_of, name_of, simple_path, word, Module, Route, Tree};
 
 /// A type by the file that declares it, and its name.
 pub type Type = (String, String);
@@ -17,14 +17,14 @@ pub type Parts = BTreeMap<String, TokenStream>;
 /// In the parts of an alias: what it stands for.
 const ALIAS: &str = "=";
 
-pub struct Function {
+struct Function {
     /// Modules, type if any, name.
-    pub route: Route,
-    pub file: String,
+    route: Route,
+    module: Route,
     /// The type whose function it is; the trait, where it is a default.
     owner: Option<Type>,
     is_of_trait: bool,
-    /// Of the `impl`: its type, its trait, its bounds.
+    /// Of the `impl`: its type, its trait, its bounds; then the signature.
     header: TokenStream,
     signature: Signature,
     body: TokenStream,
@@ -36,25 +36,25 @@ pub struct Index<'a> {
     pub types: BTreeMap<Type, Parts>,
     /// How many fields other files can touch, but users can't.
     pub shared_fields: usize,
-    pub functions: Vec<Function>,
+    functions: Vec<Function>,
 }
 
 impl<'a> Index<'a> {
     pub fn of(tree: &'a Tree) -> Self {
         let mut index = Self { tree, types: BTreeMap::new(), shared_fields: 0, functions: Vec::new() };
-        tree.files.iter().for_each(|(file, code)| index.declare(file, &code.items));
+        tree.modules.values().for_each(|module| index.declare(module));
         // Owners are found by their names: after all types are known.
-        tree.files.iter().for_each(|(file, code)| index.implement(file, &module_of(file), &code.items));
+        tree.modules.iter().for_each(|(route, module)| index.implement(route, module));
         index
     }
 
-    fn declare(&mut self, file: &str, items: &[Item]) {
-        for item in items {
-            let (name, parts) = match item {
+    fn declare(&mut self, module: &Module) {
+        for item in &module.items {
+            let parts = match item {
                 Item::Struct(item) => {
                     let is_shared = |field: &&Field| matches!(field.vis, Visibility::Restricted(_));
                     self.shared_fields += item.fields.iter().filter(is_shared).count();
-                    (&item.ident, parts_of(&item.fields))
+                    parts_of(&item.fields)
                 }
                 Item::Enum(item) => {
                     let mut parts = Parts::new();
@@ -62,22 +62,18 @@ impl<'a> Index<'a> {
                         parts.insert(variant.ident.to_string(), variant.fields.to_token_stream());
                         parts.extend(parts_of(&variant.fields).into_iter().filter(|(name, _)| name != "0"));
                     }
-                    (&item.ident, parts)
+                    parts
                 }
-                Item::Trait(item) => (&item.ident, Parts::new()),
+                Item::Trait(_) => Parts::new(),
                 // No type of its own: what it stands for counts.
-                Item::Type(item) => (&item.ident, Parts::from([(ALIAS.to_owned(), item.ty.to_token_stream())])),
-                Item::Mod(ItemMod { content: Some((_, items)), .. }) => {
-                    self.declare(file, items);
-                    continue;
-                }
+                Item::Type(item) => Parts::from([(ALIAS.to_owned(), item.ty.to_token_stream())]),
                 _ => continue,
             };
-            self.types.insert((file.to_owned(), name.to_string()), parts);
+            self.types.extend(name_of(item).map(|name| ((module.file.clone(), name.to_string()), parts)));
         }
     }
 
-    fn implement(&mut self, file: &str, module: &Route, items: &[Item]) {
+    fn implement(&mut self, module: &Route, Module { file, items, .. }: &Module) {
         for item in items {
             let mut functions: Vec<(&Signature, TokenStream)> = Vec::new();
             let (owner, header, is_of_trait) = match item {
@@ -100,55 +96,48 @@ impl<'a> Index<'a> {
                         TraitItem::Fn(part) => Some((&part.sig, part.default.to_token_stream())),
                         _ => None,
                     }));
-                    (Some((file.to_owned(), item.ident.to_string())), item.ident.to_token_stream(), true)
-                }
-                Item::Mod(ItemMod { ident, content: Some((_, items)), .. }) => {
-                    self.implement(file, &[module.as_slice(), &[ident.to_string()]].concat(), items);
-                    continue;
+                    (Some((file.clone(), item.ident.to_string())), item.ident.to_token_stream(), true)
                 }
                 _ => continue,
             };
             for (signature, body) in functions {
                 let name = owner.iter().map(|(_, name)| name.clone()).chain([signature.ident.to_string()]);
                 let route = module.iter().cloned().chain(name).collect();
-                let (file, owner, header, signature) =
-                    (file.to_owned(), owner.clone(), header.clone(), signature.clone());
-                self.functions.push(Function { route, file, owner, is_of_trait, header, signature, body });
+                let (module, owner, signature) = (module.clone(), owner.clone(), signature.clone());
+                let header = quote!(#header #signature);
+                self.functions.push(Function { route, module, owner, is_of_trait, header, signature, body });
             }
         }
     }
 
     /// The function of this name: `line::Line::join`, with as many modules before as it takes to be the only one.
-    pub fn find(&self, name: &str) -> Result<usize, String> {
+    fn find(&self, name: &str) -> Result<&Function, String> {
         let end: Route = name.split("::").map(str::to_owned).collect();
-        let mut found: Vec<usize> =
-            (0..self.functions.len()).filter(|at| self.functions[*at].route.ends_with(&end)).collect();
+        let mut found: Vec<_> = self.functions.iter().filter(|function| function.route.ends_with(&end)).collect();
         if found.len() > 1 {
             // A type's own goes before a trait's of the same name.
-            found.retain(|at| !self.functions[*at].is_of_trait);
+            found.retain(|function| !function.is_of_trait);
         }
         match found[..] {
-            [at] => Ok(at),
+            [function] => Ok(function),
             [] => Err(format!("no function `{name}`")),
             _ => Err(format!("{} functions `{name}`", found.len())),
         }
     }
 
     /// The types that a function names in its signature, its fields and its body, in order, each once; after these.
-    pub fn named(&self, at: usize, met: &[Type]) -> Vec<Type> {
-        let function = &self.functions[at];
-        let (module, owner, met) = (module_of(&function.file), function.owner.clone(), met.to_vec());
-        let mut reader = Reader { index: self, module, owner, locals: BTreeMap::new(), met, named: Vec::new() };
+    pub fn named(&self, function: &str, met: &[Type]) -> Result<Vec<Type>, String> {
+        let function = self.find(function)?;
+        let mut reader = Reader { index: self, function, locals: BTreeMap::new(), met, named: Vec::new() };
         reader.read(function.header.clone());
-        reader.read(function.signature.to_token_stream());
         for input in &function.signature.inputs {
             let FnArg::Typed(input) = input else { continue };
             let Pat::Ident(name) = &*input.pat else { continue };
-            let types = self.collect(&reader.module, input.ty.to_token_stream());
+            let types = self.collect(&function.module, input.ty.to_token_stream());
             reader.locals.insert(name.ident.to_string(), types);
         }
         reader.read(function.body.clone());
-        reader.named
+        Ok(reader.named)
     }
 
     /// The type that a path begins with, and what comes behind it in the path.
@@ -187,34 +176,27 @@ impl<'a> Index<'a> {
         Some(self.collect(&module_of(&of.0), declared.clone()))
     }
 
-    /// The types that a function returns.
-    fn returned(&self, at: usize) -> Vec<Type> {
-        let function = &self.functions[at];
+    /// The types that a method of one of these types returns, where only one has this name.
+    fn returned(&self, of: &[Type], name: &str) -> Option<Vec<Type>> {
+        let is_it = |function: &&Function| {
+            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
+        };
+        let mut found = self.functions.iter().filter(is_it);
+        let function = found.next().filter(|_| found.next().is_none())?;
         let output = function.signature.output.to_token_stream();
         let is_self = output.to_string().contains("Self");
         let owner = function.owner.iter().filter(|_| is_self).cloned();
-        owner.chain(self.collect(&module_of(&function.file), output)).collect()
-    }
-
-    /// The one function that a call of a method of one of these types may mean.
-    fn called(&self, of: &[Type], name: &str) -> Option<usize> {
-        let is_it = |at: &usize| {
-            let function = &self.functions[*at];
-            function.owner.as_ref().is_some_and(|owner| of.contains(owner)) && function.signature.ident == name
-        };
-        let mut found = (0..self.functions.len()).filter(is_it);
-        found.next().filter(|_| found.next().is_none())
+        Some(owner.chain(self.collect(&function.module, output)).collect())
     }
 }
 
 /// Reads the code of one function.
 struct Reader<'a> {
     index: &'a Index<'a>,
-    module: Route,
-    owner: Option<Type>,
+    function: &'a Function,
     /// Arguments, and the types in their declarations.
     locals: BTreeMap<String, Vec<Type>>,
-    met: Vec<Type>,
+    met: &'a [Type],
     named: Vec<Type>,
 }
 
@@ -246,8 +228,11 @@ impl Reader<'_> {
                         self.locals.insert(name, of.take().unwrap_or_default());
                     }
                 }
-                TokenTree::Ident(name) if name == "self" => of = self.owner.clone().map(|owner| vec![owner]),
-                TokenTree::Ident(name) if name == "let" => bound = bound_by(after),
+                TokenTree::Ident(name) if name == "self" => of = self.function.owner.clone().map(|owner| vec![owner]),
+                TokenTree::Ident(name) if name == "let" => {
+                    let name = after.iter().map_while(word).find(|word| word != "mut");
+                    bound = name.filter(|name| name.starts_with(char::is_lowercase));
+                }
                 TokenTree::Ident(_) => {
                     let path = &tokens[tokens.len() - after.len() - 1..];
                     (of, rest) = self.read_path(path);
@@ -260,23 +245,25 @@ impl Reader<'_> {
     /// A field or a method, behind the dot.
     fn read_dot<'t>(&mut self, of: Known, behind: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let Some((name, after)) = behind.split_first() else { return (None, behind) };
-        let is_call = begins(after, Delimiter::Parenthesis)
-            || matches!(after, [first, second, ..] if is(first, ':') && is(second, ':'));
+        let is_call = match after {
+            [TokenTree::Group(group), ..] => group.delimiter() == Delimiter::Parenthesis,
+            [first, second, ..] => is(first, ':') && is(second, ':'),
+            _ => false,
+        };
         let name = name.to_string();
         if name == "await" {
             return (of, after);
         }
         if is_call {
-            let exact = of.as_deref().and_then(|of| self.index.called(of, &name));
+            let returned = of.as_deref().and_then(|of| self.index.returned(of, &name));
             let [arguments, after @ ..] = after else { return (None, after) };
             self.read(arguments.to_token_stream());
-            let returned = exact.map(|at| self.index.returned(at));
             return (returned.or_else(|| of.filter(|_| HANDS_ON.contains(&&*name))), after);
         }
         let exact = of.iter().flatten().find_map(|of| self.index.part(of, &name));
         let found = exact.or_else(|| {
             // Of what was met, the only type with such a field.
-            let met = self.named.iter().chain(&self.met).filter(|_| of.is_none());
+            let met = self.named.iter().chain(self.met).filter(|_| of.is_none());
             let mut parts = met.collect::<BTreeSet<_>>().into_iter().filter_map(|of| self.index.part(of, &name));
             let first = parts.next()?;
             parts.next().is_none().then_some(first)
@@ -289,10 +276,9 @@ impl Reader<'_> {
     fn read_path<'t>(&mut self, tokens: &'t [TokenTree]) -> (Known, &'t [TokenTree]) {
         let (path, after) = simple_path(tokens);
         let resolved = match path.first().map(String::as_str) {
-            Some("Self") => self.owner.clone().map(|owner| (owner, &path[1..])),
-            _ => self.index.resolve(&self.module, &path),
+            Some("Self") => self.function.owner.clone().map(|owner| (owner, &path[1..])),
+            _ => self.index.resolve(&self.function.module, &path),
         };
-        let (is_call, is_braced) = (begins(after, Delimiter::Parenthesis), begins(after, Delimiter::Brace));
         let Some((found, behind)) = resolved else {
             let local = self.locals.get(&path.join("::")).filter(|types| !types.is_empty()).cloned();
             return (local, after);
@@ -303,24 +289,18 @@ impl Reader<'_> {
         let mut returned = None;
         if let [name, ..] = behind {
             self.meet(self.index.part(&found, name).into_iter().flatten());
-            let called = self.index.called(std::slice::from_ref(&found), name);
-            returned = called.map(|at| self.index.returned(at));
+            returned = self.index.returned(std::slice::from_ref(&found), name);
         }
         let [TokenTree::Group(group), after @ ..] = after else { return (None, after) };
         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-        for field in inside.split(|token| is(token, ',')).filter(|_| is_braced) {
+        for field in inside.split(|token| is(token, ',')).filter(|_| group.delimiter() == Delimiter::Brace) {
             let name = field.iter().filter_map(word).find(|word| word != "ref" && word != "mut");
             let part = name.and_then(|name| self.index.part(&found, &name));
             self.meet(part.into_iter().flatten());
         }
         self.read(group.stream());
-        (returned.filter(|_| is_call), after)
+        (returned.filter(|_| group.delimiter() == Delimiter::Parenthesis), after)
     }
-}
-
-/// Whether a group within these comes first.
-fn begins(tokens: &[TokenTree], delimiter: Delimiter) -> bool {
-    matches!(tokens, [TokenTree::Group(group), ..] if group.delimiter() == delimiter)
 }
 
 /// Types that an expression may have, where that is known.
@@ -328,12 +308,6 @@ type Known = Option<Vec<Type>>;
 
 /// Methods after which it is about the same.
 const HANDS_ON: [&str; 8] = ["as_mut", "as_ref", "clone", "filter", "iter", "lock", "take", "unwrap_or_else"];
-
-/// The name in `let mut name = ..`.
-fn bound_by(tokens: &[TokenTree]) -> Option<String> {
-    let words = tokens.iter().map_while(word).find(|word| word != "mut");
-    words.filter(|name| name.chars().next().is_some_and(char::is_lowercase))
-}
 
 fn parts_of(fields: &Fields) -> Parts {
     let named = fields.iter().enumerate().map(|(at, field)| {

@@ -15,13 +15,6 @@ pub struct Walk {
 /// A function, and the types that are met in it for the first time.
 type Step<'a> = (&'a String, Vec<Type>);
 
-/// `9 types in 8 files`.
-fn sum<'a>(types: impl Iterator<Item = &'a Type>) -> String {
-    let types: BTreeSet<&Type> = types.collect();
-    let files: BTreeSet<&String> = types.iter().map(|(file, _)| file).collect();
-    format!("{} types in {} files", types.len(), files.len())
-}
-
 impl Walk {
     /// Those of the section `## Walks`: a heading each, and functions as code.
     pub fn read(document: &str) -> Vec<Self> {
@@ -38,8 +31,7 @@ impl Walk {
     fn steps(&self, index: &Index) -> Result<Vec<Step<'_>>, String> {
         let mut met = Vec::<Type>::new();
         let steps = self.functions.iter().map(|name| {
-            let function = index.find(name).map_err(|why| format!("{}: {why}", self.name))?;
-            let mut types = index.named(function, &met);
+            let mut types = index.named(name, &met).map_err(|why| format!("{}: {why}", self.name))?;
             types.retain(|found| !met.contains(found));
             met.extend(types.iter().cloned());
             Ok((name, types))
@@ -47,8 +39,11 @@ impl Walk {
         steps.collect()
     }
 
+    /// `9 types in 8 files`.
     pub fn count(&self, index: &Index) -> Result<String, String> {
-        Ok(sum(self.steps(index)?.iter().flat_map(|(_, types)| types)))
+        let types: BTreeSet<Type> = self.steps(index)?.into_iter().flat_map(|(_, types)| types).collect();
+        let files: BTreeSet<&String> = types.iter().map(|(file, _)| file).collect();
+        Ok(format!("{} types in {} files", types.len(), files.len()))
     }
 
     pub fn print(&self, index: &Index) -> Result<String, String> {

@@ -173,20 +173,16 @@ impl Link {
             return (false, false);
         }
         if let Some((harm, hits)) = self.harm(request) {
-            let forward = matches!(harm, Harm::After);
-            match harm {
-                Harm::Deafen => {
-                    talk.lossy = true;
-                    hit(&hits);
-                    return (forward, true);
-                }
-                Harm::After => talk.pending.push_back(Pending::Lose(hits)),
-                Harm::Before => talk.pending.push_back(Pending::Cut(hits)),
-                Harm::Hold(held) => {
-                    talk.pending.push_back(Pending::Cut(hits));
-                    held.keep(Kept { prelude: talk.prelude.clone(), bytes: bytes.to_vec() });
-                }
+            if matches!(harm, Harm::Deafen) {
+                talk.lossy = true;
+                hit(&hits);
+                return (false, true);
             }
+            let forward = matches!(harm, Harm::After);
+            if let Harm::Hold(held) = harm {
+                held.keep(Kept { prelude: talk.prelude.clone(), bytes: bytes.to_vec() });
+            }
+            talk.pending.push_back(if forward { Pending::Lose(hits) } else { Pending::Cut(hits) });
             drop(talk);
             self.settle();
             return (forward, true);
@@ -275,9 +271,7 @@ impl Talk {
     fn kind(&self, frame: &[u8], reply: &Reply) -> Kind {
         let push = frame.starts_with(b">");
         let like_push = frame.starts_with(b"*") && self.subscribed && !self.resp3;
-        let Reply::List(items) = reply else {
-            return Kind::Answer;
-        };
+        let Reply::List(items) = reply else { return Kind::Answer };
         let head = match items.first() {
             Some(Reply::Text(head)) if push || like_push => head.as_str(),
             _ => "",
@@ -299,18 +293,17 @@ impl Talk {
                 return None;
             }
         }
-        match self.pending.front_mut() {
-            Some(Pending::Confirm(left)) if *left > 1 => {
-                *left -= 1;
-                None
+        match self.pending.front_mut()? {
+            Pending::Confirm(left) if *left > 1 => *left -= 1,
+            Pending::Answer if confirms => {}
+            Pending::Cut(_) => {}
+            _ => {
+                if let Some(Pending::Lose(hits)) = self.pending.pop_front() {
+                    return Some(hits);
+                }
             }
-            Some(Pending::Answer) if confirms => None,
-            Some(Pending::Cut(_)) | None => None,
-            Some(_) => match self.pending.pop_front() {
-                Some(Pending::Lose(hits)) => Some(hits),
-                _ => None,
-            },
         }
+        None
     }
 }
 
