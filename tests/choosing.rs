@@ -64,9 +64,7 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
     let mut cycles: Vec<_> = locks(client).into_iter().map(|(name, lock)| (name, cycle(lock, guarded))).collect();
     let others = [Server::start(), Server::start()];
     let mut members = vec![client.lock("red")];
-    for other in &others {
-        members.push(other.locks().await.lock("red"));
-    }
+    members.extend(join_all(others.iter().map(async |other| other.locks().await.lock("red"))).await);
     let red = (RedLock::new(members).fresh(), Arc::new(others));
     cycles.push(("RedLock, on each server", cycle(red, move |(red, _servers)| guarded(Arc::new(red)))));
     let (semaphore, leased) = (client.semaphore("semaphore"), client.permit_semaphore("permits"));

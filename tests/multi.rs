@@ -1,7 +1,7 @@
 //! Multi-locks over several clients and servers, while calls are given up, answers lost and servers killed (rule 20).
 
 use support::prelude::*;
-use support::sites::give_up_after;
+use support::sites::{dropped_at_each_point, give_up_after};
 
 /// Longer than a give-back takes, shorter than any lease.
 const GIVE_BACK: Duration = ms(100);
@@ -23,41 +23,12 @@ async fn dropped_at_any_point_it_leaves_nothing() {
     let servers = [EmbeddedServer::new(), EmbeddedServer::new()];
     let clients = servers.each_ref().map(EmbeddedServer::connect);
     let both = || over(&[&clients[0], &clients[1], &clients[0]], &["c", "b", "a"]);
+    let left = || servers.each_ref().map(embedded_keys).concat().concat();
     let mut points = 0;
     for busy in [None, Some("a"), Some("b"), Some("c")] {
-        for verb in 0..4 {
-            for polls in 1..200 {
-                let place = &servers[usize::from(busy == Some("b"))];
-                let rival = match busy {
-                    Some(name) => Some(place.connect().lock(name).guard().await.unwrap()),
-                    None => None,
-                };
-                let request = Request::default().wait(ms(300));
-                let lock = both();
-                let taken = async {
-                    match verb {
-                        0 => lock.acquire_with(request).await.unwrap().is_acquired(),
-                        1 => lock.try_lock().await.unwrap().is_acquired(),
-                        2 => lock.acquire_with(request.lease(secs(9))).await.unwrap().is_acquired(),
-                        _ => lock.guard_with(request).await.unwrap().is_some(),
-                    }
-                };
-                let done = give_up_after(polls, taken).await;
-                if done == Some(true) && verb != 3 {
-                    assert!(busy.is_none());
-                    lock.unlock().await.unwrap();
-                }
-                drop(rival);
-                sleep(GIVE_BACK).await;
-                for server in &servers {
-                    assert_eq!(embedded_keys(server), [""; 0], "busy {busy:?}, verb {verb}, after {polls} polls");
-                }
-                if done.is_some() {
-                    break;
-                }
-                points += 1;
-            }
-        }
+        let place = &servers[usize::from(busy == Some("b"))];
+        let rivals = || join_all(busy.map(async |name| place.connect().lock(name).guard().await.unwrap()));
+        points += dropped_at_each_point(both, rivals, busy.is_none(), left, &format!("busy {busy:?}")).await;
     }
     assert!(points > 40, "only {points} points");
 }
@@ -175,10 +146,8 @@ async fn one_name_on_two_servers_is_taken_in_one_order() {
     let guard = patient("both are free", one.guard()).await.unwrap();
     assert!(!other.try_lock().await.unwrap().is_acquired());
     guard.unlock().await.unwrap();
-    let ids = [
-        servers[0].raw().await.get("lockson:server_id:{x}").await,
-        servers[1].raw().await.get("lockson:server_id:{x}").await,
-    ];
+    let id = async |server: &Server| server.raw().await.get("lockson:server_id:{x}").await;
+    let ids = [id(&servers[0]).await, id(&servers[1]).await];
     assert!(ids[0].is_some() && ids[1].is_some() && ids[0] != ids[1]);
     // While the second is busy, both hold or wait for the first.
     let (first, second) = if ids[0] < ids[1] { (0, 1) } else { (1, 0) };
@@ -210,14 +179,11 @@ async fn a_killed_server_leaves_nothing_held_elsewhere() {
     let connect = async |server: &Server| builder.clone().connect(&server.url()).await.unwrap();
     let clients = join_all(servers.iter().map(connect)).await;
     let all = over(&[&clients[0], &clients[1], &clients[2]], &["a", "b", "c"]);
-    let nothing_held = |but: usize| {
-        let servers = &servers;
-        async move {
-            for (at, server) in servers.iter().enumerate().filter(|(at, _)| *at != but) {
-                let free = || async { server.raw().await.keys("*").await.is_empty() };
-                // Long before the lease ends.
-                eventually(secs(8), &format!("server {at} has no key, without {but}"), free).await;
-            }
+    let nothing_held = async |but: usize| {
+        for (at, server) in servers.iter().enumerate().filter(|(at, _)| *at != but) {
+            let free = || async { server.raw().await.keys("*").await.is_empty() };
+            // Long before the lease ends.
+            eventually(secs(8), &format!("server {at} has no key, without {but}"), free).await;
         }
     };
     for (dead, victim) in servers.iter().enumerate() {

@@ -129,9 +129,7 @@ async fn takers(args: &[String]) {
         })
         .collect();
     let made = faults(&proxy, rng.fork(), to).await;
-    for task in tasks {
-        task.await.unwrap();
-    }
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let Seen { turns, given_up, too_many, errors } = &*seen;
     println!("{} {} {} {} {made}", read(turns), read(given_up), read(too_many), read(errors));
@@ -213,10 +211,8 @@ async fn waiters(args: &[String]) {
     proxy.wait_requests(253, Filter::Script).await;
     assert_eq!(locks.latch(name).count().await.unwrap(), 2);
     println!("ready");
-    let mut opened = 0;
-    for task in tasks {
-        opened += usize::from(task.await.unwrap() == WaitOutcome::Opened);
-    }
+    let ended = join_all(tasks).await.into_iter().map(Result::unwrap);
+    let opened = ended.filter(|outcome| *outcome == WaitOutcome::Opened).count();
     println!("{opened} {}", epoch());
     std::future::pending().await
 }

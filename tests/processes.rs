@@ -190,9 +190,7 @@ async fn crowd(url: &str, args: &[String]) {
             })
         })
         .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
     println!("{} {}", turns.load(Ordering::Relaxed), counted.load(Ordering::Relaxed));
 }
 

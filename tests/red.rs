@@ -3,7 +3,7 @@
 use lockson::kind::NonReentrant;
 use support::fleet::{connected, red, votes, Fleet};
 use support::prelude::*;
-use support::sites::give_up_after;
+use support::sites::dropped_at_each_point;
 
 /// Rule 21: the lease, less 1 % and the drift, as most of the servers have it.
 #[tokio::test(start_paused = true)]
@@ -119,32 +119,11 @@ async fn losers_give_their_votes_back() {
 async fn dropped_at_any_point_it_leaves_nothing() {
     let fleet = Fleet::start();
     let (clients, theirs) = (fleet.clients(), fleet.clients());
+    let left = || fleet.held().replace("00000", "");
     let mut points = 0;
-    for rivals in [0, 2, 3] {
-        for verb in 0..3 {
-            for polls in 1..200 {
-                let held =
-                    join_all(theirs[..rivals].iter().map(|locks| async { locks.lock("red").guard().await })).await;
-                let lock = red(&clients);
-                let done = match verb {
-                    0 => give_up_after(polls, lock.try_lock()).await,
-                    1 => give_up_after(polls, lock.acquire().wait(ms(300)).into_future()).await,
-                    _ => give_up_after(polls, lock.acquire().wait(ms(300)).guard())
-                        .await
-                        .map(|held| held.map(|guard| guard.map_or(Busy, |_| Acquired))),
-                };
-                if done == Some(Ok(Acquired)) && verb != 2 {
-                    lock.unlock().await.unwrap();
-                }
-                drop(held);
-                sleep(ms(100)).await;
-                assert_eq!(fleet.held(), "00000", "{rivals} rivals, verb {verb}, after {polls} polls");
-                if done.is_some() {
-                    break;
-                }
-                points += 1;
-            }
-        }
+    for many in [0, 2, 3] {
+        let rivals = || join_all(theirs[..many].iter().map(async |locks| locks.lock("red").guard().await.unwrap()));
+        points += dropped_at_each_point(|| red(&clients), rivals, many < 3, left, &format!("{many} rivals")).await;
     }
     assert!(points > 15, "only {points} points");
 }

@@ -78,9 +78,7 @@ async fn schedules(
     }
     faults.await;
     over.store(true, Ordering::SeqCst);
-    for task in tasks {
-        task.await.unwrap();
-    }
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
     let sum = |of: fn(&Inside) -> &AtomicUsize| insides.iter().map(|inside| of(inside).load(Ordering::SeqCst)).sum();
     (sum(|inside| &inside.breaches), sum(|inside| &inside.turns))
 }

@@ -53,10 +53,7 @@ pub async fn deletion_ends_waits(case: Case) {
         let name = format!("{}:{is_set_again}", case.name);
         let (latch, waiting) = (a.latch(&name), b.latch(&name));
         assert!(latch.try_set_count(2).await.unwrap());
-        let mut waiters = Vec::new();
-        for _ in 0..10 {
-            waiters.push(begun(waited(waiting.clone())).await);
-        }
+        let waiters = join_all((0..10).map(|_| begun(waited(waiting.clone())))).await;
         // Answered behind their looks.
         assert_eq!(waiting.count().await.unwrap(), 2);
         case.until_waiting(&b).await;

@@ -247,10 +247,7 @@ pub async fn a_renewal_renews_only_its_own(case: Case) {
     case.ask(&["SET", &names[4], "t", "PX", "90000"]).await;
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(case.copy(RENEW, SOON, &keys, &["t", "30000"].repeat(5)).await, "1 1 0 0 0 1");
-    let mut ttls = Vec::new();
-    for name in &names {
-        ttls.push(case.pttl_of(name).await);
-    }
+    let ttls = join_all(names.iter().map(|name| case.pttl_of(name))).await;
     assert!((29_000..=30_000).contains(&ttls[0]) && ttls[1] <= 1_000, "{ttls:?}");
     assert!(ttls[2..4] == [-1, -2] && ttls[4] > 30_000, "{ttls:?}");
 }

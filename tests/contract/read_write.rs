@@ -23,10 +23,8 @@ fn hold_key(case: &Case, locks: &Locks, owner: &str, number: u32) -> String {
 
 pub async fn many_readers_or_one_writer(case: Case) {
     let (a, b) = (case.client().await.read_write_lock(&case.name), case.client().await.read_write_lock(&case.name));
-    let mut readers = Vec::new();
-    for lock in [&a, &b, &a, &b] {
-        readers.push(lock.read().owned_by(&Owner::unique()).guard().await.unwrap());
-    }
+    let read = async |lock: &lockson::ReadWriteLock| lock.read().owned_by(&Owner::unique()).guard().await.unwrap();
+    let readers = join_all([&a, &b, &a, &b].map(read)).await;
     assert_eq!(a.read().holders().await.unwrap().len(), 4);
     for lock in [&a, &b] {
         assert!(!lock.write().owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());

@@ -38,17 +38,14 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
         .into_iter()
         .map(|lock| {
             let read = lock.read().owned_by(&Owner::unique());
-            tokio::spawn(async move { read.guard().await })
+            tokio::spawn(async move { read.guard().await.unwrap() })
         })
         .collect();
     case.until_waiting(&b).await;
     sleep(ms(100)).await;
     let began = Instant::now();
     write.unlock().await.unwrap();
-    let mut guards = Vec::new();
-    for waiter in waiters {
-        guards.push(patient("a reader", waiter).await.unwrap().unwrap());
-    }
+    let guards = patient_all("a reader", waiters).await;
     assert!(began.elapsed() < case.bound(ms(500)), "{:?}", began.elapsed());
     assert_eq!(mine.read().holders().await.unwrap().len(), 3);
     unlock_all(guards).await;

@@ -115,26 +115,18 @@ pub async fn a_release_serves_as_many_as_fit(case: Case) {
     let (a, b) = (case.sleepy_client().await, case.sleepy_client().await);
     let semaphore = with_permits(&case, &a, 5).await;
     assert!(semaphore.acquire(5).await.unwrap().is_acquired());
-    let mut waiters = Vec::new();
-    for _ in 0..5 {
-        waiters.push(begun(taken(b.semaphore(&case.name), 1)).await);
-    }
+    let waiters = join_all((0..5).map(|_| begun(taken(b.semaphore(&case.name), 1)))).await;
     case.until_waiting(&b).await;
     let before = case.calls();
     semaphore.release(3).await.unwrap();
-    let mut guards = Vec::new();
     let mut waiters = waiters.into_iter();
-    for waiter in waiters.by_ref().take(3) {
-        guards.push(patient("one of three", waiter).await.unwrap());
-    }
+    let mut guards = patient_all("one of three", waiters.by_ref().take(3)).await;
     assert!(waiters.as_slice().iter().all(|waiter| !waiter.is_finished()));
     // The release, one script for the three, and one of the next in line.
     sleep(ms(20)).await;
     assert!(case.calls() - before <= 3, "{} scripts", case.calls() - before);
     semaphore.release(2).await.unwrap();
-    for waiter in waiters {
-        guards.push(patient("one of two", waiter).await.unwrap());
-    }
+    guards.extend(patient_all("one of two", waiters).await);
     assert_eq!(semaphore.available_permits().await.unwrap(), 0);
     drop(guards);
     until_free(&semaphore, 5).await;
@@ -165,9 +157,7 @@ pub async fn a_large_request_is_not_starved(case: Case) {
     semaphore.release(3).await.unwrap();
     assert!(!b.semaphore(&case.name).try_acquire(4).await.unwrap().is_acquired());
     semaphore.release(1).await.unwrap();
-    for task in join_all(tasks.into_iter().map(|task| patient("its turn", task))).await {
-        task.unwrap();
-    }
+    patient_all("its turn", tasks).await;
     let order = order.lock().unwrap().clone();
     // The last three fit in pairs.
     assert_eq!(order[..2], [1, 4], "{order:?}");

@@ -268,9 +268,7 @@ pub async fn scores_do_not_drift(world: Arc<World>) {
         }
         sleep(ms(2)).await;
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    all_end(tasks).await;
     println!("fair scores: {} acquisitions, {looks} looks, drift up to {furthest} ms", each * 8);
     assert!(looks > 0, "a queue was seen");
     assert!(!raw.exists(&queue_of(&name)).await && !raw.exists(&timeouts_of(&name)).await);

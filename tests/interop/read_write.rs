@@ -63,7 +63,5 @@ async fn churn(peer: &Peer, name: &str, rounds: usize, seed: u64, mut check: imp
         check().await;
     }
     over.store(true, Ordering::Relaxed);
-    for task in busy {
-        task.await.unwrap();
-    }
+    join_all(busy).await.into_iter().for_each(Result::unwrap);
 }

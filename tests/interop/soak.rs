@@ -164,9 +164,7 @@ pub async fn part(url: &str, args: &[String]) {
             })
         })
         .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    join_all(tasks).await.into_iter().for_each(Result::unwrap);
     for locks in servers.iter() {
         locks.shutdown(secs(5)).await.unwrap();
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use futures::future::{join_all, FutureExt};
 use futures::stream::{self, StreamExt};
-use lockson::{AcquireOutcome, Builder, Locks, Owner, RLock};
+use lockson::{AcquireOutcome, Builder, Guard, Locks, Owner, RLock, Request};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::files::sent;
 use crate::kinds::texts;
-use crate::{patient, report, seed, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
+use crate::{ms, patient, report, secs, seed, unique, Kind, Proxy, Raw, Rng, Server, KINDS};
 
 /// The machine, for tests that count on time: two cores are little.
 static HALVES: Semaphore = Semaphore::const_new(2);
@@ -318,6 +318,45 @@ pub async fn give_up_after<F: Future>(polls: usize, future: F) -> Option<F::Outp
         }
     })
     .await
+}
+
+/// Takes a lock of several members beside rivals' holds and gives that up at each poll point: nothing may be left.
+/// Says how many points there were.
+pub async fn dropped_at_each_point<L: RLock, H: Future<Output = Vec<Guard>>>(
+    new: impl Fn() -> L,
+    rivals: impl Fn() -> H,
+    may_have_it: bool,
+    left: impl Fn() -> String,
+    what: &str,
+) -> usize {
+    let (mut points, request) = (0, Request::default().wait(ms(300)));
+    for verb in 0..4 {
+        for polls in 1..200 {
+            let (held, lock, request) = (rivals().await, new(), request.clone());
+            let taken = async {
+                match verb {
+                    0 => lock.acquire_with(request).await.unwrap().is_acquired(),
+                    1 => lock.try_lock().await.unwrap().is_acquired(),
+                    2 => lock.acquire_with(request.lease(secs(9))).await.unwrap().is_acquired(),
+                    _ => lock.guard_with(request).await.unwrap().is_some(),
+                }
+            };
+            let done = give_up_after(polls, taken).await;
+            assert!(may_have_it || done != Some(true), "{what}: taken by verb {verb}");
+            if done == Some(true) && verb != 3 {
+                lock.unlock().await.unwrap();
+            }
+            drop(held);
+            // Longer than a give-back takes, shorter than any lease.
+            tokio::time::sleep(ms(100)).await;
+            assert_eq!(left(), "", "{what}, verb {verb}, after {polls} polls");
+            if done.is_some() {
+                break;
+            }
+            points += 1;
+        }
+    }
+    points
 }
 
 /// Polls a future once, which is too early for it.

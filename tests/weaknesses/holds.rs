@@ -44,10 +44,7 @@ async fn id_6_b_5_stale_holds_delay_no_renewal() {
 async fn id_6_b_7_one_bad_key_spoils_no_other() {
     let locks = connect(short()).await;
     let names: Vec<String> = (0..10).map(|_| unique("6b7")).collect();
-    let mut guards: Vec<Guard> = Vec::new();
-    for name in &names {
-        guards.push(locks.lock(name).guard().await.unwrap());
-    }
+    let guards = join_all(names.iter().map(async |name| locks.lock(name).guard().await.unwrap())).await;
     raw().await.must(&["SET", &names[4], "a string"]).await;
     leases_pass(3).await;
     for (at, guard) in guards.iter().enumerate() {
