@@ -136,13 +136,16 @@ pub async fn copies_of_an_enqueue_make_one_entry(case: Case) {
 /// What the janitor sends for an owner that went away while a copy of its attempt was under way.
 pub async fn a_settled_owner_is_not_in_the_queue(case: Case) {
     let (_, _, guard) = held(&case).await;
-    for owner in ["c:gone", "c:there"] {
+    for owner in ["c:gone", "c:head", "c:there"] {
         run(&case, ACQUIRE, SOON, &[owner, "1000", "0", "1"]).await;
     }
     assert!(run(&case, SETTLE, SOON, &["c:there", "0", "1"]).await.starts_with('3'));
     assert!(run(&case, SETTLE, SOON, &["c:gone", "0", "0"]).await.starts_with('3'));
-    assert_eq!(waiting(&case).await, ["c:there"]);
+    assert_eq!(waiting(&case).await, ["c:head", "c:there"]);
     guard.unlock().await.unwrap();
+    // The head of the free lock goes: the next one is told, and watched.
+    assert!(run(&case, SETTLE, SOON, &["c:head", "0", "0"]).await.starts_with('3'));
+    assert_eq!(case.ask(&["HGET", &state(&case), "head"]).await, "c:there");
     // A late copy that takes it is undone by the same script.
     run(&case, ACQUIRE, SOON, &["c:there", "1000", "0", "1"]).await;
     assert!(!case.is_free().await);

@@ -178,6 +178,12 @@ pub async fn leases_are_set_exactly(case: Case) {
     let left = [semaphore.remaining_lease(&ids[0]).await, semaphore.remaining_lease(&ids[1]).await];
     let [first, second] = left.map(|left| left.unwrap().unwrap());
     assert!(first <= secs(10) && second > secs(20) && second <= secs(60), "{first:?} {second:?}");
+    // Of several permits the script says the shortest lease.
+    let (expiries, both) = (format!("{{{}}}:timeout", case.name), format!("{}{}", ids[0], ids[1]));
+    let extend = support::lua!("ids", "permit_semaphore/extend");
+    let answer = case.copy(extend, SOON, &[&expiries], &[&both, "0"]).await;
+    let left = answer.strip_prefix("1 ").expect(&answer).parse::<u64>().unwrap();
+    assert!(left <= 10_000, "{left}");
     let guard = semaphore.guard(1).await.unwrap();
     guard.set_lease(secs(100)).await.unwrap();
     assert!(guard.remaining() > secs(70));

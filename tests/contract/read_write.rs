@@ -199,6 +199,8 @@ pub async fn a_reader_whose_lease_ended_stops_counting(case: Case) {
     case.ask(&["HSET", &case.name, "mode", "read", "java:1", "1", "java:2", "3"]).await;
     case.ask(&["PEXPIRE", &case.name, "600000"]).await;
     assert!(!other.read().is_locked().await.unwrap());
+    assert!(!other.read().force_unlock().await.unwrap());
+    assert!(!other.read().force_unlock_if("java:1").await.unwrap());
     assert!(other.write().try_lock().await.unwrap().is_acquired());
     let (field, ttl) = (format!("{}:", b.client_id()), case.pttl().await);
     assert!(case.ask(&["HGETALL", &case.name]).await.starts_with(&format!("mode write {field}")) && ttl <= 30_000);
