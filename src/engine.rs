@@ -81,7 +81,7 @@ impl Engine {
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
-        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.key())));
+        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.keys.lock)));
         let confirms = watchdog.clone();
         let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
         let engine = Self {

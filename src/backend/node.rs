@@ -38,10 +38,14 @@ pub(crate) struct Node {
     over: AtomicBool,
 }
 
+/// What INFO says of this.
+pub(crate) fn entry<'a>(info: &'a str, key: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
+
 /// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.
 pub(crate) fn generation(info: &str) -> Option<String> {
-    let entry = |key| info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
-    Some(format!("{} {}", entry("run_id")?, entry("master_replid")?))
+    Some(format!("{} {}", entry(info, "run_id")?, entry(info, "master_replid")?))
 }
 
 impl Node {

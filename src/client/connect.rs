@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::fred::connect;
 use crate::backend::fred_config::{config, servers, Config, Servers};
-use crate::backend::node::{generation, Node};
+use crate::backend::node::{entry, generation, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -151,10 +151,9 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
 
 fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
-    let entry = |at: usize, key: &str| {
-        section(at).lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
-    };
-    let (version, role, policy) = (entry(1, "redis_version"), entry(2, "role"), entry(3, "maxmemory_policy"));
+    let (server, replication, memory) = (section(1), section(2), section(3));
+    let version = entry(server, "redis_version");
+    let (role, policy) = (entry(replication, "role"), entry(memory, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
         let needed =
@@ -164,10 +163,10 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
     if let Some(found) = version.filter(|version| is_too_old(version)) {
         return Err(ConnectError::TooOld { found: found.to_owned() });
     }
-    if is_one && entry(1, "redis_mode") == Some("cluster") {
+    if is_one && entry(server, "redis_mode") == Some("cluster") {
         return Err(Refused::Cluster.into());
     }
-    if let Some(run) = entry(1, "run_id") {
+    if let Some(run) = entry(server, "run_id") {
         engine.life.met(run);
     }
     if role == Some("slave") {

@@ -190,11 +190,6 @@ fn next_number() -> u64 {
 }
 
 impl Leased {
-    /// One of the keys that it is by on the server: all are in one slot.
-    pub(crate) fn key(&self) -> Cow<'_, str> {
-        self.keys_of(self.renew.keys).into_iter().next().unwrap_or_default()
-    }
-
     /// Its part of a renewing script's KEYS.
     pub(crate) fn keys_of(&self, keys: &[Key]) -> Vec<Cow<'_, str>> {
         let own = keys.contains(&Key::FirstHold).then(|| self.keys.first_hold(&self.holder));
