@@ -281,7 +281,7 @@ impl Engine {
 /// Renews a batch with one script; where some of its keys have moved to another node and others have not, one by one.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
     let renewed = match renew_all(&wire, script, &holds).await {
-        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+        Err(Fate::TryAgain(_)) if holds.len() > 1 => {
             let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
             let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
             let verdicts = join_all(alone).await.into_iter().map(verdict);

@@ -18,6 +18,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ::futures::future::BoxFuture;
+use tokio::sync::watch;
 
 pub use call::Script;
 pub(crate) use call::{Call, Fate, Item, Outcome};
@@ -30,6 +31,9 @@ pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
 /// Every slot there is.
 pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
+
+/// Told whenever more is known of the servers: one is there again, or another has its keys.
+pub(crate) type Changes = watch::Receiver<()>;
 
 /// What a backend reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +62,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The slot of a key: keys of two slots are in no script together.
     fn slot(&self, _key: &str) -> u16 {
         0
+    }
+
+    /// When it is worth while to try again what did not reach its node. `None`: nobody tells.
+    fn changes(&self) -> Option<Changes> {
+        None
     }
 
     /// `by` said that the node at this address has the key: that one, from now on.

@@ -16,7 +16,7 @@ use super::resp::Told;
 use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
 use crate::backend::node::Node;
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Fate, Signal};
+use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
@@ -129,7 +129,6 @@ impl Map {
                 if uncovered(best).is_none() || self.state.read().ranges.is_empty() {
                     self.apply(best)?;
                 }
-                self.recognize().await;
                 Ok(())
             }
             None if failures.values().any(|why| why.contains("cluster support disabled")) => {
@@ -173,20 +172,17 @@ impl Map {
             let _ = self.signals.send(Signal::Over(over));
         }
         self.lose(lost);
+        if before != ranges {
+            self.access.changes.send_replace(());
+        }
         Ok(())
     }
 
-    /// Tells of primaries that are not what they were.
-    async fn recognize(&self) {
-        let (members, ranges): (Vec<Arc<Member>>, _) = {
-            let state = self.state.read();
-            (state.members.values().cloned().collect(), state.ranges.clone())
-        };
-        let looked = members.into_iter().map(async |member: Arc<Member>| (member.is_another().await, member));
-        for (_, member) in join_all(looked).await.into_iter().filter(|(is_another, _)| *is_another) {
-            let its = ranges.iter().filter(|range| range.primary == member.at);
-            let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
-        }
+    /// A primary is not what it was.
+    fn another(&self, at: &HostPort) {
+        let state = self.state.read();
+        let its = state.ranges.iter().filter(|range| range.primary == *at);
+        let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
     }
 
     /// Tells of subscriptions that are gone.
@@ -200,7 +196,12 @@ impl Map {
     fn hear(&self, from: &HostPort, told: Told) {
         let items = match told {
             Told::Push(items) => items,
-            Told::Up => return self.access.look.notify_one(),
+            Told::Met(_) => return,
+            Told::Another => return self.another(from),
+            Told::Up => {
+                self.access.changes.send_replace(());
+                return self.access.look.notify_one();
+            }
             Told::Down(_) => {
                 let lost = self.state.write().take(|_, at| at == from);
                 self.lose(lost);
@@ -359,6 +360,10 @@ impl Backend for Cluster {
 
     fn slot(&self, key: &str) -> u16 {
         slot(key)
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.map.access.changes.subscribe())
     }
 
     fn moved(&self, key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {

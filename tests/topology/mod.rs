@@ -7,6 +7,7 @@ mod guarded;
 mod moving;
 mod refused;
 mod sentinels;
+mod times;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
