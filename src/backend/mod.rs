@@ -14,6 +14,7 @@ mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -31,6 +32,9 @@ pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
 /// Every slot there is.
 pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
+
+/// The key that says since when a server has lost nothing; in a cluster it has a tag behind it.
+pub(crate) const BOOT: &str = "lockson:boot";
 
 /// Told whenever more is known of the servers: one is there again, or another has its keys.
 pub(crate) type Changes = watch::Receiver<()>;
@@ -62,6 +66,16 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The slot of a key: keys of two slots are in no script together.
     fn slot(&self, _key: &str) -> u16 {
         0
+    }
+
+    /// The key on the node that has this key which says since when that node has lost nothing.
+    fn marker(&self, _key: &str) -> Cow<'static, str> {
+        BOOT.into()
+    }
+
+    /// Whether another server may take the place of one, which may have lost what that one did last.
+    fn fails_over(&self) -> bool {
+        false
     }
 
     /// When it is worth while to try again what did not reach its node. `None`: nobody tells.

@@ -68,6 +68,11 @@ impl Wish {
         }
     }
 
+    /// That of its lock.
+    pub(crate) fn slot(&self) -> u16 {
+        self.engine.wire.slot(&self.entry.line.keys.lock)
+    }
+
     fn name(&self) -> String {
         self.entry.line.keys.name.to_string()
     }
@@ -165,6 +170,8 @@ impl Wish {
             fence = self.entry.fence(&gate);
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
+        let marker = self.vote.map(|_| self.engine.wire.backend.marker(&keys.lock));
+        args.extend(marker.as_deref());
         let script = self.vote.unwrap_or(self.kind.acquire);
         let mut called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
         // It had more to tidy up than one call may (rule 12).

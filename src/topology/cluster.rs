@@ -1,6 +1,7 @@
 //! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
 //! ask the others again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,10 +14,10 @@ use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
-use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
+use super::slots::{best, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
 use crate::backend::node::Node;
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Changes, Fate, Signal};
+use crate::backend::{Backend, Changes, Fate, Signal, BOOT};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
@@ -57,6 +58,8 @@ struct State {
     ranges: Vec<Range>,
     /// Which server has a subscription.
     channels: HashMap<String, HostPort>,
+    /// A tag for each slot that one was needed for.
+    tags: HashMap<u16, Arc<str>>,
 }
 
 /// Connects to the cluster that these servers are of.
@@ -245,6 +248,16 @@ impl Map {
         Some(member)
     }
 
+    /// The tag of the first slot of the server that has this one.
+    fn tag(&self, slot: u16) -> Arc<str> {
+        let owner = self.owner(slot);
+        let mut state = self.state.write();
+        let its = state.ranges.iter().find(|range| owner.as_ref().is_some_and(|owner| owner.at == range.primary));
+        // One that is known by a redirection alone.
+        let first = its.map_or(slot, |range| range.first);
+        state.tags.entry(first).or_insert_with(|| tag(first).into()).clone()
+    }
+
     fn owner(&self, slot: u16) -> Option<Arc<Member>> {
         self.state.read().owners.get(usize::from(slot))?.clone()
     }
@@ -360,6 +373,15 @@ impl Backend for Cluster {
 
     fn slot(&self, key: &str) -> u16 {
         slot(key)
+    }
+
+    /// In the first slot of its node.
+    fn marker(&self, key: &str) -> Cow<'static, str> {
+        format!("{BOOT}:{{{}}}", self.map.tag(slot(key))).into()
+    }
+
+    fn fails_over(&self) -> bool {
+        true
     }
 
     fn changes(&self) -> Option<Changes> {

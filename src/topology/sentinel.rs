@@ -273,6 +273,10 @@ impl Backend for Sentinel {
         self.node("").into_iter().collect()
     }
 
+    fn fails_over(&self) -> bool {
+        true
+    }
+
     fn changes(&self) -> Option<Changes> {
         Some(self.watch.access.changes.subscribe())
     }

@@ -211,6 +211,11 @@ impl Wire {
         self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), silent_since, began)
     }
 
+    /// The slot of a key.
+    pub(crate) fn slot(&self, key: &str) -> u16 {
+        self.backend.slot(key)
+    }
+
     /// Whether the node with this key answered anything after `moment`.
     pub(crate) fn heard_since(&self, key: &str, moment: Moment) -> bool {
         self.backend.node(key).is_ok_and(|node| node.heard_since(moment))

@@ -4,6 +4,7 @@
 mod cluster;
 mod clustered;
 mod guarded;
+mod mixed;
 mod moving;
 mod refused;
 mod sentinels;
