@@ -220,6 +220,11 @@ impl Moving<'_> {
 
     /// Moves what is left, and gives the slot to its new node.
     pub fn finish(self) {
+        self.finish_at();
+    }
+
+    /// The same; when the old node knew of it.
+    pub fn finish_at(self) -> Instant {
         loop {
             let left = self.left();
             if left.is_empty() {
@@ -232,7 +237,9 @@ impl Moving<'_> {
         let to = self.cluster.nodes[self.to].control(&["CLUSTER", "MYID"]).text();
         self.set(self.to, &["NODE", &to]);
         self.set(self.from, &["NODE", &to]);
+        let at = Instant::now();
         self.cluster.settle();
+        at
     }
 }
 

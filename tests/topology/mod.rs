@@ -4,6 +4,7 @@
 mod cluster;
 mod clustered;
 mod guarded;
+mod hearing;
 mod mixed;
 mod moving;
 mod refused;
