@@ -136,6 +136,11 @@ impl Member {
         Ok(node)
     }
 
+    /// Its node, if it is a primary.
+    pub(super) fn seated(&self) -> Option<Arc<Node>> {
+        Some(self.seating.lock().seat.as_ref()?.node.clone())
+    }
+
     /// A redirection names it.
     pub(super) fn is_needed(&self) {
         *self.needed.lock() = Some(Instant::now());

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod clustered;
+mod confirm;
 mod guarded;
 mod hearing;
 mod mixed;
