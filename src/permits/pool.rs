@@ -252,7 +252,7 @@ impl Pool {
             Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
+        let call = OnceCall { script: self.scripts.give_back, args, cancel: None, takes: false, waits: false };
         let (answer, in_doubt) = self.ledger.once(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
@@ -290,7 +290,13 @@ impl Pool {
         let args = takers.iter().map(|(waiter, ids)| waiter.wish.arg(ids)).collect();
         let all: String = takers.iter().map(|(_, ids)| &**ids).collect();
         let named = if all.is_empty() { Vec::new() } else { vec![all] };
-        OnceCall { script: self.scripts.acquire, args, cancel: Some((self.scripts.cancel, named)), waits: false }
+        OnceCall {
+            script: self.scripts.acquire,
+            args,
+            cancel: Some((self.scripts.cancel, named)),
+            takes: true,
+            waits: false,
+        }
     }
 
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
@@ -372,8 +378,13 @@ impl Pool {
             let patience = pool.engine().patience().unless(abandoned);
             async move {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
-                let call =
-                    OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
+                let call = OnceCall {
+                    script: pool.scripts.acquire,
+                    args: vec!["all".to_owned()],
+                    cancel,
+                    takes: true,
+                    waits: false,
+                };
                 let answer = pool.ledger.once(call, patience).await.0?;
                 let count = answer.count(1);
                 let made: Arc<str> = answer.text(2).unwrap_or_default().into();

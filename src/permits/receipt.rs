@@ -13,7 +13,7 @@ use crate::base::keys::Key::{Channel, Lock, Made};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::{QueryError, SyncError};
-use crate::wire::script::{Answer, Called, Fault, Patience, Status};
+use crate::wire::script::{Answer, Called, Fault, Patience, Query, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
@@ -49,6 +49,8 @@ pub(crate) struct OnceCall {
     pub(crate) args: Vec<String>,
     /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
     pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
+    /// Whether it takes permits.
+    pub(crate) takes: bool,
     /// Whether its caller hears that it was not done only when no copy can do it any more.
     pub(crate) waits: bool,
 }
@@ -79,7 +81,7 @@ impl Ledger {
         let limit = engine.settings.outage_limit;
         let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let called = self.send_once(call.script, [&key, &number, &life], &call.args, &patience).await;
+        let called = self.send_once((call.script, call.takes), [&key, &number, &life], &call.args, &patience).await;
         let was_done = called.result.as_ref().is_ok_and(is_done);
         let in_doubt = !called.doubt.is_empty();
         match (in_doubt, call.cancel) {
@@ -88,7 +90,7 @@ impl Ledger {
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(script, [&key, &number, &life], &args, &patience).await;
+                    let undone = ledger.send_once((script, false), [&key, &number, &life], &args, &patience).await;
                     drop(owing);
                     if let Err(fault) = undone.result {
                         let name = &*ledger.keys.name;
@@ -109,7 +111,7 @@ impl Ledger {
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.
     async fn send_once(
         &self,
-        script: &'static Script,
+        (script, takes): (&'static Script, bool),
         [receipt, number, life]: [&str; 3],
         args: &[String],
         patience: &Patience,
@@ -117,7 +119,7 @@ impl Ledger {
         let mut keys = self.keys.of(script.keys);
         keys.push(receipt);
         let args: Vec<&str> = [number, life].into_iter().chain(args.iter().map(String::as_str)).collect();
-        self.engine.wire.call(script, &keys, &args, patience).await
+        self.engine.wire.grant(Query { script, keys: &keys, args: &args, confirm: None, takes }, patience).await
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
@@ -150,7 +152,8 @@ impl Ledger {
         cancel: Option<&'static Script>,
     ) -> Result<Answer, SyncError> {
         self.engine.ready()?;
-        let call = OnceCall { script, args, cancel: cancel.map(|script| (script, Vec::new())), waits: true };
+        let call =
+            OnceCall { script, args, cancel: cancel.map(|script| (script, Vec::new())), takes: false, waits: true };
         let ledger = self.clone();
         let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await

@@ -8,6 +8,7 @@ mod guarded;
 mod hearing;
 mod mixed;
 mod moving;
+mod quarantine;
 mod refused;
 mod sentinels;
 mod times;
