@@ -1,12 +1,16 @@
 //! Clusters and sentinels as the tests start them: that they fail over, and that slots move, as the tests believe. And
 //! lockson's clients of them.
 
+mod back;
 mod cluster;
 mod clustered;
 mod guarded;
+mod kinds;
 mod moving;
 mod refused;
 mod sentinels;
+mod storm;
+mod waking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -14,6 +18,13 @@ use std::time::Instant;
 use support::prelude::*;
 use support::Reply;
 use tokio::task::JoinHandle;
+
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "storm" => storm::worker::play(args).await,
+        other => panic!("no part {other}"),
+    }
+}
 
 /// What a server says: its answer, or the first word of its error.
 fn told(answer: Result<Reply, String>) -> String {
