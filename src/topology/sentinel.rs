@@ -23,6 +23,9 @@ use crate::base::janitor::say;
 /// How often the sentinels are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(5);
 
+/// Where sentinels tell of another primary: the one that leads the failover seconds before it is over, and each then.
+const NEWS: [&str; 2] = ["+promoted-slave", "+switch-master"];
+
 /// A deployment with sentinels, as one client sees it.
 pub(crate) struct Sentinel {
     watch: Arc<Watch>,
@@ -176,8 +179,10 @@ impl Watch {
             let name = &self.name;
             let answer = async move {
                 let master = sentinel.ask(&["SENTINEL", "MASTER", name]).await?;
+                // The one that leads a failover still has the old address in there, with the new epoch.
+                let named = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).await?;
                 let others = sentinel.ask(&["SENTINEL", "SENTINELS", name]).await.unwrap_or(Reply::Nil);
-                Ok((master, others))
+                Ok((master, named, others))
             };
             (at, answer)
         });
@@ -185,16 +190,16 @@ impl Watch {
         let addresses = self.access.addresses.as_ref();
         let mut votes: HashMap<(i64, HostPort), usize> = HashMap::new();
         let mut others: Vec<HostPort> = Vec::new();
-        for (at, (master, sentinels)) in &answers {
-            let found = |map: &Reply| {
-                let port = u16::try_from(map.get("port")?.int()?).ok()?;
-                place(map.get("ip")?.text()?, port, at, addresses)
+        for (at, (master, named, sentinels)) in &answers {
+            let found = |host: Option<&Reply>, port: Option<&Reply>| {
+                let port = u16::try_from(port?.int()?).ok()?;
+                place(host?.text()?, port, at, addresses)
             };
             let epoch = master.get("config-epoch").and_then(Reply::int).unwrap_or_default();
-            if let Some(named) = found(master) {
+            if let Some(named) = found(named.items().first(), named.items().get(1)) {
                 *votes.entry((epoch, named)).or_default() += 1;
             }
-            others.extend(sentinels.items().iter().filter_map(found));
+            others.extend(sentinels.items().iter().filter_map(|map| found(map.get("ip"), map.get("port"))));
         }
         let newest = votes.into_iter().max_by_key(|((epoch, _), votes)| (*epoch, *votes));
         if !answers.is_empty() {
@@ -229,19 +234,21 @@ impl Watch {
 
     fn add(&self, sentinels: &mut BTreeMap<HostPort, Arc<Connection>>, at: HostPort) {
         sentinels.entry(at.clone()).or_insert_with(|| {
-            let (look, switched, name) = (self.access.look.clone(), self.switched.clone(), format!("{} ", self.name));
+            let (look, switched) = (self.access.look.clone(), self.switched.clone());
+            // As the two channels say it.
+            let (switch, promoted) = (format!("{} ", self.name), format!(" @ {} ", self.name));
             let tell = move |told| match told {
                 Told::Up => look.notify_one(),
                 Told::Push(items) => {
                     let text = items.last().and_then(Reply::text);
-                    if text.is_some_and(|text| text.starts_with(&name)) {
+                    if text.is_some_and(|text| text.starts_with(&switch) || text.contains(&promoted)) {
                         switched.notify_one();
                         look.notify_one();
                     }
                 }
                 Told::Down(_) => {}
             };
-            Arc::new(Connection::start(self.dial.clone(), at, &["+switch-master"], tell))
+            Arc::new(Connection::start(self.dial.clone(), at, &NEWS, tell))
         });
     }
 

@@ -255,7 +255,11 @@ impl Moving<'_> {
         }
         let to = self.cluster.nodes[self.to].control(&["CLUSTER", "MYID"]).text();
         self.set(self.to, &["NODE", &to]);
-        self.set(self.from, &["NODE", &to]);
+        let (slot, from) = (self.slot.to_string(), &self.cluster.nodes[self.from]);
+        // One that has no slots any more is a replica by now, and knows it all.
+        if let Err(why) = from.try_control(&["CLUSTER", "SETSLOT", &slot, "NODE", &to]) {
+            assert!(why.contains("only with masters"), "{why}");
+        }
         self.cluster.settle();
     }
 }

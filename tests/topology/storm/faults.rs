@@ -161,7 +161,8 @@ impl Deployment for Cluster {
         let mut strays = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
             let channels = subscribed(node, "SHARDCHANNELS");
-            strays.extend(channels.into_iter().filter(|channel| self.primary(channel) != at));
+            let strays_here = channels.into_iter().filter(|channel| self.primary(channel) != at);
+            strays.extend(strays_here.map(|channel| format!("{channel} at {at}")));
         }
         strays
     }

@@ -119,10 +119,11 @@ impl<D: Deployment> Storm<D> {
     async fn strike(&mut self, fault: Fault) {
         let (begun, turns) = (Instant::now(), self.book.turns);
         let key = self.names[self.rng.usize(..NAMES)].clone();
+        let primary = block_in_place(|| self.deployment.primary(&key));
         if fault == Fault::KillAhead {
             // All of them are granted anew, and what the replicas do not hear of is lost.
             self.pause().await;
-            block_in_place(|| self.deployment.cut_off(self.deployment.primary(&key)));
+            block_in_place(|| self.deployment.cut_off(primary));
             self.go();
             sleep(ms(200)).await;
             self.listen();
@@ -138,11 +139,13 @@ impl<D: Deployment> Storm<D> {
         let after = self.book.turns - since;
         self.pause().await;
         self.nothing_is_left().await;
-        let doubled = self.book.doubled();
+        let mut doubled = self.book.doubled();
         self.failures += doubled.len();
+        doubled.truncate(3);
         let failed = std::mem::take(&mut self.book.failed);
+        let moved = format!("{primary} to {}", block_in_place(|| self.deployment.primary(&key)));
         println!(
-            "{fault:?}: mended after {mended:.1?}, all go on {back:.1?} later, {} + {after} turns, {lost}, failed \
+            "  {moved}: mended after {mended:.1?}, all go on {back:.1?} later, {} + {after} turns, {lost}, failed \
              {failed:?}, doubled {doubled:?}",
             since - turns
         );
@@ -219,8 +222,9 @@ impl<D: Deployment> Storm<D> {
                 deck = self.deployment.deck();
                 self.rng.shuffle(&mut deck);
             }
-            print!("{round} ");
-            self.strike(deck.pop().unwrap()).await;
+            let fault = deck.pop().unwrap();
+            println!("{round}: {fault:?}");
+            self.strike(fault).await;
         }
         self.all_go_on().await;
         self.pause().await;
@@ -270,7 +274,7 @@ async fn who_is_deaf_has_what_another_has() {
     storm.all_go_on().await;
     storm.pause().await;
     let doubled = storm.book.doubled();
-    println!("doubled: {doubled:?}");
+    println!("doubled {}: {:?} ..", doubled.len(), doubled.first());
     assert!(!doubled.is_empty());
     assert_ne!(storm.counters(), storm.book.counted);
 }
