@@ -44,6 +44,8 @@ pub(crate) struct Call<'a> {
     pub(crate) in_full: bool,
     /// Whether its node is asked for keys that are on their way to it, after an ASK: for this copy alone.
     pub(crate) asking: bool,
+    /// How many replicas have to have what it wrote, and for how many milliseconds they are waited for.
+    pub(crate) confirm: Option<(u32, i64)>,
 }
 
 impl<'a> Call<'a> {

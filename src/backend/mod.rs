@@ -7,6 +7,8 @@ pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
 #[cfg(feature = "redis")]
+mod fred_call;
+#[cfg(feature = "redis")]
 pub(crate) mod fred_config;
 pub(crate) mod node;
 #[cfg(feature = "tls")]
@@ -17,7 +19,7 @@ pub(crate) mod url;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use ::futures::future::BoxFuture;
+use ::futures::future::{BoxFuture, FutureExt};
 
 pub use call::Script;
 pub(crate) use call::{Call, Fate, Item, Outcome};
@@ -73,6 +75,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
     fn demoted(&self, _by: &Node) -> bool {
         false
+    }
+
+    /// Asks how many replicas this node has, those among them that are silent or not connected.
+    fn replicas(&self, _of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        std::future::ready(Ok(0)).boxed()
     }
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.

@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
 use crate::topology::{cluster, sentinel};
+use crate::wire::confirm::check;
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
 
@@ -105,8 +106,10 @@ impl Builder {
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
         let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
-        for name in scratch_names(locks.engine()) {
-            preflight(locks.engine(), &name, is_one).await?;
+        let engine = locks.engine();
+        for name in scratch_names(engine) {
+            preflight(engine, &name, is_one).await?;
+            check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
         }
         Ok(locks)
     }
@@ -129,7 +132,8 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
 async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], &[], &patience).await;
+    let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
+    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.

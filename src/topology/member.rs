@@ -124,6 +124,11 @@ impl Member {
         Ok(node)
     }
 
+    /// Its node, if it is a primary.
+    pub(super) fn seated(&self) -> Option<Arc<Node>> {
+        Some(self.seat.lock().as_ref()?.node.clone())
+    }
+
     /// Looks, once after each new connection, whether it is what it was. If not it has another node from here on, and
     /// what it granted may be lost.
     pub(super) async fn is_another(&self) -> bool {

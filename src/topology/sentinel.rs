@@ -96,7 +96,7 @@ impl Watch {
     async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
         // What was told up to here is asked for now.
         let _ = self.switched.notified().now_or_never();
-        let named = self.named().await?;
+        let (named, replicas) = self.named().await?;
         let known = self.primary.lock().clone().ok().filter(|member| member.at == named);
         let member = match &known {
             Some(member) => member.clone(),
@@ -125,6 +125,9 @@ impl Watch {
             for signal in [Signal::Over(vec![ALL_SLOTS]), Signal::Gap, Signal::Whole] {
                 let _ = self.signals.send(signal);
             }
+        }
+        if let Some(node) = member.seated() {
+            node.lists(Some(replicas));
         }
         if member.is_another().await {
             let _ = self.signals.send(Signal::Over(vec![ALL_SLOTS]));
@@ -172,8 +175,9 @@ impl Watch {
         }
     }
 
-    /// The address that the sentinels name: by the newest of their agreements, and of these by the most.
-    async fn named(self: &Arc<Self>) -> Result<HostPort, ConnectError> {
+    /// The address that the sentinels name: by the newest of their agreements, and of these by the most. And how many
+    /// replicas they know, also those that are down.
+    async fn named(self: &Arc<Self>) -> Result<(HostPort, u32), ConnectError> {
         let sentinels: Vec<_> = self.all().into_iter().collect();
         let asked = sentinels.into_iter().map(|(at, sentinel)| {
             let name = &self.name;
@@ -188,7 +192,7 @@ impl Watch {
         });
         let (answers, failures) = gather(asked, usize::MAX).await;
         let addresses = self.access.addresses.as_ref();
-        let mut votes: HashMap<(i64, HostPort), usize> = HashMap::new();
+        let mut votes: HashMap<(i64, HostPort), (usize, u32)> = HashMap::new();
         let mut others: Vec<HostPort> = Vec::new();
         for (at, (master, named, sentinels)) in &answers {
             let found = |host: Option<&Reply>, port: Option<&Reply>| {
@@ -197,7 +201,9 @@ impl Watch {
             };
             let epoch = master.get("config-epoch").and_then(Reply::int).unwrap_or_default();
             if let Some(named) = found(named.items().first(), named.items().get(1)) {
-                *votes.entry((epoch, named)).or_default() += 1;
+                let replicas = master.get("num-slaves").and_then(Reply::int).unwrap_or_default();
+                let (votes, most) = votes.entry((epoch, named)).or_default();
+                (*votes, *most) = (*votes + 1, (*most).max(u32::try_from(replicas).unwrap_or_default()));
             }
             others.extend(sentinels.items().iter().filter_map(|map| found(map.get("ip"), map.get("port"))));
         }
@@ -206,7 +212,7 @@ impl Watch {
             self.learn(others);
         }
         match newest {
-            Some(((_, named), _)) => Ok(named),
+            Some(((_, named), (_, replicas))) => Ok((named, replicas)),
             None if failures.values().any(|why| why.contains("No such master")) => {
                 Err(ConnectError::UnknownPrimary { name: self.name.clone(), sentinels: in_words(&failures) })
             }
@@ -275,6 +281,18 @@ impl Backend for Sentinel {
     fn demoted(&self, _by: &Node) -> bool {
         self.watch.access.look.notify_one();
         true
+    }
+
+    fn replicas(&self, of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        let (watch, address) = (self.watch.clone(), of.address.clone());
+        async move {
+            match watch.named().await {
+                Ok((named, replicas)) if named.to_string() == address => Ok(replicas),
+                Ok((named, _)) => Err(Fate::NotSent(format!("the sentinels name {named}"))),
+                Err(why) => Err(Fate::NotSent(why.to_string())),
+            }
+        }
+        .boxed()
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {

@@ -60,6 +60,15 @@ pub(super) fn ranges(answer: &Reply, asked: &HostPort, map: Option<&AddressMap>)
     ranges
 }
 
+/// How many nodes follow the one that says this of its cluster (CLUSTER NODES).
+pub(super) fn followers(nodes: &str) -> u32 {
+    // `id address flags primary ..`
+    let lines: Vec<Vec<&str>> = nodes.lines().map(|line| line.split(' ').collect()).collect();
+    let is_own = |line: &&Vec<&str>| line.get(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "myself"));
+    let Some(own) = lines.iter().find(is_own).and_then(|line| line.first()) else { return 0 };
+    u32::try_from(lines.iter().filter(|line| line.get(3) == Some(own)).count()).unwrap_or(u32::MAX)
+}
+
 /// The first slot that none of these covers.
 pub(super) fn uncovered(ranges: &[Range]) -> Option<u16> {
     let mut next = 0;
@@ -124,6 +133,16 @@ mod tests {
         let map: AddressMap = Arc::new(|host, port| (host == "10.0.0.1").then(|| ("outside".to_owned(), port + 1)));
         let mapped = ranges(&answer, &asked, Some(&map));
         assert_eq!(mapped.first().map(|range| &range.primary), Some(&at("outside", 7001)));
+    }
+
+    #[test]
+    fn replicas_that_failed_count() {
+        let nodes = "a 127.0.0.1:1@2 master - 0 0 1 connected 0-99\n\
+            b 127.0.0.1:2@3 slave c 0 0 1 connected\n\
+            c 127.0.0.1:3@4 myself,master - 0 0 2 connected 100-16383\n\
+            d 127.0.0.1:4@5 slave,fail c 0 0 2 disconnected\n\
+            e 127.0.0.1:5@6 slave a 0 0 1 connected\n";
+        assert_eq!((followers(nodes), followers("")), (2, 0));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use support::prelude::*;
 use support::Cluster;
 use tokio::task::block_in_place;
 
+/// Each with the kind that it uses.
+type Tasks = Vec<(&'static str, JoinHandle<()>)>;
+
 /// What was done, and what failed, by kind.
 #[derive(Default)]
 struct Tally {
@@ -34,7 +37,7 @@ fn words(error: impl std::error::Error) -> String {
 }
 
 /// Tasks that use every kind of lock: two by each client. No two are inside of what excludes the other.
-fn locks(locks: &Locks, tag: &str, tally: &Arc<Tally>, inside: &Arc<Vec<AtomicUsize>>) -> Vec<JoinHandle<()>> {
+fn locks(locks: &Locks, tag: &str, tally: &Arc<Tally>, inside: &Arc<Vec<AtomicUsize>>) -> Tasks {
     let mut tasks = Vec::new();
     for (at, kind) in KINDS.iter().enumerate() {
         for _ in 0..2 {
@@ -48,14 +51,14 @@ fn locks(locks: &Locks, tag: &str, tally: &Arc<Tally>, inside: &Arc<Vec<AtomicUs
                 inside[at].fetch_sub(1, Ordering::SeqCst);
                 guard.unlock().await.map_err(words)
             };
-            tasks.push(tokio::spawn(tally.clone().repeat(kind.name, turn)));
+            tasks.push((kind.name, tokio::spawn(tally.clone().repeat(kind.name, turn))));
         }
     }
     tasks
 }
 
 /// Tasks that use semaphores and a latch.
-async fn synchronizers(locks: &Locks, tag: &str, tally: &Arc<Tally>) -> Vec<JoinHandle<()>> {
+async fn synchronizers(locks: &Locks, tag: &str, tally: &Arc<Tally>) -> Tasks {
     let semaphore = locks.semaphore(&format!("{{{tag}}}:semaphore"));
     let permits = locks.permit_semaphore(&format!("{{{tag}}}:permits"));
     // Its channel has the whole name in braces.
@@ -73,9 +76,9 @@ async fn synchronizers(locks: &Locks, tag: &str, tally: &Arc<Tally>) -> Vec<Join
         latch.wait().await.map(drop).map_err(words)
     };
     vec![
-        tokio::spawn(tally.clone().repeat("semaphore", taken)),
-        tokio::spawn(tally.clone().repeat("permit_semaphore", leased)),
-        tokio::spawn(tally.clone().repeat("latch", opened)),
+        ("semaphore", tokio::spawn(tally.clone().repeat("semaphore", taken))),
+        ("permit_semaphore", tokio::spawn(tally.clone().repeat("permit_semaphore", leased))),
+        ("latch", tokio::spawn(tally.clone().repeat("latch", opened))),
     ]
 }
 
@@ -149,7 +152,9 @@ async fn all_that_there_is_goes_on_while_its_slot_moves() {
     let released = Instant::now();
     held.unlock().await.unwrap();
     let woken = patient("the waiter", waiter).await.unwrap().duration_since(released);
-    patient_all("a task", tasks).await;
+    for (what, task) in tasks {
+        patient(what, task).await.unwrap();
+    }
     let after: u64 = block_in_place(|| nodes.iter().map(errors).sum());
     let (done, failed) = (tally.done.lock().unwrap(), tally.failed.lock().unwrap());
     println!("without a listener {gaps:.1?}; woken {woken:.1?} after the release; turns {done:?}");

@@ -4,6 +4,7 @@
 mod back;
 mod cluster;
 mod clustered;
+mod confirm;
 mod guarded;
 mod kinds;
 mod moving;

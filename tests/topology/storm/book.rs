@@ -16,8 +16,8 @@ pub struct Book {
     held: BTreeMap<usize, Vec<Held>>,
     /// How often the counter of a name was made one more.
     pub counted: BTreeMap<usize, u64>,
-    /// When each task had a lock last.
-    pub latest: HashMap<String, u64>,
+    /// When each task had its lock last, and which that is.
+    pub latest: HashMap<String, (u64, usize)>,
     pub turns: usize,
     /// What failed, how often.
     pub failed: BTreeMap<String, usize>,
@@ -37,7 +37,7 @@ impl Book {
                 let (name, begin, end) = (name.parse().unwrap(), begin.parse().unwrap(), end.parse().unwrap());
                 self.held.entry(name).or_default().push(Held { begin, end, task: task.to_owned() });
                 *self.counted.entry(name).or_default() += writes.parse::<u64>().unwrap();
-                self.latest.insert(task.to_owned(), begin);
+                self.latest.insert(task.to_owned(), (begin, name));
                 self.turns += 1;
             }
             ["kept", name, field] => {

@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
+use lockson::Replicas;
 use support::prelude::*;
 use support::process::{clock, orders};
 use tokio::sync::{watch, RwLock};
@@ -22,6 +23,8 @@ const MARGIN: Duration = ms(300);
 /// How clients go about a failover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// A lock counts when all replicas have it.
+    Confirmed,
     /// A lock may be lost with its primary, and whoever held it is told.
     Told,
     /// They believe in their leases, whatever they are told.
@@ -29,7 +32,7 @@ pub enum Mode {
 }
 
 /// Locks of one kind and name that tasks of all processes contend for.
-const CONTENDED: [&str; 6] = ["lock", "fair_lock", "write", "fenced_lock", "plain_lock", "mutex"];
+pub const CONTENDED: [&str; 6] = ["lock", "fair_lock", "write", "fenced_lock", "plain_lock", "mutex"];
 
 /// What a process is started with.
 #[derive(Debug, Clone)]
@@ -60,7 +63,8 @@ impl Orders {
             let (port, by) = pair.split_once(':').unwrap();
             (port.parse().unwrap(), by.parse().unwrap())
         };
-        let mode = [Mode::Told, Mode::Deaf].into_iter().find(|each| format!("{each:?}") == *mode).unwrap();
+        let mode =
+            [Mode::Confirmed, Mode::Told, Mode::Deaf].into_iter().find(|each| format!("{each:?}") == *mode).unwrap();
         let (url, counters, seed) = (url.clone(), counters.clone(), seed.parse().unwrap());
         let ports = list(ports).iter().map(port).collect();
         Self { url, mode, counters, names: list(names), kept: list(kept), ports, seed }
@@ -68,8 +72,12 @@ impl Orders {
 }
 
 /// The client of a fault run.
-pub fn builder(_mode: Mode) -> Builder {
-    Locks::builder().username(LOGIN.0).password(LOGIN.1).watchdog_lease(LEASE).command_timeout(ms(500))
+fn builder(mode: Mode) -> Builder {
+    let builder = Locks::builder().username(LOGIN.0).password(LOGIN.1).watchdog_lease(LEASE).command_timeout(ms(500));
+    match mode {
+        Mode::Confirmed => builder.confirm(Replicas::All, ms(300)),
+        Mode::Told | Mode::Deaf => builder,
+    }
 }
 
 /// What all tasks of a process share.
