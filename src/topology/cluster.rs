@@ -284,7 +284,10 @@ impl Map {
             }
             channels.clear();
             for (subscribed, member, names) in join_all(work).await {
-                let Err(why) = subscribed else { continue };
+                let Err(why) = subscribed else {
+                    self.leave(&member, names).await;
+                    continue;
+                };
                 self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
                 let mut words = why.strip_prefix("MOVED ").ok_or_else(|| why.clone())?.split(' ');
                 let slot = words.next().and_then(|slot| slot.parse().ok()).ok_or_else(|| why.clone())?;
@@ -297,6 +300,14 @@ impl Map {
             }
         }
         Err("the slots of these channels are on their way".to_owned())
+    }
+
+    /// Ends those of these subscriptions that were lost before this server had them.
+    async fn leave(&self, member: &Member, mut names: Vec<String>) {
+        names.retain(|name| self.state.read().channels.get(name) != Some(&member.at));
+        if !names.is_empty() {
+            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(&names))).await;
+        }
     }
 
     /// Channels by the server that has their slot, and by slot.
