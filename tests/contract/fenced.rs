@@ -245,9 +245,8 @@ pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     let tagged = format!("{{{}}}x", case.name);
     let guard = case.client().await.fenced_lock(&tagged).guard().await.unwrap();
     guard.run_if_held("return KEYS[1]", &[&near, &tagged], &[]).await.unwrap();
-    assert!(
-        matches!(guard.run_if_held("", &["far"], &[]).await, Err(RunError::CrossSlot { tag, .. }) if tag == case.name)
-    );
+    let refused = guard.run_if_held("", &["far"], &[]).await;
+    assert_matches!(refused, Err(RunError::CrossSlot { tag, .. }) if tag == case.name);
     guard.unlock().await.unwrap();
 }
 

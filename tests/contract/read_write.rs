@@ -334,9 +334,7 @@ pub async fn transactions_read_what_they_write(case: Case) {
     let client = locks.client_id();
     assert_eq!(case.ask(&["HKEYS", &case.name]).await, format!("mode {client}:named-task:write:a1"));
     assert!(patient("its own write hold", read.try_lock()).await.unwrap().is_acquired());
-    assert!(
-        !other_read.try_lock().await.unwrap().is_acquired() && !other_write.try_lock().await.unwrap().is_acquired()
-    );
+    assert_eq!((other_read.try_lock().await, other_write.try_lock().await), (Ok(Busy), Ok(Busy)));
     assert_eq!(write.holder().await.unwrap().unwrap().owner.as_str(), "named-task:a1");
     write.unlock().await.unwrap();
     assert!(other_read.try_lock().await.unwrap().is_acquired());
@@ -349,9 +347,7 @@ pub async fn another_kinds_lock_keeps_both_out(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
     let plain = locks.lock(&case.name).guard().await.unwrap();
-    assert!(
-        !lock.read().try_lock().await.unwrap().is_acquired() && !lock.write().try_lock().await.unwrap().is_acquired()
-    );
+    assert_eq!((lock.read().try_lock().await, lock.write().try_lock().await), (Ok(Busy), Ok(Busy)));
     plain.unlock().await.unwrap();
     assert!(lock.read().try_lock().await.unwrap().is_acquired());
     assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());

@@ -12,17 +12,11 @@ pub async fn it_says_nothing(case: Case) {
         World::Real(server) => Some(server.raw().await.subscribe(&channel).await),
         World::Embedded(_) => None,
     };
-    let tasks: Vec<_> = [&a, &b, &a, &b]
-        .into_iter()
-        .map(|client| {
-            let lock = case.lock(client);
-            tokio::spawn(async move {
-                for _ in 0..20 {
-                    lock.guard().await.unwrap().unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let tasks = spawn_each([&a, &b, &a, &b].map(|client| case.lock(client)), |lock| async move {
+        for _ in 0..20 {
+            lock.guard().await.unwrap().unlock().await.unwrap();
+        }
+    });
     patient_all("all turns", tasks).await;
     assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap().is_acquired());
     assert!(a.spin_lock(&case.name, Backoff::default()).force_unlock().await.unwrap());
