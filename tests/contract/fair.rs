@@ -159,14 +159,10 @@ pub async fn the_dead_cost_three_seconds_however_many_wait(case: Case) {
 /// Its turn is over in a second if nobody hears its channel, in five if somebody does and does nothing.
 pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
     for is_heard in [false, true] {
-        let heard = match &case.world {
-            World::Real(server) if is_heard => {
-                Some(server.raw().await.subscribe(&format!("{}:java:1", channel(&case))).await)
-            }
-            // Nobody can listen there.
-            World::Embedded(_) if is_heard => return,
-            _ => None,
-        };
+        let heard = if is_heard { case.listen(&[&format!("{}:java:1", channel(&case))]).await } else { None };
+        if is_heard && heard.is_none() {
+            return;
+        }
         let (_, b, guard) = held(&case).await;
         enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
         let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());

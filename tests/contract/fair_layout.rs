@@ -51,26 +51,20 @@ pub async fn the_layout_key_by_key(case: Case) {
         let at: i64 = case.ask(&["ZSCORE", &seen(&case), owner]).await.parse().unwrap();
         assert!((before..=now).contains(&at));
     }
-    let heard = match &case.world {
-        World::Real(server) => {
-            let mut raw = server.raw().await;
-            let own = format!("{}:{one}", channel(&case));
-            while raw.subscribers(&own).await != 1 {
-                sleep(ms(2)).await;
-            }
-            assert_eq!(raw.subscribers(&channel(&case)).await, 0);
-            Some(raw.psubscribe(&format!("{}:*", channel(&case))).await)
-        }
-        World::Embedded(_) => None,
-    };
+    let own = |owner: &str| format!("{}:{owner}", channel(&case));
+    if let World::Real(deployment) = &case.world {
+        eventually(secs(20), "it listens", async || deployment.subscribers(&own(&one)).await == 1).await;
+        assert_eq!(deployment.subscribers(&channel(&case)).await, 0);
+    }
+    let heard = case.listen(&[&own(&one), &own(&two), &own(&holder), &channel(&case), &own("end")]).await;
     guard.unlock().await.unwrap();
     patient_all("both", tasks).await;
     if let Some(heard) = heard {
         // One message each, to the head only; nobody was left to tell after the second.
-        case.ask(&["PUBLISH", &format!("{}:end", channel(&case)), "end"]).await;
+        case.ask(&[case.publish(), &own("end"), "end"]).await;
         let messages: Vec<(String, String)> =
             heard.wait_for(3).await.into_iter().map(|message| (message.channel, message.text)).collect();
-        let told = |owner: &str, payload: &str| (format!("{}:{owner}", channel(&case)), payload.to_owned());
+        let told = |owner: &str, payload: &str| (own(owner), payload.to_owned());
         assert_eq!(messages, [told(&one, "0"), told(&two, "0"), told("end", "end")]);
     }
 }

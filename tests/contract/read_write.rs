@@ -119,7 +119,8 @@ const WRITE_RELEASE: &str = support::lua!("announce", "read_write", "write/relea
 
 /// Rules 5 and 6, at script level: what each copy answers, and what its owner then has.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
-    let keys = [case.name.as_str(), "w", "t", "absent"];
+    let beside = ["w", "t", "absent"].map(|key| case.beside(key));
+    let keys = [&case.name, &beside[0], &beside[1], &beside[2]].map(String::as_str);
     for (copies, text, when, args, status, count) in [
         (1, READ_ACQUIRE, LATE, "o 5000 0 o:write", "2", "nil"),
         (1, WRITE_ACQUIRE, LATE, "o:write 5000 0 2000", "2", "nil"),
