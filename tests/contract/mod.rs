@@ -52,8 +52,10 @@ macro_rules! cases {
                 })*
             }
 
-            pub const CASES: crate::contract::everywhere::Cases =
-                &[$((concat!(stringify!($module), "::", stringify!($case)), |case| Box::pin(crate::contract::$module::$case(case)))),*];
+            pub const CASES: crate::contract::everywhere::Cases = &[$((
+                concat!(stringify!($module), "::", stringify!($case)),
+                |case| Box::pin(crate::contract::$module::$case(case)),
+            )),*];
         }
     };
 }

@@ -37,7 +37,7 @@ pub fn other_program() -> Option<String> {
     std::env::var("LOCKSON_OTHER_SERVER").ok().filter(|program| !program.is_empty())
 }
 
-/// The directory of this process. What stands in it goes when the process ends, however it ends: a shell waits for that.
+/// The directory of this process. It goes when the process ends, however that ends: a shell waits for it.
 fn home() -> &'static Path {
     static HOME: OnceLock<(PathBuf, Child)> = OnceLock::new();
     let (home, _) = HOME.get_or_init(|| {
