@@ -156,10 +156,10 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, &answer, is_one, &place)
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)
 }
 
-fn inspect(engine: &Engine, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let (server, replication, memory) = (section(1), section(2), section(3));
     let version = entry(server, "redis_version");
@@ -179,7 +179,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool, place: &str) -> Resul
         return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(server, "run_id") {
-        engine.life.met(run);
+        engine.life.met(slot, run);
     }
     if role == Some("slave") {
         return Err(Refused::ReadOnly.into());
