@@ -3,7 +3,7 @@
 use std::thread::sleep;
 
 use support::cluster::PRIMARIES;
-use support::prelude::{ms, Duration, Proxy, Rng, Server};
+use support::prelude::{ms, soak, Duration, Proxy, Rng, Server};
 use support::process::clock;
 use support::sentinels::SERVICE;
 use support::server::program;
@@ -344,7 +344,7 @@ impl Deployment for Sentinels {
                 switch = Some(self.heard(old));
                 sleep(up_to(rng, 500));
                 server.thaw();
-                self.demoted(old);
+                self.step_down(old);
             }
             FreezeReplica => {
                 self.servers[replica].freeze();
@@ -364,7 +364,7 @@ impl Deployment for Sentinels {
             FailOver(_) => {
                 self.fail_over();
                 switch = Some(self.heard(old));
-                self.demoted(old);
+                self.step_down(old);
             }
             RestartAll => {
                 self.shut_down();
@@ -401,6 +401,8 @@ trait Watched {
     fn heard(&self, old: usize) -> u64;
     /// A killed primary comes back as a replica.
     fn back(&self, old: usize);
+    /// The old primary follows the new one: in a full run when the sentinels tell it to, which takes them ten seconds.
+    fn step_down(&self, old: usize);
 }
 
 impl Watched for Sentinels {
@@ -418,6 +420,13 @@ impl Watched for Sentinels {
         let primary = self.switched(old);
         self.servers[old].restart();
         self.follow(old, primary);
+    }
+
+    fn step_down(&self, old: usize) {
+        if soak(2) == 1 {
+            self.follow(old, self.switched(old));
+        }
+        self.demoted(old);
     }
 }
 

@@ -25,7 +25,7 @@ const KEPT: usize = 3;
 /// How late a holder may be told, behind the first word of another primary.
 const TOLD_WITHIN: u64 = 1_000_000_000;
 /// How long all may take to go on, or to be gone: a lock that came back with a failover ends with its lease.
-const PATIENCE: Duration = secs(20);
+const PATIENCE: Duration = secs(30);
 
 /// The faults, the processes under them, and what they said.
 struct Storm<D> {
@@ -248,9 +248,9 @@ fn sentinels() -> Sentinels {
     all
 }
 
-/// Six in CI.
+/// Of each mode of clients; six a topology in CI.
 fn rounds() -> usize {
-    soak_part(200, 33)
+    soak_part(200, 66)
 }
 
 async fn blow(deployment: impl Deployment, mode: Mode, name: &str) {
