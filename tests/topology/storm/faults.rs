@@ -362,8 +362,7 @@ impl Deployment for Sentinels {
                 sentinel.thaw();
             }
             FailOver(_) => {
-                self.fail_over();
-                switch = Some(self.heard(old));
+                switch = Some(self.replaced(old));
                 self.step_down(old);
             }
             RestartAll => {
@@ -382,8 +381,7 @@ impl Deployment for Sentinels {
             WrongPassword => {
                 let replicas = self.replicas(old);
                 replicas.iter().for_each(|replica| password(&self.servers[*replica], "wrong"));
-                self.fail_over();
-                self.heard(old);
+                self.replaced(old);
                 sleep(up_to(rng, 500));
                 replicas.iter().for_each(|replica| password(&self.servers[*replica], LOGIN.1));
                 switch = Some(clock());
@@ -399,6 +397,8 @@ impl Deployment for Sentinels {
 trait Watched {
     /// When a sentinel named another server first; waits until all do.
     fn heard(&self, old: usize) -> u64;
+    /// The same where the sentinels are told to replace it. They give up what takes them too long.
+    fn replaced(&self, old: usize) -> u64;
     /// A killed primary comes back as a replica.
     fn back(&self, old: usize);
     /// The old primary follows the new one: in a full run when the sentinels tell it to, which takes them ten seconds.
@@ -407,13 +407,13 @@ trait Watched {
 
 impl Watched for Sentinels {
     fn heard(&self, old: usize) -> u64 {
-        let names_another = |at: usize| self.named_by(at).is_some_and(|named| named != old);
-        while !(0..self.sentinels.len()).any(names_another) {
-            sleep(ms(5));
-        }
-        let first = clock();
-        self.switched(old);
-        first
+        first_named(self, old, || ())
+    }
+
+    fn replaced(&self, old: usize) -> u64 {
+        first_named(self, old, || {
+            let _ = self.sentinels[0].try_control(&["SENTINEL", "FAILOVER", SERVICE]);
+        })
     }
 
     fn back(&self, old: usize) {
@@ -428,6 +428,22 @@ impl Watched for Sentinels {
         }
         self.demoted(old);
     }
+}
+
+/// When a sentinel named another primary first, while this is done every other second. All do then.
+fn first_named(all: &Sentinels, old: usize, again: impl Fn()) -> u64 {
+    for look in 0.. {
+        if look % 400 == 0 {
+            again();
+        }
+        if (0..all.sentinels.len()).any(|at| all.named_by(at).is_some_and(|named| named != old)) {
+            break;
+        }
+        sleep(ms(5));
+    }
+    let first = clock();
+    all.switched(old);
+    first
 }
 
 /// So that one switch may come soon behind another.

@@ -188,12 +188,12 @@ impl Worker {
     }
 }
 
-/// `unlock NotHeld`.
+/// `unlock NotHeld Server`, `acquire Query ReadOnly`.
 fn variant(verb: &str, error: &impl std::fmt::Debug) -> String {
     let text = format!("{error:?}");
-    let name: String = text.chars().take_while(|letter| letter.is_alphanumeric()).collect();
-    let lost = text.split_once("lost: Some(").and_then(|(_, rest)| rest.split(')').next()).unwrap_or_default();
-    format!("{verb} {name} {lost}").trim().to_owned()
+    let word = |from: &str| from.chars().take_while(|letter| letter.is_alphanumeric()).collect::<String>();
+    let why = ["lost: Some(", "why: ", "Query("].iter().find_map(|before| Some(word(text.split_once(before)?.1)));
+    format!("{verb} {} {}", word(&text), why.unwrap_or_default()).trim().to_owned()
 }
 
 /// Holds a lock until it is lost, or a pause.
