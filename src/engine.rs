@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     pub(crate) client_id: String,
     pub(crate) wire: Arc<Wire>,
     pub(crate) channels: Arc<Channels>,
-    pub(crate) life: Life,
+    pub(crate) life: Arc<Life>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     pub(crate) owed: Owed,
@@ -82,14 +82,19 @@ impl Engine {
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
         let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.keys.lock)));
-        let confirms = watchdog.clone();
-        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
+        let life = Arc::new(Life::new(backend.fails_over()));
+        let (confirms, lives) = (watchdog.clone(), life.clone());
+        let over = move |slots| {
+            lives.lost(&slots, clock.now());
+            confirms.confirm(slots);
+        };
+        let (channels, pump) = Channels::new(backend, signals, over);
         let engine = Self {
             wire,
             settings,
             client_id,
             channels,
-            life: Life::default(),
+            life,
             watchdog,
             janitor,
             owed: Owed::default(),
@@ -284,7 +289,7 @@ impl Engine {
 /// Renews a batch with one script; where some of its keys have moved to another node and others have not, one by one.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
     let renewed = match renew_all(&wire, script, &holds).await {
-        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+        Err(Fate::TryAgain(_)) if holds.len() > 1 => {
             let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
             let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
             let verdicts = join_all(alone).await.into_iter().map(verdict);

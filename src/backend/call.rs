@@ -88,6 +88,10 @@ pub(crate) enum Fate {
     Moved(String),
     /// It did not run: the key is on its way to the node at this address, which has to be asked, this once.
     Ask(String),
+    /// It did not run: of its keys, which are on their way to another node, some have come there and others have not.
+    TryAgain(String),
+    /// It did not run: the cluster is down, as far as this node knows, which answers at once.
+    ClusterDown(String),
     /// It did not run and never will.
     Refused(Refused),
     /// It may have run, may run later, or neither.
@@ -116,9 +120,9 @@ impl Fate {
             "NOAUTH" | "WRONGPASS" => Some(Self::Refused(Refused::NotAuthenticated(text.to_owned()))),
             "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
             "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
-            "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "MISCONF" => {
-                Some(Self::NotSent(text.to_owned()))
-            }
+            "TRYAGAIN" => Some(Self::TryAgain(text.to_owned())),
+            "CLUSTERDOWN" => Some(Self::ClusterDown(text.to_owned())),
+            "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => Some(Self::NotSent(text.to_owned())),
             _ => None,
         }
     }

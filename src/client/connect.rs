@@ -138,6 +138,11 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
 /// Looks a server over. Whether it would go on without its replicas.
 async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool, ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    // Users are each server's own.
+    let place = match engine.wire.backend.node(scratch) {
+        Ok(node) if !is_one => format!(", at {}", node.address),
+        _ => String::new(),
+    };
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
     let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
     let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
@@ -146,8 +151,9 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool,
         // The scripts' TIME comes before anything that could name what is missing.
         Fault::Refused(Refused::NoPermission(text)) => {
             let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
-            Refused::NoPermission(format!("{text} ({hint})")).into()
+            Refused::NoPermission(format!("{text} ({hint}){place}")).into()
         }
+        Fault::Refused(Refused::NotAuthenticated(text)) => Refused::NotAuthenticated(text + &place).into(),
         Fault::Refused(why) => ConnectError::Refused(why),
     })?;
     if answer.status != Status::Done {
@@ -157,7 +163,7 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool,
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, &answer, is_one)?;
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)?;
     Ok(answer.text(2).is_some_and(goes_on_alone))
 }
 
@@ -166,15 +172,17 @@ fn goes_on_alone(replication: &str) -> bool {
     online(replication) > 0 && entry(replication, "min_slaves_good_slaves").is_none()
 }
 
-fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let (server, replication, memory) = (section(1), section(2), section(3));
     let version = entry(server, "redis_version");
     let (role, policy) = (entry(replication, "role"), entry(memory, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
-        let needed =
-            format!("{missing} on keys {}*, and on the channels redisson_lock__channel:*", engine.settings.key_prefix);
+        let needed = format!(
+            "{missing} on keys {}*, and on the channels redisson_lock__channel:*{place}",
+            engine.settings.key_prefix
+        );
         return Err(Refused::NoPermission(needed).into());
     }
     if let Some(found) = version.filter(|version| is_too_old(version)) {
@@ -184,7 +192,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
         return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(server, "run_id") {
-        engine.life.met(run);
+        engine.life.met(slot, run);
     }
     if role == Some("slave") {
         return Err(Refused::ReadOnly.into());

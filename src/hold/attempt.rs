@@ -69,6 +69,11 @@ impl Wish {
         }
     }
 
+    /// That of its lock.
+    pub(crate) fn slot(&self) -> u16 {
+        self.engine.wire.slot(&self.entry.line.keys.lock)
+    }
+
     fn name(&self) -> String {
         self.entry.line.keys.name.to_string()
     }
@@ -166,6 +171,8 @@ impl Wish {
             fence = self.entry.fence(&gate);
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
+        let marker = self.vote.map(|_| self.engine.wire.backend.marker(&keys.lock));
+        args.extend(marker.as_deref());
         let script = self.vote.unwrap_or(self.kind.acquire);
         // Nothing moves the validity of a hold by less than confirms its others.
         let confirm = self.confirm.max(self.entry.hold().and_then(|hold| hold.leased.confirm()));

@@ -24,6 +24,11 @@ pub(super) fn slot(key: &str) -> u16 {
     redis_protocol::redis_keyslot(key.as_bytes())
 }
 
+/// A short text that is in this slot: in braces it puts any key there.
+pub(super) fn tag(of: u16) -> String {
+    (0_u32..).map(|number| number.to_string()).find(|tag| slot(tag) == of).unwrap_or_default()
+}
+
 /// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked.
 pub(super) fn place(host: &str, port: u16, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
     let host = if host.is_empty() { &asked.host } else { host };
@@ -168,5 +173,6 @@ mod tests {
         assert_eq!(best(&[vec![], torn.clone()]), Some(&torn));
         assert_eq!(best(&[]), None);
         assert_eq!((slot("{a}:b"), uncovered(&whole)), (slot("a"), None));
+        assert_eq!(slot(&format!("lockson:boot:{{{}}}", tag(16_383))), 16_383);
     }
 }

@@ -9,7 +9,7 @@ use futures::future::OptionFuture;
 
 use crate::backend::node::Node;
 pub(crate) use crate::backend::Fate;
-use crate::backend::{Backend, Call, Item, Outcome, Script};
+use crate::backend::{Backend, Call, Changes, Item, Outcome, Script};
 use crate::base::clock::{millis, Clock, Moment, ServerTime};
 use crate::base::config::Confirm;
 pub(crate) use crate::base::fault::Fault;
@@ -22,6 +22,8 @@ use crate::wire::doubt::Doubt;
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest while a node says that its cluster is down: nobody tells when it is up again, and to ask costs little.
+const LONGEST_PAUSE_DOWN: Duration = Duration::from_millis(50);
 
 /// Nodes that one copy is sent on to, one after the other.
 const REDIRECTIONS: usize = 5;
@@ -230,6 +232,11 @@ impl Wire {
         self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), silent_since, began)
     }
 
+    /// The slot of a key.
+    pub(crate) fn slot(&self, key: &str) -> u16 {
+        self.backend.slot(key)
+    }
+
     /// Whether the node with this key answered anything after `moment`.
     pub(crate) fn heard_since(&self, key: &str, moment: Moment) -> bool {
         self.backend.node(key).is_ok_and(|node| node.heard_since(moment))
@@ -279,11 +286,12 @@ impl Wire {
     pub(crate) async fn grant(&self, query: Query<'_>, patience: &Patience) -> Called {
         let began = self.clock.now();
         let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut changes) = (FIRST_PAUSE, None);
         let mut late: Option<Arc<Node>> = None;
         let mut is_recounted = false;
         loop {
             let (answer, sent) = self.send(query).await;
+            let longest = if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
             let why = match (answer, &sent) {
                 // There are more replicas than was known, so too few of them were waited for: once.
                 (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
@@ -307,7 +315,8 @@ impl Wire {
                     let why = Refused::Other("the server does not keep scripts".to_owned());
                     return Called { result: Err(Fault::Refused(why)), doubt };
                 }
-                (Err(Fate::NotSent(why) | Fate::Moved(why) | Fate::Ask(why)), _) => why,
+                (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
+                (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
                 (Err(Fate::Doubtful(why)), sent) => {
                     doubt.merge(&doubt_of(sent.as_ref()));
                     if patience.one_copy {
@@ -322,11 +331,19 @@ impl Wire {
             if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
-            tokio::time::sleep(self.jittered(pause)).await;
+            let changes = changes.get_or_insert_with(|| self.backend.changes());
+            pause = self.pause(pause.min(longest), changes).await;
             if self.is_over(patience, began, sent.as_ref()) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Pauses, at most until more is known of the servers. The next pause.
+    async fn pause(&self, pause: Duration, changes: &mut Option<Changes>) -> Duration {
+        tokio::select! {
+            () = tokio::time::sleep(self.jittered(pause)) => (pause * 2).min(LONGEST_PAUSE),
+            Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => FIRST_PAUSE,
         }
     }
 
