@@ -1,5 +1,6 @@
 -- preflight.lua: what a client has to know before its first lock. Writes nothing.
 -- KEYS[1] lock  a name that nobody uses
+-- ARGV[3] one more command that is needed, or none
 -- Announces as announce.lua: it asks whether it may.
 -- Returns {1, nonce, now, missing, server, replication, memory}: the rights that are missing, comma-separated, and
 --   three sections of INFO (empty where INFO is refused).
@@ -14,6 +15,7 @@ local needed = {
   {'DEL', lock}, {'UNLINK', lock}, {publish, channel, '0'}, {subscribe, channel}, {unsubscribe, channel}, {'PING'},
   {'EVAL', '', '1', lock},
 }
+if ARGV[3] then needed[#needed + 1] = {ARGV[3], '0', '0'} end
 if sharded then
   needed[#needed + 1] = {'ASKING'}
   needed[#needed + 1] = {'CLUSTER', 'SLOTS'}

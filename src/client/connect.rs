@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
 use crate::topology::{cluster, sentinel};
+use crate::wire::confirm::check;
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
 
@@ -105,8 +106,10 @@ impl Builder {
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
         let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
-        for name in scratch_names(locks.engine()) {
-            preflight(locks.engine(), &name, is_one).await?;
+        let engine = locks.engine();
+        for name in scratch_names(engine) {
+            preflight(engine, &name, is_one).await?;
+            check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
         }
         Ok(locks)
     }
@@ -134,7 +137,8 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
         _ => String::new(),
     };
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], &[], &patience).await;
+    let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
+    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
@@ -152,10 +156,10 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, &answer, is_one, &place)
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)
 }
 
-fn inspect(engine: &Engine, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let (server, replication, memory) = (section(1), section(2), section(3));
     let version = entry(server, "redis_version");
@@ -175,7 +179,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool, place: &str) -> Resul
         return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(server, "run_id") {
-        engine.life.met(run);
+        engine.life.met(slot, run);
     }
     if role == Some("slave") {
         return Err(Refused::ReadOnly.into());

@@ -3,11 +3,14 @@
 
 mod cluster;
 mod clustered;
+mod confirm;
 mod guarded;
+mod mixed;
 mod moving;
 mod refused;
 mod rights;
 mod sentinels;
+mod times;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
