@@ -5,6 +5,7 @@ mod cluster;
 mod clustered;
 mod confirm;
 mod guarded;
+mod hearing;
 mod kinds;
 mod mixed;
 mod moving;
