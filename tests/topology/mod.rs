@@ -3,6 +3,7 @@
 
 mod cluster;
 mod clustered;
+mod examples;
 mod guarded;
 mod moving;
 mod refused;
