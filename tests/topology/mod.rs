@@ -4,6 +4,7 @@
 mod cluster;
 mod clustered;
 mod confirm;
+mod examples;
 mod guarded;
 mod hearing;
 mod kinds;
