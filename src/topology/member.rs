@@ -279,7 +279,7 @@ pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError 
 }
 
 /// Words of a server that refuses this user.
-fn refused(why: &str) -> Option<Refused> {
+pub(super) fn refused(why: &str) -> Option<Refused> {
     match Fate::of_error(why) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => Some(why),
         _ => None,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
+use super::member::{gather, in_words, keep_looking, refused, unreachable, Access, Member};
 use super::resp::{Connection, Reply, Told};
 use super::slots::place;
 use crate::backend::fred_config::Dial;
@@ -114,7 +114,13 @@ impl Watch {
                 Err("another primary was named meanwhile".to_owned())
             }
         };
-        let role = role.map_err(|why| unreachable(&HashMap::from([(named.clone(), why)])))?;
+        let role = role.map_err(|why| {
+            // Who calls is told that it has no such user, say.
+            if known.is_none() {
+                *self.primary.lock() = Err(why.clone());
+            }
+            unreachable(&HashMap::from([(named.clone(), why)]))
+        })?;
         if role.items().first().and_then(Reply::text) != Some("master") {
             return Err(ConnectError::NoPrimary { name: self.name.clone(), found: named.to_string() });
         }
@@ -134,11 +140,10 @@ impl Watch {
     }
 
     fn leave(&self, why: &str) {
-        let left = std::mem::replace(&mut *self.primary.lock(), Err(why.to_owned()));
-        if let Ok(member) = left {
-            member.leave();
-            say(|| tracing::warn!(target: "lockson", name = self.name, was = %member.at, why, "the primary is left"));
-        }
+        let Ok(member) = self.primary.lock().clone() else { return };
+        *self.primary.lock() = Err(why.to_owned());
+        member.leave();
+        say(|| tracing::warn!(target: "lockson", name = self.name, was = %member.at, why, "the primary is left"));
     }
 
     fn start(self: &Arc<Self>, at: &HostPort) -> Arc<Member> {
@@ -274,7 +279,8 @@ impl Watch {
 
 impl Backend for Sentinel {
     fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
-        let primary = self.watch.primary.lock().clone().map_err(Fate::NotSent)?;
+        let primary = self.watch.primary.lock().clone();
+        let primary = primary.map_err(|why| refused(&why).map_or(Fate::NotSent(why), Fate::Refused))?;
         primary.node(&self.watch.access).map_err(|why| Fate::NotSent(why.to_string()))
     }
 

@@ -5,24 +5,31 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
+
 use crate::backend::node::Node;
 use crate::backend::{Call, Fate, QUARANTINE};
+use crate::base::fault::Refused;
 use crate::wire::script::{Answer, Sent, Status, Wire};
 use crate::wire::table::script;
 
 impl Wire {
-    /// How long a node grants nothing yet, as it may have lost what it, or the one before it, granted. It is asked when it
-    /// is to grant something for the first time.
-    pub(super) async fn rest(&self, node: &Arc<Node>, key: &str) -> Result<Option<Duration>, Fate> {
-        let Some(quarantine) = self.quarantine else { return Ok(None) };
+    /// Whether a node may be sent this call: what takes something may not, as long as that node may have lost what it, or
+    /// the one before it, granted. It is asked when something is to be taken there for the first time.
+    pub(super) async fn may_take(&self, takes: bool, node: &Arc<Node>, key: &str) -> Result<(), Fate> {
+        let Some(quarantine) = self.quarantine.filter(|_| takes) else { return Ok(()) };
         let from = match node.grants_from() {
             Some(from) => from,
             None => {
-                let age = self.age(node, key).await?;
+                // It is rare, so it takes no room in every call.
+                let age = self.age(node, key).boxed().await?;
                 node.grant_from(self.clock.now().after(quarantine.saturating_sub(age)))
             }
         };
-        Ok(Some(from.since(self.clock.now())).filter(|left| !left.is_zero()))
+        match from.since(self.clock.now()) {
+            Duration::ZERO => Ok(()),
+            left => Err(Fate::Refused(Refused::Quarantine(left))),
+        }
     }
 
     /// How long ago a node may have lost something last.

@@ -375,14 +375,8 @@ impl Wire {
                 Ok(node) => node,
                 Err(fate) => return (Err(fate), last),
             };
-            let rest = OptionFuture::from(takes.then(|| self.rest(&node, key))).await;
-            match rest.transpose() {
-                Ok(rest) => {
-                    if let Some(left) = rest.flatten() {
-                        return (Err(Fate::Refused(Refused::Quarantine(left))), last);
-                    }
-                }
-                Err(fate) => return (Err(fate), last),
+            if let Err(fate) = self.may_take(takes, &node, key).await {
+                return (Err(fate), last);
             }
             let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, &node, confirm)));
             let confirm = match wanted.await.transpose() {

@@ -4,14 +4,19 @@
 mod cluster;
 mod clustered;
 mod confirm;
+mod examples;
 mod guarded;
 mod hearing;
+mod kinds;
 mod mixed;
 mod moving;
 mod quarantine;
 mod refused;
+mod rights;
 mod sentinels;
+mod storm;
 mod times;
+mod waking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -19,6 +24,13 @@ use std::time::Instant;
 use support::prelude::*;
 use support::Reply;
 use tokio::task::JoinHandle;
+
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "storm" => storm::worker::play(args).await,
+        other => panic!("no part {other}"),
+    }
+}
 
 /// What a server says: its answer, or the first word of its error.
 fn told(answer: Result<Reply, String>) -> String {
@@ -30,7 +42,12 @@ fn told(answer: Result<Reply, String>) -> String {
 
 /// Every kind keeps another client out, and its release wakes that one: these wait for no look of their own.
 async fn every_kind_works(url: &str) {
-    let client = || async { Locks::builder().wait_cap(secs(60)).connect(url).await.unwrap() };
+    every_kind_works_for(Locks::builder(), url).await;
+}
+
+/// The same by clients that are made in some way.
+async fn every_kind_works_for(builder: Builder, url: &str) {
+    let client = || async { builder.clone().wait_cap(secs(60)).connect(url).await.unwrap() };
     let (one, other) = (client().await, client().await);
     for kind in &KINDS {
         let name = unique(kind.name.split(' ').next().unwrap());
