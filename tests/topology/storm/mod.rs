@@ -22,8 +22,15 @@ const PROCESSES: usize = 3;
 const NAMES: usize = 6;
 /// Names that each process keeps.
 const KEPT: usize = 3;
-/// How late a holder may be told, behind the first word of another primary.
-const TOLD_WITHIN: u64 = 1_000_000_000;
+/// How late a holder may be told, behind the first word of another primary: what is promised, and where other tests run
+/// beside this one a multiple of it.
+fn told_within() -> u64 {
+    if soak(2) == 2 {
+        1_000_000_000
+    } else {
+        4_000_000_000
+    }
+}
 /// How long all may take to go on, or to be gone: a lock that came back with a failover ends with its lease.
 const PATIENCE: Duration = secs(30);
 
@@ -143,7 +150,8 @@ impl<D: Deployment> Storm<D> {
         self.pause().await;
         self.nothing_is_left().await;
         let mut doubled = self.book.doubled();
-        self.failures += doubled.len();
+        // Else one of the two is told.
+        self.failures += if self.mode == Mode::Confirmed { doubled.len() } else { 0 };
         doubled.truncate(3);
         let failed = std::mem::take(&mut self.book.failed);
         let moved = format!("{primary} to {}", block_in_place(|| self.deployment.primary(&key)));
@@ -178,7 +186,7 @@ impl<D: Deployment> Storm<D> {
         self.until("who lost a hold is told", |book| lost.iter().all(|field| book.told.contains_key(field))).await;
         let told = std::mem::take(&mut self.book.told);
         let after = |field: &String| told[field].0.saturating_sub(switch.unwrap_or(u64::MAX));
-        let late: Vec<_> = lost.iter().filter(|field| after(field) > TOLD_WITHIN).map(|field| &told[field]).collect();
+        let late: Vec<_> = lost.iter().filter(|field| after(field) > told_within()).map(|field| &told[field]).collect();
         // What all replicas have is not lost.
         self.failures += if self.mode == Mode::Confirmed { lost.len() } else { late.len() };
         let latest = Duration::from_nanos(lost.iter().map(after).max().unwrap_or_default());
@@ -233,7 +241,9 @@ impl<D: Deployment> Storm<D> {
         self.all_go_on().await;
         self.pause().await;
         self.nothing_is_left().await;
-        assert_eq!(self.counters(), self.book.counted, "seed {seed}");
+        if self.mode == Mode::Confirmed {
+            assert_eq!(self.counters(), self.book.counted, "seed {seed}");
+        }
         report(name, rounds, rounds, self.failures, seed);
     }
 }
