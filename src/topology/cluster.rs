@@ -28,6 +28,9 @@ const KEPT: Duration = Duration::from_secs(30);
 /// Redirections of one subscription.
 const TRIES: usize = 5;
 
+/// What a server answers that is part of none, and a sentinel.
+const NO_CLUSTER: [&str; 2] = ["ERR This instance has cluster support disabled", "ERR unknown command 'CLUSTER'"];
+
 /// A cluster, as one client sees it.
 pub(crate) struct Cluster {
     map: Arc<Map>,
@@ -135,7 +138,8 @@ impl Map {
                 self.recount().await;
                 Ok(())
             }
-            None if failures.values().any(|why| why.contains("cluster support disabled")) => {
+            // A server says so, or a sentinel.
+            None if failures.values().any(|why| NO_CLUSTER.iter().any(|words| why.starts_with(words))) => {
                 Err(ConnectError::NoCluster(in_words(&failures)))
             }
             None => Err(unreachable(&failures)),

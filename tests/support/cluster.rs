@@ -244,6 +244,11 @@ impl Moving<'_> {
 
     /// Moves what is left, and gives the slot to its new node.
     pub fn finish(self) {
+        self.finish_at();
+    }
+
+    /// The same; when the old node knew of it.
+    pub fn finish_at(self) -> Instant {
         loop {
             let left = self.left();
             if left.is_empty() {
@@ -260,7 +265,9 @@ impl Moving<'_> {
         if let Err(why) = from.try_control(&["CLUSTER", "SETSLOT", &slot, "NODE", &to]) {
             assert!(why.contains("only with masters"), "{why}");
         }
+        let at = Instant::now();
         self.cluster.settle();
+        at
     }
 }
 

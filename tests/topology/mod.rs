@@ -4,7 +4,9 @@
 mod cluster;
 mod clustered;
 mod confirm;
+mod examples;
 mod guarded;
+mod hearing;
 mod kinds;
 mod mixed;
 mod moving;
