@@ -28,7 +28,7 @@ mod waiting;
 mod wire;
 
 pub use base::backoff::Backoff;
-pub use base::config::InvalidLease;
+pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
 pub use base::owner::{InvalidOwner, Owner};

@@ -82,11 +82,8 @@ async fn a_right_lost_later_leaves_no_key() {
         assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
         let again = inner.acquire().lease(ms(60_000)).await;
         let mut raw = Server::shared().raw().await;
-        assert_eq!(
-            raw.must(&["HVALS", &held]).await.texts().concat(),
-            if again.is_ok() { "2" } else { "1" },
-            "-{right}"
-        );
+        let expected = if again.is_ok() { "2" } else { "1" };
+        assert_eq!(raw.must(&["HVALS", &held]).await.texts().concat(), expected, "-{right}");
         assert!(raw.pttl(&held).await > 0, "-{right}");
         user.set(LEAST);
         while inner.unlock().await.is_ok() {}

@@ -93,11 +93,12 @@ pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config
 }
 
 /// A connection as a lock needs it, whatever else the configuration says. It is made anew after `longest_pause` at
-/// most, in milliseconds.
+/// most, in milliseconds, and also where an answer takes longer than `dead_after`.
 pub(super) fn client(
     mut config: Config,
     command_timeout: Duration,
     longest_pause: u32,
+    dead_after: Option<Duration>,
 ) -> Result<Client, ConnectError> {
     config.version = RespVersion::RESP3;
     let mut policy = ReconnectPolicy::new_exponential(0, 20, longest_pause, 2);
@@ -110,7 +111,7 @@ pub(super) fn client(
             connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
             connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
             connection.max_command_buffer_len = BUFFER;
-            connection.unresponsive.max_timeout = Some(command_timeout * 2);
+            connection.unresponsive.max_timeout = dead_after;
             connection.unresponsive.interval = Duration::from_millis(200);
             connection.tcp.nodelay = Some(true);
             // The kernel counts keepalive in whole seconds.

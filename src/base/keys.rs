@@ -65,9 +65,6 @@ pub(crate) enum Key {
     Made,
     /// How a latch that is gone ended.
     Ended,
-    /// Since when the server has lost nothing. One for all names: a server that votes is a single one, so the key need
-    /// not lie in the slot of the lock.
-    Boot,
 }
 
 /// A key that is made of the lock's when it is first needed: most locks need few.
@@ -165,7 +162,6 @@ impl Keys {
         let (derived, prefix) = match key {
             Key::Lock => return Some(&self.lock),
             Key::Channel => return Some(&self.channel),
-            Key::Boot => return Some("lockson:boot"),
             Key::FirstHold => return None,
             // Redisson's `suffixName`.
             Key::Expiries => {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::config::{Settings, SHORTEST_LEASE};
+use crate::base::config::{Confirm, Replicas, Settings, SHORTEST_LEASE};
 use crate::base::fault::ConnectError;
 use crate::base::keys::Keys;
 use crate::client::factory::Locks;
@@ -159,6 +159,43 @@ impl Builder {
     /// The longest name in bytes, prefix included. Default: 512. Names are sent with every call.
     pub fn max_name_len(mut self, limit: usize) -> Self {
         self.settings.max_name_len = limit;
+        self
+    }
+
+    /// What is granted counts only when so many replicas of its shard have it, for as long as they are waited for:
+    /// `within`, from 1 ms to 10 s. So a failover does not lose it. Default: replicas are not asked, as in most uses of
+    /// Redis: what a primary granted right before it died may be granted again. A request may ask for more, less, or
+    /// none: [`Acquire::confirm`](crate::Acquire::confirm).
+    ///
+    /// Too few in time: it is given back at once, and the error is
+    /// [`LockError::NotConfirmed`](crate::LockError::NotConfirmed). A renewal that is not confirmed leaves its hold
+    /// [`Uncertain`](crate::HoldState::Uncertain), with its deadline where it was, and is tried again. Releases are not
+    /// confirmed: a lock may come back with a failover, until its lease ends.
+    ///
+    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), and for each
+    /// member of a multi-lock and each vote of a red lock. Not for permits and latches, nor for what
+    /// [`run_if_held`](crate::FencedGuard::run_if_held) writes.
+    ///
+    /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock of
+    /// its shard from being taken, until it is back or nobody lists it any more (`SENTINEL RESET`, `CLUSTER FORGET`). Of
+    /// a single server those count that are connected. Each such call costs a `WAIT`, about the way to the replicas and
+    /// back; a shorter `within` fails where a replica is only slow.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "redis")]
+    /// # async fn f() -> Result<(), lockson::ConnectError> {
+    /// use std::time::Duration;
+    /// let locks = lockson::Locks::builder()
+    ///     .confirm(lockson::Replicas::All, Duration::from_millis(500))
+    ///     .connect("redis-sentinel://s1:26379,s2:26379,s3:26379/mymaster")
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused::Replicas`](crate::Refused::Replicas), at `connect`, where a shard has fewer.
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.settings.confirm = Confirm::new(replicas, within).if_any();
         self
     }
 

@@ -17,6 +17,7 @@ use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
 use crate::topology::{cluster, sentinel};
+use crate::wire::confirm::check;
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
 
@@ -105,8 +106,10 @@ impl Builder {
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
         let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
-        for name in scratch_names(locks.engine()) {
-            preflight(locks.engine(), &name, is_one).await?;
+        let engine = locks.engine();
+        for name in scratch_names(engine) {
+            preflight(engine, &name, is_one).await?;
+            check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
         }
         Ok(locks)
     }
@@ -128,15 +131,22 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
 
 async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    // Users are each server's own.
+    let place = match engine.wire.backend.node(scratch) {
+        Ok(node) if !is_one => format!(", at {}", node.address),
+        _ => String::new(),
+    };
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], &[], &patience).await;
+    let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
+    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
         Fault::Refused(Refused::NoPermission(text)) => {
             let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
-            Refused::NoPermission(format!("{text} ({hint})")).into()
+            Refused::NoPermission(format!("{text} ({hint}){place}")).into()
         }
+        Fault::Refused(Refused::NotAuthenticated(text)) => Refused::NotAuthenticated(text + &place).into(),
         Fault::Refused(why) => ConnectError::Refused(why),
     })?;
     if answer.status != Status::Done {
@@ -146,18 +156,20 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, &answer, is_one)
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)
 }
 
-fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let (server, replication, memory) = (section(1), section(2), section(3));
     let version = entry(server, "redis_version");
     let (role, policy) = (entry(replication, "role"), entry(memory, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
-        let needed =
-            format!("{missing} on keys {}*, and on the channels redisson_lock__channel:*", engine.settings.key_prefix);
+        let needed = format!(
+            "{missing} on keys {}*, and on the channels redisson_lock__channel:*{place}",
+            engine.settings.key_prefix
+        );
         return Err(Refused::NoPermission(needed).into());
     }
     if let Some(found) = version.filter(|version| is_too_old(version)) {
@@ -167,7 +179,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
         return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(server, "run_id") {
-        engine.life.met(run);
+        engine.life.met(slot, run);
     }
     if role == Some("slave") {
         return Err(Refused::ReadOnly.into());

@@ -23,7 +23,7 @@ use crate::backend::url::HostPort;
 
 /// The first pause before a lost connection is made anew, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Before the words of an error of TLS.
 pub(super) const TLS: &str = "TLS: ";
@@ -77,6 +77,10 @@ pub(super) type Answer = Result<Reply, String>;
 /// What becomes of a connection, and what comes by it unasked.
 #[derive(Debug)]
 pub(super) enum Told {
+    /// It is connected to, and says this of itself by INFO. Until this is heard it is not up.
+    Met(Reply),
+    /// It is not what it was when it was connected to before.
+    Another,
     Up,
     Down(String),
     Push(Vec<Reply>),
@@ -87,16 +91,18 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Dial {
-    /// A connection that has said who it is, and speaks RESP3.
-    async fn connect(&self, to: &HostPort) -> Result<Talk, String> {
+    /// A connection that has said who it is, and speaks RESP3; and what the server says of itself, if it may be asked.
+    async fn connect(&self, to: &HostPort) -> Result<(Talk, Reply), String> {
         let opened = timeout(self.limit, async {
             let mut talk = Talk { stream: self.open(to).await.map_err(|error| error.to_string())?, read: Vec::new() };
             let mut hello = vec!["HELLO", "3"];
             if let Some(password) = &self.password {
                 hello.extend(["AUTH", self.username.as_deref().unwrap_or("default"), password]);
             }
-            talk.send(&[hello], self.limit).await?;
-            talk.next().await?.map(|_| talk)
+            talk.send(&[hello, vec!["INFO", "server", "replication"]], self.limit).await?;
+            talk.next().await??;
+            let info = talk.next().await?.unwrap_or(Reply::Nil);
+            Ok((talk, info))
         });
         opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.limit)))
     }
@@ -241,7 +247,7 @@ impl Connection {
                 match &told {
                     Told::Up => *state.lock() = Ok(()),
                     Told::Down(why) => *state.lock() = Err(why.clone()),
-                    Told::Push(_) => {}
+                    Told::Met(_) | Told::Another | Told::Push(_) => {}
                 }
                 tell(told);
             }
@@ -294,8 +300,9 @@ async fn stay(
     let mut pause = FIRST_PAUSE;
     loop {
         let why = match dial.connect(&to).await {
-            Ok(talk) => {
+            Ok((talk, info)) => {
                 pause = FIRST_PAUSE;
+                tell(Told::Met(info));
                 tell(Told::Up);
                 converse(talk, dial.limit, &greeting, &mut orders, &tell).await
             }
@@ -327,7 +334,12 @@ fn answered(waiting: &mut VecDeque<Asked>, answer: Answer) -> Result<(), String>
     let Some(first) = waiting.front_mut() else {
         return Err("the server answered what nobody asked".to_owned());
     };
-    if first.barrier.as_deref().is_some_and(|word| answer.as_ref().ok().and_then(Reply::text) != Some(word)) {
+    let ends = |word: &str| match &answer {
+        Ok(reply) => reply.text() == Some(word),
+        // It is one that this user may not send.
+        Err(why) => why.contains("'ping' command"),
+    };
+    if first.barrier.as_deref().is_some_and(|word| !ends(word)) {
         let why = answer.err().unwrap_or_else(|| "the answer belongs to another command".to_owned());
         first.refusal.get_or_insert(why);
         return Ok(());
