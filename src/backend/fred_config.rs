@@ -131,10 +131,16 @@ pub(super) fn client(
     builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
 }
 
+/// Whether a server does not speak RESP3, by what it said to HELLO.
+pub(crate) fn is_resp2(why: &str) -> bool {
+    why.starts_with("NOPROTO") || why.starts_with("ERR unknown command") && why.contains("HELLO")
+}
+
 /// Why there is no connection.
 pub(super) fn connect_error(error: &Error) -> ConnectError {
     match Fate::of_error(error.details()) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
+        _ if is_resp2(error.details()) => ConnectError::Resp2(error.details().to_owned()),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),
