@@ -14,7 +14,9 @@ use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
-use super::slots::{best, followers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
+use super::slots::{
+    best, by_slot, commands, followers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
+};
 use crate::backend::node::Node;
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal, BOOT};
@@ -360,19 +362,6 @@ impl Map {
 async fn replicas(member: &Member) -> Result<u32, String> {
     let nodes = member.ears.ask(&["CLUSTER", "NODES"]).await?;
     Ok(followers(nodes.text().unwrap_or_default()))
-}
-
-type BySlot = HashMap<u16, Vec<String>>;
-
-fn by_slot(channels: &[String]) -> BySlot {
-    let mut sorted = BySlot::new();
-    channels.iter().for_each(|channel| sorted.entry(slot(channel)).or_default().push(channel.clone()));
-    sorted
-}
-
-/// One for each slot: the server takes no other.
-fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
-    by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
 }
 
 impl State {
