@@ -38,6 +38,8 @@ pub(crate) struct Node {
     /// Which generation this is, once that is known.
     generation: OnceLock<String>,
     over: AtomicBool,
+    /// When it may grant what nobody holds, for a client that waits after failovers; once that is known.
+    grants_from: OnceLock<Moment>,
     /// How many replicas the topology lists, one more than that; 0 while it is not known.
     replicas: AtomicU32,
 }
@@ -69,6 +71,7 @@ impl Node {
             heard_at: AtomicU64::new(0),
             generation: OnceLock::new(),
             over: AtomicBool::new(false),
+            grants_from: OnceLock::new(),
             replicas: AtomicU32::new(0),
         })
     }
@@ -76,6 +79,15 @@ impl Node {
     /// Whether this is its generation. The first that is told is.
     pub(crate) fn is_of(&self, generation: &str) -> bool {
         self.generation.get_or_init(|| generation.to_owned()) == generation
+    }
+
+    pub(crate) fn grants_from(&self) -> Option<Moment> {
+        self.grants_from.get().copied()
+    }
+
+    /// The first that is told counts.
+    pub(crate) fn grant_from(&self, moment: Moment) -> Moment {
+        *self.grants_from.get_or_init(|| moment)
     }
 
     /// Its generation has ended: what it answers from here on grants nothing. Whoever says so has put another node in

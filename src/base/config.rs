@@ -87,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) max_name_len: usize,
     pub(crate) allow_eviction: bool,
     pub(crate) confirm: Option<Confirm>,
+    /// Whether nothing is granted for `max_lease` after a failover.
+    pub(crate) quarantine: bool,
 }
 
 impl Default for Settings {
@@ -104,6 +106,7 @@ impl Default for Settings {
             max_name_len: 512,
             allow_eviction: false,
             confirm: None,
+            quarantine: false,
         }
     }
 }

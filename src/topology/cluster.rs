@@ -17,7 +17,7 @@ use super::resp::Told;
 use super::slots::{best, followers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
 use crate::backend::node::Node;
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Changes, Fate, Signal, BOOT};
+use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
@@ -431,8 +431,8 @@ impl Backend for Cluster {
     }
 
     /// In the first slot of its node.
-    fn marker(&self, key: &str) -> Cow<'static, str> {
-        format!("{BOOT}:{{{}}}", self.map.tag(slot(key))).into()
+    fn marker(&self, name: &'static str, key: &str) -> Cow<'static, str> {
+        format!("{name}:{{{}}}", self.map.tag(slot(key))).into()
     }
 
     fn fails_over(&self) -> bool {
