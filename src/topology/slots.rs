@@ -50,20 +50,6 @@ pub(super) fn tag(of: u16) -> String {
     (0_u32..).map(|number| number.to_string()).find(|tag| slot(tag) == of).unwrap_or_default()
 }
 
-/// Channels by their slot.
-pub(super) type BySlot = HashMap<u16, Vec<String>>;
-
-pub(super) fn by_slot(channels: &[String]) -> BySlot {
-    let mut sorted = BySlot::new();
-    channels.iter().for_each(|channel| sorted.entry(slot(channel)).or_default().push(channel.clone()));
-    sorted
-}
-
-/// Commands for these: one for each slot, as the server takes no other.
-pub(super) fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
-    by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
-}
-
 /// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked.
 pub(super) fn place(host: &str, port: u16, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
     let host = if host.is_empty() { &asked.host } else { host };
