@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::fred_config::{client, connect_error, Config};
-use super::node::{generation, Link, Node};
+use super::node::{generation, Away, Link, Node, NodeHealth, Role, Topology};
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
@@ -54,6 +54,7 @@ pub(crate) async fn connect(
         command_timeout,
         runtime: Handle::current(),
         barriers: AtomicU64::new(0),
+        away: Arc::default(),
         phase,
     });
     let limit = command_timeout.max(Duration::from_secs(2)) * 2;
@@ -69,7 +70,8 @@ pub(crate) async fn connect(
     tokio::spawn(recognize(Arc::downgrade(&backend), commands, signals.clone(), backend.phase.subscribe()));
     let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
     tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
-    tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
+    let beating = beat(subscriber, command_timeout, signals, backend.away.clone(), backend.phase.subscribe());
+    tokio::spawn(beating);
     Ok((backend, received))
 }
 
@@ -116,6 +118,8 @@ struct Fred {
     command_timeout: Duration,
     runtime: Handle,
     barriers: AtomicU64,
+    /// As the connection for messages tells.
+    away: Arc<Away>,
     phase: watch::Sender<Phase>,
 }
 
@@ -181,6 +185,15 @@ impl Backend for Fred {
 
     fn nodes(&self) -> Vec<Arc<Node>> {
         vec![self.node.lock().clone()]
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Single
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        let address = self.node.lock().address.clone();
+        vec![NodeHealth { address, role: Role::Primary, away: self.away.so_far() }]
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
@@ -358,6 +371,7 @@ async fn beat(
     client: Client,
     command_timeout: Duration,
     signals: UnboundedSender<Signal>,
+    away: Arc<Away>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let beating = async {
@@ -366,8 +380,10 @@ async fn beat(
             let token = format!("beat-{beats}");
             let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
             if alive {
+                away.end();
                 let _ = signals.send(Signal::Whole);
             } else {
+                away.begin();
                 // The reconnect signals a gap too; this one is for waiters that should poll until then.
                 let _ = signals.send(Signal::Gap);
                 let _ = client.force_reconnection().await;

@@ -1,7 +1,7 @@
 //! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
 //! ask the others again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
 use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
-use crate::backend::node::Node;
+use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Fate, Signal};
 use crate::base::fault::ConnectError;
@@ -77,12 +77,13 @@ pub(crate) async fn connect(
     }
     // Nobody had anything to miss yet.
     while received.try_recv().is_ok() {}
-    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone())).abort_handle();
+    let calm = map.access.calm.unwrap_or(CALM);
+    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone(), calm)).abort_handle();
     Ok((Arc::new(Cluster { map, task }), received))
 }
 
 impl Map {
-    async fn keep(map: Weak<Self>, wanted: Arc<Notify>) {
+    async fn keep(map: Weak<Self>, wanted: Arc<Notify>, calm: Duration) {
         let look = || async {
             let map = map.upgrade()?;
             let looked = map.look().await;
@@ -91,7 +92,7 @@ impl Map {
             }
             Some(looked.is_ok() && map.is_up())
         };
-        keep_looking(wanted, CALM, look).await;
+        keep_looking(wanted, calm, look).await;
     }
 
     /// Whether all primaries answer.
@@ -153,6 +154,11 @@ impl Map {
         let mut state = self.state.write();
         state.owners = owners;
         let before = std::mem::replace(&mut state.ranges, ranges.to_vec());
+        let had_slots = |at: &HostPort| before.iter().any(|range| range.primary == *at);
+        let new: BTreeSet<_> = ranges.iter().map(|range| &range.primary).filter(|at| !had_slots(at)).collect();
+        for server in new.into_iter().filter(|_| !before.is_empty()) {
+            say(|| tracing::info!(target: "lockson", %server, "the server has slots now"));
+        }
         let has_slots = |at: &HostPort| ranges.iter().any(|range| range.primary == *at);
         let mut over = Vec::new();
         state.members.retain(|at, member| {
@@ -355,6 +361,17 @@ impl Backend for Cluster {
         nodes.sort_by(|one, other| one.address.cmp(&other.address));
         nodes.dedup_by(|one, other| one.address == other.address);
         nodes
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Cluster
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        let state = self.map.state.read();
+        let is_primary = |at: &HostPort| state.ranges.iter().any(|range| range.primary == *at);
+        let role = |at| if is_primary(at) { Role::Primary } else { Role::Other };
+        state.members.values().map(|member| member.seen(role(&member.at))).collect()
     }
 
     fn slot(&self, key: &str) -> u16 {

@@ -17,8 +17,8 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use super::resp::{Connection, State, Told, TLS};
 use super::slots::AddressMap;
 use crate::backend::fred::link;
-use crate::backend::fred_config::{dial, Config, Dial};
-use crate::backend::node::{generation, Link, Node};
+use crate::backend::fred_config::{dial, wants_certificate, Config, Dial, CREDENTIALS};
+use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Outcome};
 use crate::base::clock::Clock;
@@ -62,6 +62,8 @@ pub(crate) struct Access {
     /// The client's own, whichever its calls are polled on.
     pub(super) runtime: Handle,
     pub(super) addresses: Option<AddressMap>,
+    /// How often the servers are asked when nothing seems wrong, if not as often as is usual.
+    pub(super) calm: Option<Duration>,
     /// Wakes what looks for the servers: what is known of them may be wrong.
     pub(super) look: Arc<Notify>,
 }
@@ -71,9 +73,10 @@ impl Access {
         config: Config,
         command_timeout: Duration,
         addresses: Option<AddressMap>,
+        calm: Option<Duration>,
     ) -> Result<Self, ConnectError> {
         let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
-        Ok(Self { dial, config, command_timeout, runtime: Handle::current(), addresses, look: Arc::default() })
+        Ok(Self { dial, config, command_timeout, runtime: Handle::current(), addresses, calm, look: Arc::default() })
     }
 }
 
@@ -146,6 +149,11 @@ impl Member {
         *node = next;
         say(|| tracing::warn!(target: "lockson", server = %self.at, "it is another run, or was a replica meanwhile"));
         true
+    }
+
+    /// For people.
+    pub(super) fn seen(&self, role: Role) -> NodeHealth {
+        NodeHealth { address: self.at.to_string(), role, away: self.ears.away() }
     }
 
     /// A redirection names it.
@@ -258,8 +266,14 @@ pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError 
     if let Some(why) = failures.values().find_map(|why| refused(why)) {
         return ConnectError::Refused(why);
     }
-    let by_tls = failures.values().any(|why| why.starts_with(TLS));
-    (if by_tls { ConnectError::Tls } else { ConnectError::Unreachable })(in_words(failures))
+    let is_by = |words: &str| failures.values().any(|why| why.starts_with(words));
+    let error = match () {
+        () if is_by(CREDENTIALS) => ConnectError::Credentials,
+        () if failures.values().any(|why| wants_certificate(why)) => ConnectError::ClientCertificate,
+        () if is_by(TLS) => ConnectError::Tls,
+        () => ConnectError::Unreachable,
+    };
+    error(in_words(failures))
 }
 
 /// Words of a server that refuses this user.

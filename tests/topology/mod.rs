@@ -1,9 +1,13 @@
 //! Clusters and sentinels as the tests start them: that they fail over, and that slots move, as the tests believe. And
 //! lockson's clients of them.
 
+mod by_fred;
+mod certificates;
 mod cluster;
 mod clustered;
+mod credentials;
 mod guarded;
+mod health;
 mod moving;
 mod refused;
 mod sentinels;

@@ -126,6 +126,7 @@ public final class Peer {
             .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         Config config = new Config();
         config.setThreads(8).setNettyThreads(4);
+        config.setNameMapper(around(given.getOrDefault("prefix", ""), given.getOrDefault("suffix", "")));
         BaseConfig<?> server = servers(config, given.remove("port"), given.remove("replica"));
         given.forEach((name, value) -> {
             switch (name) {
@@ -136,7 +137,7 @@ public final class Peer {
                 case "attempts" -> server.setRetryAttempts(Integer.parseInt(value));
                 case "user" -> server.setUsername(value);
                 case "password" -> server.setPassword(value);
-                case "prefix" -> config.setNameMapper(prefixed(value));
+                case "prefix", "suffix" -> { }
                 default -> throw new IllegalArgumentException(name);
             }
         });
@@ -153,16 +154,16 @@ public final class Peer {
             .setReadMode(ReadMode.MASTER).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
-    private static NameMapper prefixed(String prefix) {
+    private static NameMapper around(String prefix, String suffix) {
         return new NameMapper() {
             @Override
             public String map(String name) {
-                return prefix + name;
+                return prefix + name + suffix;
             }
 
             @Override
             public String unmap(String name) {
-                return name.substring(prefix.length());
+                return name.substring(prefix.length(), name.length() - suffix.length());
             }
         };
     }
