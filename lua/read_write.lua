@@ -190,7 +190,11 @@ local function add_reader(lock, mode, owner, found, n, lease)
   end
   if n > 0 then keep_hold(lock, owner, 1, lease) end
   local left = redis.call('PTTL', lock)
-  if left >= lease then return nil end
+  if left >= lease then
+    -- Found done, it writes all the same, for a replica to confirm.
+    if count ~= n then redis.call('PEXPIRE', lock, left) end
+    return nil
+  end
   local set = redis.pcall('PEXPIRE', lock, lease)
   if type(set) ~= 'table' then
     if mode == 'write' then part_write(lock, left) end

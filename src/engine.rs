@@ -18,7 +18,7 @@ use crate::lease::validity::{Lease, Leased, Observer, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Answer, Called, Fate, Patience, Status, Wire};
+use crate::wire::script::{Answer, Called, Fate, Patience, Query, Status, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     pub(crate) client_id: String,
     pub(crate) wire: Arc<Wire>,
     pub(crate) channels: Arc<Channels>,
-    pub(crate) life: Life,
+    pub(crate) life: Arc<Life>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
     pub(crate) owed: Owed,
@@ -82,14 +82,19 @@ impl Engine {
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
         let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.keys.lock)));
-        let confirms = watchdog.clone();
-        let (channels, pump) = Channels::new(backend, signals, move |slots| confirms.confirm(slots));
+        let life = Arc::new(Life::new(backend.fails_over()));
+        let (confirms, lives) = (watchdog.clone(), life.clone());
+        let over = move |slots| {
+            lives.lost(&slots, clock.now());
+            confirms.confirm(slots);
+        };
+        let (channels, pump) = Channels::new(backend, signals, over);
         let engine = Self {
             wire,
             settings,
             client_id,
             channels,
-            life: Life::default(),
+            life,
             watchdog,
             janitor,
             owed: Owed::default(),
@@ -264,7 +269,10 @@ impl Engine {
             self.watchdog.watch(leased, self.now());
         }
         let ms = lease.map_or(0, millis).to_string();
-        let called = self.wire.call(script, keys, &[&leased.mark, &ms], patience).await;
+        // One that is only looked at writes nothing that a replica could have.
+        let confirm = leased.confirm().filter(|_| lease.is_some());
+        let args = [&*leased.mark, &ms];
+        let called = self.wire.grant(Query { script, keys, args: &args, confirm }, patience).await;
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
@@ -281,7 +289,7 @@ impl Engine {
 /// Renews a batch with one script; where some of its keys have moved to another node and others have not, one by one.
 async fn renew(wire: Arc<Wire>, script: &'static Script, holds: Batch) -> Vec<Verdict> {
     let renewed = match renew_all(&wire, script, &holds).await {
-        Err(Fate::NotSent(why)) if holds.len() > 1 && why.starts_with("TRYAGAIN") => {
+        Err(Fate::TryAgain(_)) if holds.len() > 1 => {
             let alone = holds.chunks(1).map(|hold| renew_all(&wire, script, hold));
             let verdict = |renewed: Result<Vec<_>, _>| renewed.ok()?.pop();
             let verdicts = join_all(alone).await.into_iter().map(verdict);
@@ -302,14 +310,18 @@ async fn renew_all(
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
     let args: Vec<&str> =
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
+    // That of all of them: the watchdog puts no others together.
+    let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
+    let query = Query { script, keys: &keys, args: &args, confirm };
     // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
-    let (mut answer, _) = wire.copy(script, &keys, &args).await;
+    let (mut answer, _) = wire.copy(query).await;
     if matches!(answer, Err(Fate::Late)) {
-        (answer, _) = wire.copy(script, &keys, &args).await;
+        (answer, _) = wire.copy(query).await;
     }
     let answer = answer?;
     let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
-        Some(1) => Verdict::Renewed { sent: answer.sent },
+        // Too few replicas have it: the old deadline counts.
+        Some(1) if answer.status == Status::Done => Verdict::Renewed { sent: answer.sent },
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });

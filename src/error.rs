@@ -70,6 +70,21 @@ pub enum LockError {
         /// What the others said.
         detail: String,
     },
+    /// Too few replicas had it in time ([`Builder::confirm`](crate::Builder::confirm), or the request's), so it was
+    /// given back, to what the owner held before. Where the primary dies now, the key may come back with its successor,
+    /// until its lease ends.
+    #[error("lock {name:?}: {acked} of {wanted} replicas had it in time: it is given back{}", in_doubt(*.given_back))]
+    NotConfirmed {
+        /// The lock.
+        name: String,
+        /// How many replicas had it.
+        acked: u32,
+        /// How many have to.
+        wanted: u32,
+        /// Whether the primary said that it is given back. If not it may be held in this owner's name yet: the client
+        /// gives it back as soon as it can.
+        given_back: bool,
+    },
     /// The locks that a multi-lock is made of can't be held together: there are none, or two of them keep each other
     /// out. Nothing was sent but a question.
     #[error("{0}")]
@@ -85,11 +100,20 @@ impl LockError {
     pub fn may_hold(&self) -> bool {
         self.is_unreachable()
             || matches!(self, Self::AlreadyHeld { .. } | Self::Upgrade { .. } | Self::HoldLimit { .. })
+            || matches!(self, Self::NotConfirmed { given_back: false, .. })
     }
 
     /// Whether the server was silent, or too many of a red lock's servers were: it is worth another try.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Query(QueryError::Unreachable { .. }) | Self::NoMajority { .. })
+    }
+}
+
+fn in_doubt(given_back: bool) -> &'static str {
+    if given_back {
+        ""
+    } else {
+        ", which is not confirmed either: it is tried again"
     }
 }
 
@@ -258,6 +282,14 @@ pub enum HoldError {
     /// The lease is too short or too long. Nothing was sent.
     #[error("{0}")]
     Lease(#[from] InvalidLease),
+    /// The lease was set, and too few replicas have it: the shorter of the old and the new one is the one to count on.
+    #[error("{acked} of {wanted} replicas had the lease in time: count on the shorter of the old and the new one")]
+    NotConfirmed {
+        /// How many replicas had it.
+        acked: u32,
+        /// How many have to.
+        wanted: u32,
+    },
     /// The server did not answer, or refused: the hold is what [`Guard::state`](crate::Guard::state) says.
     #[error("{0}")]
     Query(#[from] QueryError),

@@ -29,7 +29,7 @@ mod wire;
 
 pub use backend::node::{NodeHealth, Role, Topology};
 pub use base::backoff::Backoff;
-pub use base::config::InvalidLease;
+pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
 pub use base::owner::{InvalidOwner, Owner};

@@ -16,31 +16,31 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 const OPTIONAL: &str = "+info";
 
 /// The words of the line in the docs that begins so.
-fn rights(beginning: &'static str) -> Vec<&'static str> {
+pub fn rights(beginning: &'static str) -> Vec<&'static str> {
     let docs = include_str!("../docs/GUARANTEES.md");
     let line = docs.lines().find(|line| line.starts_with(beginning)).expect("the rule stands in the docs");
     line.split_whitespace().collect()
 }
 
 /// The rule for every lock, from the user's name on.
-fn rule() -> Vec<&'static str> {
+pub fn rule() -> Vec<&'static str> {
     rights("ACL SETUSER ").split_off(2)
 }
 
 /// What a lock needs besides by the docs: the beginnings of lines there. The optional only have it woken.
-const FENCED: &str = "+get ";
-const PLAIN: &str = "+set ";
-const PLAIN_OPTIONAL: &str = "&lockson:plain:*";
-const READ_WRITE: &str = "+hlen ";
+pub const FENCED: &str = "+get ";
+pub const PLAIN: &str = "+set ";
+pub const PLAIN_OPTIONAL: &str = "&lockson:plain:*";
+pub const READ_WRITE: &str = "+hlen ";
 /// Without them writers don't go first.
-const READ_WRITE_OPTIONAL: &str = "+zadd ";
-const FAIR: &str = "+hmget ";
+pub const READ_WRITE_OPTIONAL: &str = "+zadd ";
+pub const FAIR: &str = "+hmget ";
 /// A multi-lock over one name of two clients.
 const MULTI: &str = "+get +set ~lockson:server_id:*";
 const RED: &str = "~lockson:boot";
 
 /// Gives the user these rights, and only these, on a server that knows no script.
-async fn grant(server: &Server, words: &[&str]) {
+pub async fn grant(server: &Server, words: &[&str]) {
     let mut raw = server.raw().await;
     let mut command = vec!["ACL", "SETUSER", words[0], "reset"];
     command.extend(&words[1..]);

@@ -114,11 +114,8 @@ async fn an_undone_count_is_of_its_own_latch() {
 async fn waiters_of_a_latch_hear_of_an_outage_together() {
     let site = start(Locks::builder().command_timeout(ms(200)).outage_limit(ms(1000))).await;
     assert!(site.theirs.latch(&site.name).try_set_count(1).await.unwrap());
-    let waits = (0..50).map(|_| {
-        let latch = site.ours.latch(&site.name);
-        tokio::spawn(async move { latch.wait().await })
-    });
-    let waits: Vec<_> = waits.collect();
+    let latches = [(); 50].map(|()| site.ours.latch(&site.name));
+    let waits = spawn_each(latches, |latch| async move { latch.wait().await });
     // Each has looked once.
     site.proxy.wait_requests(50, Filter::of(INSPECT)).await;
     eventually(ms(20_000), "they wait", async || site.ours.health().subscriptions > 0).await;
@@ -179,9 +176,6 @@ async fn a_shutdown_ends_takers_and_waiters() {
     site.proxy.wait_requests(1, Filter::of(INSPECT)).await;
     site.ours.shutdown(secs(5)).await.unwrap();
     assert_eq!(patient("the taker", taker).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
-    assert_eq!(
-        patient("the waiter", waiter).await.unwrap(),
-        Err::<WaitOutcome, _>(SyncError::Query(QueryError::Closed))
-    );
+    assert_matches!(patient("the waiter", waiter).await.unwrap(), Err(SyncError::Query(QueryError::Closed)));
     eventually(ms(20_000), "the permit is back", async || pool.available_permits().await.unwrap() == 1).await;
 }

@@ -82,12 +82,10 @@ async fn fifty_tasks_and_six_locks() {
     let names: Arc<[String]> = (0..6).map(|_| unique("six")).collect();
     let six = Arc::new(Six::default());
     let end = Instant::now() + secs(soak(30) as u64);
-    let tasks: Vec<_> = (0..50)
-        .map(|_| {
-            let (clients, six, names, rng) = (clients.clone(), six.clone(), names.clone(), rng.fork());
-            tokio::spawn(async move { locks_at_random(&clients, &six, &names, rng, end).await })
-        })
-        .collect();
+    let tasks = spawn_each(0..50, |_| {
+        let (clients, six, names, rng) = (clients.clone(), six.clone(), names.clone(), rng.fork());
+        async move { locks_at_random(&clients, &six, &names, rng, end).await }
+    });
     let all = futures::future::try_join_all(tasks);
     let limit = secs(soak(30) as u64 + 60);
     tokio::time::timeout(limit, all).await.expect("nobody waits for ever").unwrap();

@@ -118,16 +118,14 @@ async fn takers(args: &[String]) {
     let raw = tokio::sync::Mutex::new(Raw::connect(port).await);
     let used = Arc::new(Used { raw, key: format!("{name}-used"), process: process.clone() });
     let seen = Arc::new(Seen::default());
-    let tasks: Vec<_> = (0..25)
-        .map(|_| {
-            let (kind, used, seen, mut rng) = (Kind::of(kind, &locks, name), used.clone(), seen.clone(), rng.fork());
-            tokio::spawn(async move {
-                while epoch() < to {
-                    turn(&kind, &used, &seen, &mut rng).await;
-                }
-            })
-        })
-        .collect();
+    let tasks = spawn_each(0..25, |_| {
+        let (kind, used, seen, mut rng) = (Kind::of(kind, &locks, name), used.clone(), seen.clone(), rng.fork());
+        async move {
+            while epoch() < to {
+                turn(&kind, &used, &seen, &mut rng).await;
+            }
+        }
+    });
     let made = faults(&proxy, rng.fork(), to).await;
     join_all(tasks).await.into_iter().for_each(Result::unwrap);
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -201,12 +199,7 @@ async fn waiters(args: &[String]) {
     let proxy = Proxy::start(port.parse().unwrap());
     proxy.swallow_messages(true);
     let locks = proxy.locks().await;
-    let tasks: Vec<_> = (0..250)
-        .map(|_| {
-            let latch = locks.latch(name);
-            tokio::spawn(async move { latch.wait().await.unwrap() })
-        })
-        .collect();
+    let tasks = spawn_each([(); 250].map(|()| locks.latch(name)), |latch| async move { latch.wait().await.unwrap() });
     // The two at connect, one look of each, and one of the first when it has subscribed: all answered before this call.
     proxy.wait_requests(253, Filter::Script).await;
     assert_eq!(locks.latch(name).count().await.unwrap(), 2);

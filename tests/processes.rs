@@ -175,21 +175,19 @@ async fn crowd(url: &str, args: &[String]) {
     std::io::stdin().read_line(&mut line).unwrap();
     let [from, to] = [0, 1].map(|at| line.split_whitespace().nth(at).unwrap().parse::<u64>().unwrap());
     let (turns, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let tasks: Vec<_> = (0..tasks)
-        .map(|_: u32| {
-            let (lock, counter, turns, counted) = (locks.lock(name), counter.clone(), turns.clone(), counted.clone());
-            tokio::spawn(async move {
-                while epoch() < to {
-                    lock.lock().await.unwrap();
-                    let now = epoch();
-                    step(&counter).await;
-                    turns.fetch_add(1, Ordering::Relaxed);
-                    counted.fetch_add(u64::from((from..to).contains(&now)), Ordering::Relaxed);
-                    lock.unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let tasks = spawn_each(0..tasks, |_: u32| {
+        let (lock, counter, turns, counted) = (locks.lock(name), counter.clone(), turns.clone(), counted.clone());
+        async move {
+            while epoch() < to {
+                lock.lock().await.unwrap();
+                let now = epoch();
+                step(&counter).await;
+                turns.fetch_add(1, Ordering::Relaxed);
+                counted.fetch_add(u64::from((from..to).contains(&now)), Ordering::Relaxed);
+                lock.unlock().await.unwrap();
+            }
+        }
+    });
     join_all(tasks).await.into_iter().for_each(Result::unwrap);
     println!("{} {}", turns.load(Ordering::Relaxed), counted.load(Ordering::Relaxed));
 }

@@ -222,9 +222,9 @@ async fn candidates_take_turns() {
     let fleet = Fleet::start();
     let clients = [fleet.clients(), fleet.clients(), fleet.clients()];
     let inside = Arc::new(AtomicU32::new(0));
-    let tasks = (0..9).map(|task| {
+    let tasks = spawn_each(0..9, |task| {
         let (lock, inside) = (red(&clients[task % 3]), inside.clone());
-        tokio::spawn(async move {
+        async move {
             for _ in 0..10 {
                 let guard = lock.guard().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
@@ -232,9 +232,9 @@ async fn candidates_take_turns() {
                 inside.fetch_sub(1, Ordering::SeqCst);
                 guard.unlock().await.unwrap();
             }
-        })
+        }
     });
-    patient_all("everybody gets his turns", tasks.collect::<Vec<_>>()).await;
+    patient_all("everybody gets his turns", tasks).await;
     assert_eq!(fleet.held(), "00000");
 }
 

@@ -82,11 +82,8 @@ async fn a_right_lost_later_leaves_no_key() {
         assert!(!is_there(Server::shared(), &name).await, "-{right} left a key");
         let again = inner.acquire().lease(ms(60_000)).await;
         let mut raw = Server::shared().raw().await;
-        assert_eq!(
-            raw.must(&["HVALS", &held]).await.texts().concat(),
-            if again.is_ok() { "2" } else { "1" },
-            "-{right}"
-        );
+        let expected = if again.is_ok() { "2" } else { "1" };
+        assert_eq!(raw.must(&["HVALS", &held]).await.texts().concat(), expected, "-{right}");
         assert!(raw.pttl(&held).await > 0, "-{right}");
         user.set(LEAST);
         while inner.unlock().await.is_ok() {}
@@ -280,11 +277,12 @@ async fn bad_settings_are_refused_by_name() {
         Err(ConnectError::Setting { setting, .. }) => Some(setting),
         other => other.map(|_| None).unwrap(),
     };
-    let bad: [(&str, Change); 11] = [
+    let bad: [(&str, Change); 12] = [
         ("command_timeout", |builder| builder.command_timeout(ms(9))),
         ("watchdog_lease", |builder| builder.watchdog_lease(ms(2999))),
         ("watchdog_lease", |builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))),
         ("wait_cap", |builder| builder.wait_cap(ms(0))),
+        ("connect_timeout", |builder| builder.connect_timeout(ms(9))),
         ("refresh_interval", |builder| builder.refresh_interval(ms(99))),
         ("max_hold", |builder| builder.max_hold(ms(99))),
         ("max_lease", |builder| builder.max_lease(ms(29_999))),

@@ -87,7 +87,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// Functions that stand before those scripts that use them.
-const FUNCTIONS: [&str; 5] = ["announce.lua", "silent.lua", "read_write.lua", "once.lua", "ids.lua"];
+const FUNCTIONS: [&str; 6] = ["announce.lua", "silent.lua", "read_write.lua", "once.lua", "ids.lua", "boot.lua"];
 
 /// Every script.
 fn scripts() -> Vec<Script> {

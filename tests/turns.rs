@@ -46,11 +46,9 @@ async fn longest_wait(clients: u64, each: u64, faults: Option<Faults>, turns: us
         server.inject(faults);
     }
     let (reading, stop) = ([server.connect(), server.connect()], Arc::<AtomicBool>::default());
-    let readers = (0..8).map(|number: usize| {
-        let rng = Rng::with_seed(seed ^ (number as u64) << 32);
-        tokio::spawn(read_on(reading[number % 2].clone(), rng, stop.clone()))
+    let readers = spawn_each(0..8, |number: usize| {
+        read_on(reading[number % 2].clone(), Rng::with_seed(seed ^ (number as u64) << 32), stop.clone())
     });
-    let readers: Vec<_> = readers.collect();
     // The first of them writes where others read.
     let writing = (0..clients).map(|number| if number == 0 { reading[0].clone() } else { server.connect() });
     let writers = writing.enumerate().flat_map(|(client, locks)| {
@@ -59,9 +57,7 @@ async fn longest_wait(clients: u64, each: u64, faults: Option<Faults>, turns: us
     });
     let waits = join_all(writers.collect::<Vec<_>>()).await;
     stop.store(true, Ordering::SeqCst);
-    for reader in readers {
-        reader.await.unwrap();
-    }
+    join_all(readers).await.into_iter().for_each(Result::unwrap);
     waits.into_iter().map(Result::unwrap).max().unwrap()
 }
 

@@ -43,8 +43,9 @@ elseif count ~= n and count ~= n + 1 then
   return {5, nonce, now, found}
 end
 if count == n then redis.call('HINCRBY', lock, owner, '1') end
-if ttl < lease then
-  local set = redis.pcall('PEXPIRE', lock, ARGV[4])
+-- Found done, it writes all the same, for a replica to confirm.
+if ttl < lease or count ~= n then
+  local set = redis.pcall('PEXPIRE', lock, math.max(ttl, lease))
   if type(set) == 'table' then
     if count == n then redis.call('HINCRBY', lock, owner, -1) end
     if n == 0 then redis.call('HDEL', lock, owner) end

@@ -11,7 +11,8 @@ for i = 1, #KEYS / 3 do
   local renewed = 0
   if redis.pcall('HEXISTS', lock, owner) == 1 then
     renewed = 1
-    if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[2 * i + 2]) end
+    -- Long enough, it writes all the same, for a replica to confirm.
+    redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
     local head = redis.pcall('LINDEX', queue, 0)
     local score = type(head) == 'string' and redis.pcall('ZSCORE', timeouts, head)
     local floor = now + math.max(300000, lease)

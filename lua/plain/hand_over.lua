@@ -9,8 +9,8 @@ local from, to, lease = ARGV[3], ARGV[4], tonumber(ARGV[5])
 local found = redis.pcall('GET', lock)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found == to then
-  -- An earlier copy did it: meanwhile the new hold may have a longer lease.
-  if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, ARGV[5]) end
+  -- An earlier copy did it: meanwhile the new hold may have a longer lease. It writes all the same, for a replica to confirm.
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
   return {1, nonce, now}
 end
 if found ~= from then return {3, nonce, now} end

@@ -14,8 +14,9 @@ for i = 1, #KEYS / 2 do
   local found, renewed = redis.pcall('HGET', lock, owner), 0
   if type(found) == 'string' and redis.call('EXISTS', hold) == 1 then
     renewed = 1
-    lengthen(hold, lease)
-    -- The first is enough, as it has the longest lease; the others are for Java's eyes.
+    -- Long enough, it writes all the same, for a replica to confirm. The first is enough, as it has the longest lease; the
+    -- others are for Java's eyes.
+    redis.call('PEXPIRE', hold, math.max(redis.call('PTTL', hold), lease))
     local others = hold_keys(lock, owner, 2, math.min(tonumber(found) or 0, left + 1))
     for _, key in ipairs(others) do lengthen(key, lease) end
     left = left - #others

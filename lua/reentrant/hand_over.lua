@@ -10,8 +10,8 @@ local held = redis.pcall('HGET', lock, from)
 if type(held) == 'table' then return {4, nonce, now, held.err} end
 if held == false then
   if redis.call('HGET', lock, to) ~= '1' then return {3, nonce, now} end
-  -- An earlier copy did it: meanwhile the new hold may have a longer lease.
-  if redis.call('PTTL', lock) < lease then redis.call('PEXPIRE', lock, lease) end
+  -- An earlier copy did it: meanwhile the new hold may have a longer lease. It writes all the same, for a replica to confirm.
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), lease))
   return {1, nonce, now}
 end
 if held ~= '1' then return {5, nonce, now, held} end

@@ -44,6 +44,8 @@ pub(crate) struct Call<'a> {
     pub(crate) in_full: bool,
     /// Whether its node is asked for keys that are on their way to it, after an ASK: for this copy alone.
     pub(crate) asking: bool,
+    /// How many replicas have to have what it wrote, and for how many milliseconds they are waited for.
+    pub(crate) confirm: Option<(u32, i64)>,
 }
 
 impl<'a> Call<'a> {
@@ -86,6 +88,10 @@ pub(crate) enum Fate {
     Moved(String),
     /// It did not run: the key is on its way to the node at this address, which has to be asked, this once.
     Ask(String),
+    /// It did not run: of its keys, which are on their way to another node, some have come there and others have not.
+    TryAgain(String),
+    /// It did not run: the cluster is down, as far as this node knows, which answers at once.
+    ClusterDown(String),
     /// It did not run and never will.
     Refused(Refused),
     /// It may have run, may run later, or neither.
@@ -114,9 +120,9 @@ impl Fate {
             "NOAUTH" | "WRONGPASS" => Some(Self::Refused(Refused::NotAuthenticated(text.to_owned()))),
             "READONLY" => Some(Self::Refused(Refused::ReadOnly)),
             "OOM" => Some(Self::Refused(Refused::OutOfMemory)),
-            "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" | "MISCONF" => {
-                Some(Self::NotSent(text.to_owned()))
-            }
+            "TRYAGAIN" => Some(Self::TryAgain(text.to_owned())),
+            "CLUSTERDOWN" => Some(Self::ClusterDown(text.to_owned())),
+            "LOADING" | "BUSY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => Some(Self::NotSent(text.to_owned())),
             _ => None,
         }
     }

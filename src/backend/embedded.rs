@@ -46,10 +46,17 @@ impl Link for Connection {
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
         args.extend(call.args.iter().copied().chain(call.announces("PUBLISH")).map(str::to_owned));
         let keys = call.keys().map(str::to_owned).collect();
-        let script = call.script;
+        let (script, is_confirmed) = (call.script, call.confirm.is_some());
         let (sha, text) = (script.sha().into(), script.text.into());
         let answer = self.call(lockson_embedded::Call { sha, text, keys, args });
-        Box::pin(async move { outcome(answer.await) })
+        Box::pin(async move {
+            let mut items = outcome(answer.await)?;
+            if is_confirmed {
+                // It has no replicas.
+                items.extend([Item::Int(0), Item::Int(0)]);
+            }
+            Ok(items)
+        })
     }
 
     fn reset(&self) {

@@ -1,5 +1,5 @@
-//! Real servers, by fred: two connections, one for scripts and one for subscriptions. Only this and `fred_config` use
-//! fred.
+//! Real servers, by fred: two connections, one for scripts and one for subscriptions. Only this, `fred_call` and
+//! `fred_config` use fred.
 //!
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
@@ -14,7 +14,7 @@ use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 use fred::prelude::*;
-use fred::types::{ConnectHandle, CustomCommand, Key, Message, Value};
+use fred::types::{CustomCommand, Key, Message, Value};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
@@ -22,10 +22,11 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::fred_config::{client, connect_error, Config};
-use super::node::{generation, Away, Link, Node, NodeHealth, Role, Topology};
+use super::fred_call::{failed, outcome, Connection, Lanes, Order};
+use super::fred_config::{client, connect_error, Config, Times};
+use super::node::{entry, generation, Away, Link, Node, NodeHealth, Role, Topology};
 use super::url::HostPort;
-use super::{Backend, Call, Fate, Item, Outcome, Script, Signal, ALL_SLOTS};
+use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
@@ -38,26 +39,34 @@ const TWO_NUMBERS: usize = 40;
 /// Connects both connections, or neither.
 pub(crate) async fn connect(
     config: Config,
-    command_timeout: Duration,
+    times: Times,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let client_of = || client(Config { fail_fast: true, ..config.clone() }, command_timeout, 1000);
+    let command_timeout = times.command;
+    let client_of = || client(Config { fail_fast: true, ..config.clone() }, times, 1000, Some(command_timeout * 2));
     let (commands, subscriber) = (client_of()?, client_of()?);
     let (phase, _) = watch::channel(Phase::Open);
-    let link =
-        Commands { client: commands.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish: "PUBLISH" };
+    let lanes = Lanes::new(&config, times);
+    let link = Commands {
+        client: commands.clone(),
+        runtime: Handle::current(),
+        timeouts: Arc::default(),
+        publish: "PUBLISH",
+        lanes: lanes.clone(),
+    };
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
         node: Mutex::new(Node::new(address, Arc::new(link), Clock::System)),
         commands: commands.clone(),
         subscriber: subscriber.clone(),
+        lanes,
         command_timeout,
         runtime: Handle::current(),
         barriers: AtomicU64::new(0),
         away: Arc::default(),
         phase,
     });
-    let limit = command_timeout.max(Duration::from_secs(2)) * 2;
+    let limit = times.connect() * 2;
     for client in [&commands, &subscriber] {
         let task = match tokio::time::timeout(limit, begin(client)).await {
             Ok(Ok(task)) => task,
@@ -79,15 +88,18 @@ pub(crate) async fn connect(
 pub(crate) fn link(
     config: &Config,
     to: &HostPort,
-    command_timeout: Duration,
+    times: Times,
     mut left: watch::Receiver<()>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
-    let client = client(Config { server, fail_fast: false, ..config.clone() }, command_timeout, 200)?;
+    let own = Config { server, fail_fast: false, ..config.clone() };
+    let client = client(own.clone(), times, 200, Some(times.command * 2))?;
+    let lanes = Lanes::new(&own, times);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
-    let link = Commands { client: client.clone(), runtime: Handle::current(), timeouts: Arc::default(), publish };
+    let (runtime, timeouts) = (Handle::current(), Arc::default());
+    let link = Commands { client: client.clone(), runtime, timeouts, publish, lanes: lanes.clone() };
     tokio::spawn(async move {
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
@@ -96,6 +108,7 @@ pub(crate) fn link(
             // Nothing is ever sent by it.
             _ = left.changed() => {}
         }
+        lanes.close();
     });
     Ok(Arc::new(link))
 }
@@ -108,6 +121,7 @@ struct Commands {
     timeouts: Arc<AtomicU32>,
     /// The command that messages are sent by.
     publish: &'static str,
+    lanes: Arc<Lanes>,
 }
 
 struct Fred {
@@ -115,6 +129,7 @@ struct Fred {
     node: Mutex<Arc<Node>>,
     commands: Client,
     subscriber: Client,
+    lanes: Arc<Lanes>,
     command_timeout: Duration,
     runtime: Handle,
     barriers: AtomicU64,
@@ -143,13 +158,17 @@ impl Link for Commands {
         let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
         let (keys, args) = words(&call, self.publish);
-        let Call { in_full, asking, .. } = call;
+        let Call { in_full, asking, confirm, .. } = call;
+        if let Some(confirm) = confirm {
+            let lanes = self.lanes.clone();
+            return async move { lanes.send(Order { script, in_full, asking, keys, args }, confirm).await }.boxed();
+        }
         async move {
             let result: FredResult<Value> = match (asking, in_full) {
                 (false, false) => client.evalsha(Str::from_static(script.sha()), keys, args).await,
                 // It also loads it. It is rare, so it takes no room in every call.
                 (false, true) => client.eval(script.text, keys, args).boxed().await,
-                (true, _) => ask(&client, script, in_full, keys, args).boxed().await,
+                (true, _) => ask(&client, Order { script, in_full, asking, keys, args }).boxed().await,
             };
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
@@ -167,14 +186,9 @@ impl Link for Commands {
 }
 
 /// ASKING and one copy, back to back: another call between them would use the permission up.
-async fn ask(client: &Client, script: &Script, in_full: bool, keys: Vec<Key>, args: Vec<Value>) -> FredResult<Value> {
+async fn ask(client: &Client, order: Order) -> FredResult<Value> {
     let pipeline = client.pipeline();
-    let () = pipeline.custom(CustomCommand::new_static("ASKING", None, false), Vec::<Value>::new()).await?;
-    let (command, text) = if in_full { ("EVAL", script.text) } else { ("EVALSHA", script.sha()) };
-    let mut words: Vec<Value> = vec![text.into(), keys.len().to_string().into()];
-    words.extend(keys.into_iter().map(|key| Value::Bytes(key.into_bytes())));
-    words.extend(args);
-    let () = pipeline.custom(CustomCommand::new_static(command, None, false), words).await?;
+    order.put(&pipeline).await?;
     pipeline.last().await
 }
 
@@ -194,6 +208,16 @@ impl Backend for Fred {
     fn seen(&self) -> Vec<NodeHealth> {
         let address = self.node.lock().address.clone();
         vec![NodeHealth { address, role: Role::Primary, away: self.away.so_far() }]
+    }
+
+    /// The best there is: those that are connected at this moment.
+    fn replicas(&self, _of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        let commands = self.commands.clone();
+        async move {
+            let info = info(&commands, &["replication"]).await.map_err(|error| failed(&error))?;
+            Ok(entry(&info, "connected_slaves").and_then(|count| count.parse().ok()).unwrap_or_default())
+        }
+        .boxed()
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
@@ -227,6 +251,7 @@ impl Backend for Fred {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.phase.send_replace(Phase::Leaving);
+        self.lanes.close();
         let (commands, subscriber, limit) = (self.commands.clone(), self.subscriber.clone(), self.command_timeout);
         let phase = self.phase.clone();
         async move {
@@ -248,10 +273,9 @@ async fn recognize(
     let mut reconnects = commands.reconnect_rx();
     let looking = async {
         while !matches!(reconnects.recv().await, Err(RecvError::Closed)) {
-            let sections: Vec<Value> = vec!["server".into(), "replication".into()];
-            let info = commands.custom::<Value, _>(CustomCommand::new_static("INFO", None, false), sections).await;
+            let info = info(&commands, &["server", "replication"]).await;
             // Who may not ask keeps the node that it has.
-            let found = info.ok().and_then(|info| generation(info.as_str()?.as_ref()));
+            let found = info.ok().and_then(|info| generation(&info));
             let (Some(backend), Some(found)) = (backend.upgrade(), found) else { continue };
             let mut node = backend.node.lock();
             if !node.is_of(&found) {
@@ -270,6 +294,11 @@ async fn recognize(
         _ = phase.wait_for(|phase| *phase != Phase::Open) => {}
         () = looking => {}
     }
+}
+
+async fn info(client: &Client, sections: &[&str]) -> FredResult<String> {
+    let sections: Vec<Value> = sections.iter().map(|section| (*section).into()).collect();
+    client.custom(CustomCommand::new_static("INFO", None, false), sections).await
 }
 
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
@@ -298,15 +327,6 @@ fn replace(runtime: &Handle, client: &Client) {
     let _entered = runtime.enter();
     // The first poll tells fred's task. Nobody waits for the rest: that task may be gone.
     let _ = client.force_reconnection().now_or_never();
-}
-
-/// fred's connection task, which ends with this.
-struct Connection(ConnectHandle);
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// As fred's `init`, but dropped half-way it leaves no task behind.
@@ -402,45 +422,5 @@ fn echoes(value: &Value, token: &str) -> bool {
     match value {
         Value::Array(items) => items.last().is_some_and(|item| echoes(item, token)),
         other => other.as_str().is_some_and(|text| text == token),
-    }
-}
-
-fn outcome(result: FredResult<Value>) -> Outcome {
-    match result {
-        Ok(Value::Array(values)) => Ok(values.into_iter().map(item).collect()),
-        Ok(value) => Ok(vec![item(value)]),
-        Err(error) => Err(failed(&error)),
-    }
-}
-
-fn item(value: Value) -> Item {
-    match value {
-        Value::Integer(number) => Item::Int(number),
-        Value::Boolean(yes) => Item::Int(i64::from(yes)),
-        Value::Null => Item::Nil,
-        Value::Bytes(bytes) => Item::Text(String::from_utf8_lossy(&bytes).into_owned()),
-        other => other.as_string().map_or(Item::Nil, Item::Text),
-    }
-}
-
-/// What a fred error says of the call (reference: fred 10.1, with one attempt and no redirections).
-fn failed(error: &Error) -> Fate {
-    let text = error.details();
-    match error.kind() {
-        ErrorKind::Backpressure | ErrorKind::Canceled => Fate::NotSent(text.to_owned()),
-        ErrorKind::IO | ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Parse => {
-            Fate::Doubtful(error.to_string())
-        }
-        ErrorKind::Cluster | ErrorKind::Routing => Fate::of_error(text).unwrap_or_else(|| Fate::refused(text)),
-        _ => {
-            if let Some(fate) = Fate::of_error(text) {
-                return fate;
-            }
-            match text {
-                "Client is not initialized." | "Failed to send command to router." => Fate::NotSent(text.to_owned()),
-                _ if text.starts_with("ERR ") || text.starts_with("WRONGTYPE") => Fate::of_reply(text),
-                _ => Fate::Doubtful(error.to_string()),
-            }
-        }
     }
 }

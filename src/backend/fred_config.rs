@@ -204,10 +204,25 @@ pub(crate) fn provider(credentials: Credentials, command_timeout: Duration) -> A
     Arc::new(Asked { credentials, limit: command_timeout.max(SHORTEST_ASK) })
 }
 
+/// How long one answer may take, and the making of a connection, if that was set.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) command: Duration,
+    pub(crate) connect: Option<Duration>,
+}
+
+impl Times {
+    pub(super) fn connect(self) -> Duration {
+        self.connect.unwrap_or(Duration::from_secs(2)).max(self.command)
+    }
+}
+
 /// How servers are reached, and as whom.
 #[derive(Clone)]
 pub(crate) struct Dial {
     pub(crate) login: Login,
+    /// Until a connection is there.
+    pub(crate) connect: Duration,
     /// The limit of each answer; a server that says nothing for twice as long is taken for dead.
     pub(crate) limit: Duration,
     #[cfg(feature = "tls")]
@@ -215,8 +230,9 @@ pub(crate) struct Dial {
 }
 
 /// The same for connections of our own.
-pub(crate) fn dial(config: &Config, limit: Duration) -> Result<Dial, ConnectError> {
+pub(crate) fn dial(config: &Config, limit: Duration, connect: Option<Duration>) -> Result<Dial, ConnectError> {
     Ok(Dial {
+        connect: connect.unwrap_or(limit).max(limit),
         login: Login {
             username: config.username.clone(),
             password: config.password.clone(),
@@ -265,12 +281,14 @@ pub(crate) fn config(
 }
 
 /// A connection as a lock needs it, whatever else the configuration says. It is made anew after `longest_pause` at
-/// most, in milliseconds.
+/// most, in milliseconds, and also where an answer takes longer than `dead_after`.
 pub(super) fn client(
     mut config: Config,
-    command_timeout: Duration,
+    times: Times,
     longest_pause: u32,
+    dead_after: Option<Duration>,
 ) -> Result<Client, ConnectError> {
+    let command_timeout = times.command;
     config.version = RespVersion::RESP3;
     // As its first answers have this limit, credentials that are asked for before them included.
     let credentials = config.credential_provider.as_ref().map_or(Duration::ZERO, |_| command_timeout.max(SHORTEST_ASK));
@@ -281,10 +299,10 @@ pub(super) fn client(
         .with_connection_config(|connection| {
             connection.max_command_attempts = 1;
             connection.max_redirections = 0;
-            connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2)) + credentials;
+            connection.connection_timeout = times.connect();
+            connection.internal_command_timeout = times.connect() + credentials;
             connection.max_command_buffer_len = BUFFER;
-            connection.unresponsive.max_timeout = Some(command_timeout * 2);
+            connection.unresponsive.max_timeout = dead_after;
             connection.unresponsive.interval = Duration::from_millis(200);
             connection.tcp.nodelay = Some(true);
             // The kernel counts keepalive in whole seconds.

@@ -7,6 +7,8 @@ pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
 #[cfg(feature = "redis")]
+mod fred_call;
+#[cfg(feature = "redis")]
 pub(crate) mod fred_config;
 pub(crate) mod node;
 #[cfg(feature = "tls")]
@@ -14,10 +16,12 @@ pub(crate) mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
+use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use ::futures::future::BoxFuture;
+use ::futures::future::{BoxFuture, FutureExt};
+use tokio::sync::watch;
 
 pub use call::Script;
 pub(crate) use call::{Call, Fate, Item, Outcome};
@@ -30,6 +34,12 @@ pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
 /// Every slot there is.
 pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
+
+/// The key that says since when a server has lost nothing; in a cluster it has a tag behind it.
+pub(crate) const BOOT: &str = "lockson:boot";
+
+/// Told whenever more is known of the servers: one is there again, or another has its keys.
+pub(crate) type Changes = watch::Receiver<()>;
 
 /// What a backend reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +76,21 @@ pub(crate) trait Backend: Send + Sync + 'static {
         0
     }
 
+    /// The key on the node that has this key which says since when that node has lost nothing.
+    fn marker(&self, _key: &str) -> Cow<'static, str> {
+        BOOT.into()
+    }
+
+    /// Whether another server may take the place of one, which may have lost what that one did last.
+    fn fails_over(&self) -> bool {
+        false
+    }
+
+    /// When it is worth while to try again what did not reach its node. `None`: nobody tells.
+    fn changes(&self) -> Option<Changes> {
+        None
+    }
+
     /// `by` said that the node at this address has the key: that one, from now on.
     fn moved(&self, _key: &str, _address: &str, _by: &Node) -> Result<Arc<Node>, Fate> {
         Err(Fate::Refused(Refused::Cluster))
@@ -79,6 +104,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// `by` said that it is a read-only replica. Whether another one is looked for: then that is no refusal.
     fn demoted(&self, _by: &Node) -> bool {
         false
+    }
+
+    /// Asks how many replicas this node has, those among them that are silent or not connected.
+    fn replicas(&self, _of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        std::future::ready(Ok(0)).boxed()
     }
 
     /// Subscribes and confirms it: a message published after this returned `Ok` is reported, or a [`Signal::Gap`] is.

@@ -2,7 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 pub(crate) trait Link: Send + Sync + 'static {
     /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
     /// the future does not take the copy back. Where the call is `asking`, ASKING goes before it in the same write.
+    /// Where it is to be confirmed, WAIT goes behind it in the same write: the answer comes by so much later, and ends
+    /// with how many replicas have what it wrote, and how many are connected.
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
 
     /// Drops the connection and makes a new one: an answer did not belong to its question.
@@ -38,11 +40,19 @@ pub(crate) struct Node {
     /// Which generation this is, once that is known.
     generation: OnceLock<String>,
     over: AtomicBool,
+    /// How many replicas the topology lists, one more than that; 0 while it is not known.
+    replicas: AtomicU32,
 }
 
 /// What INFO says of this.
 pub(crate) fn entry<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
+
+/// How many replicas are connected to a primary, and in step, by its INFO.
+pub(crate) fn online(info: &str) -> u32 {
+    let is_replica = |line: &&str| line.starts_with("slave") && line.contains(",state=online,");
+    u32::try_from(info.lines().filter(is_replica).count()).unwrap_or(u32::MAX)
 }
 
 /// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.
@@ -61,6 +71,7 @@ impl Node {
             heard_at: AtomicU64::new(0),
             generation: OnceLock::new(),
             over: AtomicBool::new(false),
+            replicas: AtomicU32::new(0),
         })
     }
 
@@ -77,6 +88,16 @@ impl Node {
 
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// How many replicas it has, connected or not, if that is known.
+    pub(crate) fn replicas(&self) -> Option<u32> {
+        self.replicas.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// The topology lists so many of its replicas. `None`: it is to be asked again.
+    pub(crate) fn lists(&self, replicas: Option<u32>) {
+        self.replicas.store(replicas.map_or(0, |count| count.saturating_add(1)), Ordering::Relaxed);
     }
 
     /// Its clock is at least here at this moment. Until it answered once that is far in its past.

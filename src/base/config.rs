@@ -33,6 +33,47 @@ impl InvalidLease {
     }
 }
 
+/// How many replicas of a shard have to have what is granted there: for [`Builder::confirm`](crate::Builder::confirm)
+/// and [`Acquire::confirm`](crate::Acquire::confirm).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Replicas {
+    /// So many, whichever they are. A replica without the grant may still be promoted; none asks nobody.
+    AtLeast(u32),
+    /// Every replica that the topology lists, also one that is silent or disconnected; there has to be one at least.
+    All,
+}
+
+impl Replicas {
+    /// The fewest that there have to be.
+    pub(crate) fn fewest(self) -> u32 {
+        match self {
+            Self::AtLeast(count) => count,
+            Self::All => 1,
+        }
+    }
+}
+
+/// By whom a grant has to be confirmed, and for how long that is waited for. The stricter of two is the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Confirm {
+    pub(crate) replicas: Replicas,
+    pub(crate) within: Duration,
+}
+
+impl Confirm {
+    /// The longest wait: a renewal, due each third of a lease, has to be over before the next.
+    const LONGEST: Duration = Duration::from_secs(10);
+
+    pub(crate) fn new(replicas: Replicas, within: Duration) -> Self {
+        Self { replicas, within: within.clamp(Duration::from_millis(1), Self::LONGEST) }
+    }
+
+    /// `None`: nobody is asked.
+    pub(crate) fn if_any(self) -> Option<Self> {
+        (self.replicas.fewest() > 0).then_some(self)
+    }
+}
+
 /// The settings of a client, as they were checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -46,8 +87,11 @@ pub(crate) struct Settings {
     pub(crate) max_lease: Duration,
     pub(crate) max_holds: u32,
     pub(crate) allow_eviction: bool,
+    /// Each sort of connection has its own where none is set.
+    pub(crate) connect_timeout: Option<Duration>,
     /// Each topology has its own where none is set.
     pub(crate) refresh_interval: Option<Duration>,
+    pub(crate) confirm: Option<Confirm>,
 }
 
 impl Default for Settings {
@@ -63,7 +107,9 @@ impl Default for Settings {
             max_lease: Duration::from_secs(24 * 60 * 60),
             max_holds: u32::MAX >> 1,
             allow_eviction: false,
+            connect_timeout: None,
             refresh_interval: None,
+            confirm: None,
         }
     }
 }

@@ -19,6 +19,17 @@ pub enum Refused {
     /// The server reached `maxmemory`: free memory or raise the limit. Releasing still works.
     #[error("the server is out of memory: free some or raise `maxmemory`; releasing still works")]
     OutOfMemory,
+    /// More replicas are to confirm a grant ([`Builder::confirm`](crate::Builder::confirm), or a request's) than the
+    /// shard has: add replicas, or ask for fewer.
+    #[error(
+        "{asked} replicas have to confirm a grant, and the topology lists {listed} here: add some, or ask for fewer"
+    )]
+    Replicas {
+        /// How many there have to be; of [`Replicas::All`](crate::Replicas::All) one at least.
+        asked: u32,
+        /// How many there are, also those that are silent.
+        listed: u32,
+    },
     /// Any other refusal, in the server's words.
     #[error("the server answered: {0}")]
     Other(String),

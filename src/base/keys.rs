@@ -66,9 +66,6 @@ pub(crate) enum Key {
     Made,
     /// How a latch that is gone ended.
     Ended,
-    /// Since when the server has lost nothing. One for all names: a server that votes is a single one, so the key need
-    /// not lie in the slot of the lock.
-    Boot,
 }
 
 /// What a name is to be called on the server.
@@ -204,7 +201,6 @@ impl Keys {
         let (derived, prefix) = match key {
             Key::Lock => return Some(&self.lock),
             Key::Channel => return Some(&self.channel),
-            Key::Boot => return Some("lockson:boot"),
             Key::FirstHold => return None,
             // Redisson's `suffixName`.
             Key::Expiries => {

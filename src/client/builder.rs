@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::backend::fred_config::Credentials;
 #[cfg(feature = "tls")]
 use crate::backend::tls::Pem;
-use crate::base::config::{Settings, SHORTEST_LEASE};
+use crate::base::config::{Confirm, Replicas, Settings, SHORTEST_LEASE};
 use crate::base::fault::ConnectError;
 use crate::base::keys::{Keys, Naming};
 use crate::client::factory::Locks;
@@ -217,6 +217,16 @@ impl Builder {
         self
     }
 
+    /// How long the making of one connection to one server may take, with TLS and the first answers. Default: 2 s, 1 s
+    /// to sentinels and to the servers that they or a cluster name, but never less than the
+    /// [`command_timeout`](Builder::command_timeout); at least 10 ms. Longer: for networks where a connection takes
+    /// long; a server that is away without a word is given up later.
+    #[cfg(feature = "redis")]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = Some(timeout);
+        self
+    }
+
     /// How often sentinels and the servers of a cluster are asked who the primaries are, when nothing seems wrong; else
     /// they are asked at once. Default: 5 s behind sentinels, 10 s in a cluster; at least 100 ms. Longer: what no
     /// server, message or redirection tells is found later. Shorter: each client asks each of them more often.
@@ -242,6 +252,43 @@ impl Builder {
     /// The longest name in bytes, mapped and with the prefix. Default: 512. Names are sent with every call.
     pub fn max_name_len(mut self, limit: usize) -> Self {
         self.settings.naming.limit = limit;
+        self
+    }
+
+    /// What is granted counts only when so many replicas of its shard have it, for as long as they are waited for:
+    /// `within`, from 1 ms to 10 s. So a failover does not lose it. Default: replicas are not asked, as in most uses of
+    /// Redis: what a primary granted right before it died may be granted again. A request may ask for more, less, or
+    /// none: [`Acquire::confirm`](crate::Acquire::confirm).
+    ///
+    /// Too few in time: it is given back at once, and the error is
+    /// [`LockError::NotConfirmed`](crate::LockError::NotConfirmed). A renewal that is not confirmed leaves its hold
+    /// [`Uncertain`](crate::HoldState::Uncertain), with its deadline where it was, and is tried again. Releases are not
+    /// confirmed: a lock may come back with a failover, until its lease ends.
+    ///
+    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), and for each
+    /// member of a multi-lock and each vote of a red lock. Not for permits and latches, nor for what
+    /// [`run_if_held`](crate::FencedGuard::run_if_held) writes.
+    ///
+    /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock of
+    /// its shard from being taken, until it is back or nobody lists it any more (`SENTINEL RESET`, `CLUSTER FORGET`). Of
+    /// a single server those count that are connected. Each such call costs a `WAIT`, about the way to the replicas and
+    /// back; a shorter `within` fails where a replica is only slow.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "redis")]
+    /// # async fn f() -> Result<(), lockson::ConnectError> {
+    /// use std::time::Duration;
+    /// let locks = lockson::Locks::builder()
+    ///     .confirm(lockson::Replicas::All, Duration::from_millis(500))
+    ///     .connect("redis-sentinel://s1:26379,s2:26379,s3:26379/mymaster")
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Refused::Replicas`](crate::Refused::Replicas), at `connect`, where a shard has fewer.
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.settings.confirm = Confirm::new(replicas, within).if_any();
         self
     }
 
@@ -283,6 +330,7 @@ impl Builder {
         at_least("watchdog_lease", settings.watchdog_lease, (settings.command_timeout * 3).max(ms(1000)))?;
         at_least("wait_cap", settings.wait_cap, ms(10))?;
         at_least("outage_limit", settings.outage_limit, ms(10))?;
+        at_least("connect_timeout", settings.connect_timeout.unwrap_or(ms(10)), ms(10))?;
         at_least("refresh_interval", settings.refresh_interval.unwrap_or(ms(100)), ms(100))?;
         at_least("max_lease", settings.max_lease, settings.watchdog_lease)?;
         at_least("max_hold", settings.max_hold.unwrap_or(SHORTEST_LEASE), SHORTEST_LEASE)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::backend::fred::connect;
-use crate::backend::fred_config::{config, provider, servers, Config, Credentials, Login, Servers};
+use crate::backend::fred_config::{config, provider, servers, Config, Credentials, Login, Servers, Times};
 use crate::backend::node::{entry, generation, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
 use crate::topology::{cluster, sentinel};
+use crate::wire::confirm::check;
 use crate::wire::script::{Answer, Patience, Status};
 use crate::wire::table::script;
 
@@ -102,12 +103,12 @@ impl Builder {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
         let servers = servers(&config)?;
         let is_one = matches!(servers, Servers::One);
-        let timeout = self.settings.command_timeout;
-        let asked = |credentials: Credentials| provider(credentials, timeout);
+        let times = Times { command: self.settings.command_timeout, connect: self.settings.connect_timeout };
+        let asked = |credentials: Credentials| provider(credentials, times.command);
         config.credential_provider = self.credentials.map(asked).or(config.credential_provider);
-        let access = |config| Access::new(config, timeout, self.addresses, self.settings.refresh_interval);
+        let access = |config| Access::new(config, times, self.addresses, self.settings.refresh_interval);
         let (backend, signals) = match servers {
-            Servers::One => connect(config, timeout).await?,
+            Servers::One => connect(config, times).await?,
             Servers::Sentinel { sentinels, name, login } => {
                 let login = match (self.sentinel_credentials.map(asked), self.sentinel_username, self.sentinel_password)
                 {
@@ -119,8 +120,10 @@ impl Builder {
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
         let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
-        for name in scratch_names(locks.engine()) {
-            preflight(locks.engine(), &name, is_one).await?;
+        let engine = locks.engine();
+        for name in scratch_names(engine) {
+            preflight(engine, &name, is_one).await?;
+            check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
         }
         let Health { topology, nodes, .. } = locks.health();
         let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
@@ -145,15 +148,22 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
 
 async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
+    // Users are each server's own.
+    let place = match engine.wire.backend.node(scratch) {
+        Ok(node) if !is_one => format!(", at {}", node.address),
+        _ => String::new(),
+    };
     let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
-    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], &[], &patience).await;
+    let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
+    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
         Fault::Refused(Refused::NoPermission(text)) => {
             let hint = "locks need +eval, +evalsha, +time and their keys and channels: docs/GUARANTEES.md has the rule";
-            Refused::NoPermission(format!("{text} ({hint})")).into()
+            Refused::NoPermission(format!("{text} ({hint}){place}")).into()
         }
+        Fault::Refused(Refused::NotAuthenticated(text)) => Refused::NotAuthenticated(text + &place).into(),
         Fault::Refused(why) => ConnectError::Refused(why),
     })?;
     if answer.status != Status::Done {
@@ -163,10 +173,10 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, &answer, is_one)
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)
 }
 
-fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), ConnectError> {
+fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {
     let section = |at: usize| answer.text(at).unwrap_or_default();
     let (server, replication, memory) = (section(1), section(2), section(3));
     let version = entry(server, "redis_version");
@@ -177,7 +187,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
             Naming { mapper: None, prefix, .. } => format!("{prefix}*"),
             Naming { mapper: Some(_), .. } => "of the mapped names".to_owned(),
         };
-        let needed = format!("{missing} on keys {keys}, and on the channels redisson_lock__channel:*");
+        let needed = format!("{missing} on keys {keys}, and on the channels redisson_lock__channel:*{place}");
         return Err(Refused::NoPermission(needed).into());
     }
     if let Some(found) = version.filter(|version| is_too_old(version)) {
@@ -187,7 +197,7 @@ fn inspect(engine: &Engine, answer: &Answer, is_one: bool) -> Result<(), Connect
         return Err(Refused::Cluster.into());
     }
     if let Some(run) = entry(server, "run_id") {
-        engine.life.met(run);
+        engine.life.met(slot, run);
     }
     if role == Some("slave") {
         return Err(Refused::ReadOnly.into());

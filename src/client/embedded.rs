@@ -10,7 +10,7 @@ use lockson_embedded::{Server, Value};
 use crate::backend::embedded::{connect, lossy};
 use crate::base::clock::Clock;
 use crate::base::config::Settings;
-use crate::base::fault::ConnectError;
+use crate::base::fault::{ConnectError, Refused};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
 use crate::client::parts::Parts;
@@ -110,12 +110,15 @@ impl EmbeddedServer {
     /// A client of this server with the settings of a builder; its user, password and database are not used.
     ///
     /// # Errors
-    /// [`ConnectError::Setting`].
+    /// [`ConnectError::Setting`], and [`Refused::Replicas`] where a grant has to be confirmed: it has no replicas.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
         builder.check()?;
+        if let Some(confirm) = builder.settings.confirm {
+            return Err(Refused::Replicas { asked: confirm.replicas.fewest(), listed: 0 }.into());
+        }
         Ok(self.client(builder.settings))
     }
 

@@ -138,7 +138,8 @@ impl<'a> Candidate<'a> {
     /// Two votes of one server would be one.
     fn has_twins(&self) -> bool {
         let mut runs = HashSet::new();
-        !self.voters.iter().filter_map(|voter| voter.session.engine.life.id()).all(|run| runs.insert(run))
+        let run = |Voter { wish, .. }: &Voter| wish.engine.life.id(wish.slot());
+        !self.voters.iter().filter_map(run).all(|run| runs.insert(run))
     }
 
     /// The same owner holds it already, as far as is known here.
@@ -210,7 +211,7 @@ impl Count {
     fn add(&mut self, voter: &Voter, tried: Option<Result<Tried<Ticket>, LockError>>, trust: Trust) {
         let engine = &voter.session.engine;
         match tried {
-            Some(Ok(Tried::Won(ticket))) => match engine.life.rests(trust, engine.now()) {
+            Some(Ok(Tried::Won(ticket))) => match engine.life.rests(voter.wish.slot(), trust, engine.now()) {
                 None => self.votes.push((ticket, voter.session.clone())),
                 // The vote is given back as the ticket goes.
                 Some(left) => self.resting.push(left),

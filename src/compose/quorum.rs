@@ -267,7 +267,8 @@ impl Quorum {
         let now = ticket.engine.now();
         // That the servers were fresh when the lock was taken says nothing of now.
         let trust = Trust { fresh: false, ..self.rules.trust };
-        let may_vote = ticket.engine.life.rests(trust, now).is_none();
+        let slot = ticket.engine.wire.slot(&ticket.hold.entry.line.keys.lock);
+        let may_vote = ticket.engine.life.rests(slot, trust, now).is_none();
         let mut votes = self.votes.lock();
         let stands = votes.open && self.judge(&votes.won).lost.is_none();
         if !may_vote || !stands || is_among(&votes.won, &ticket.hold, now) {
@@ -302,7 +303,7 @@ impl Seat {
         let wish = &self.wish;
         let (life, now) = (&wish.engine.life, wish.engine.now());
         let has_vote = wish.entry.hold().is_some_and(|hold| is_among(won, &hold, now));
-        let rests = life.is_known_to_rest(trust, now);
+        let rests = life.is_known_to_rest(wish.slot(), trust, now);
         // Each of the votes that stand is renewed at about this time.
         let was_asked = self.asked.is_some_and(|asked| now.since(asked) < wish.lease.duration() / 4);
         // Its own `max_hold` ends that, whoever else has the same holds renewed.

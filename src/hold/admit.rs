@@ -6,11 +6,11 @@ use crate::backend::Script;
 use crate::base::clock::millis;
 use crate::engine::Engine;
 use crate::hold::doubt::Rest;
-use crate::hold::entry::{Gate, Line, Place};
+use crate::hold::entry::{Gate, Place, Wish};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::margin;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Fate, Status};
+use crate::wire::script::{Answer, Fate, Query, Status};
 
 /// Readers in one script.
 const BATCH: usize = 100;
@@ -19,11 +19,14 @@ const BATCH: usize = 100;
 type Reader = (Arc<Place>, Gate);
 
 /// A reader got in: those who stand first in its line come along, whatever becomes of it.
-pub(crate) fn admit_readers(engine: &Arc<Engine>, line: &Arc<Line>, script: &'static Script) {
-    let mut readers = line.turns.lock().first_readers(free_entry).into_iter().peekable();
+pub(crate) fn admit_readers(first: &Wish, script: &'static Script) {
+    let Wish { engine, entry, confirm, .. } = first;
+    // One script is confirmed as a whole.
+    let free = |place: &Place| free_entry(place).filter(|_| place.wish.confirm == *confirm);
+    let mut readers = entry.line.turns.lock().first_readers(free).into_iter().peekable();
     while readers.peek().is_some() {
         let batch = readers.by_ref().take(BATCH).collect();
-        engine.janitor.finish(admit(engine.clone(), line.clone(), script, batch));
+        engine.janitor.finish(admit(first.clone(), script, batch));
     }
 }
 
@@ -36,26 +39,33 @@ fn free_entry(place: &Place) -> Option<Gate> {
 
 /// Sends one copy. Whoever is not let in by its answer is where it was: the head of the line asks for itself, and finds
 /// what this may have done.
-async fn admit(engine: Arc<Engine>, line: Arc<Line>, script: &'static Script, batch: Vec<Reader>) {
+async fn admit(first: Wish, script: &'static Script, batch: Vec<Reader>) {
+    let (engine, line, confirm) = (&first.engine, &first.entry.line, first.confirm);
     let leases: Vec<String> = batch.iter().map(|(place, _)| millis(place.wish.lease.duration()).to_string()).collect();
     let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
-    let (answer, doubt) = engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+    let (answer, doubt) =
+        engine.wire.copy(Query { script, keys: &line.keys.of(script.keys), args: &args, confirm }).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();
             for (at, reader) in batch.into_iter().enumerate() {
                 if answer.int(at) == Some(1) {
-                    let_in(&engine, reader, &answer);
+                    let_in(engine, reader, &answer);
                 }
             }
             line.turns.lock().served(&places);
+        }
+        Ok(answer) if matches!(answer.status, Status::NotConfirmed(_)) => {
+            for (place, gate) in batch {
+                take_back(engine, &place, Some(gate), Doubt::default());
+            }
         }
         Err(Fate::Doubtful(_)) => {
             for (place, mut gate) in batch {
                 gate.acquire.merge(&doubt);
                 let gate = place.is_gone().then_some(gate);
-                take_back(&engine, &place, gate, doubt.clone());
+                take_back(engine, &place, gate, doubt.clone());
             }
         }
         _ => {}

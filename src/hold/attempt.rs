@@ -7,13 +7,14 @@ use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
 use crate::error::{LockError, LostReason, QueryError};
 use crate::hold::admit::admit_readers;
-use crate::hold::doubt::{look, settle, wait_out, Rest};
+use crate::hold::doubt::{is_to_be_tried_again, look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
 use crate::hold::entry::{Debts, Gate, Hold, Place};
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::Tried;
+use crate::wire::confirm::{check, Short};
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Called, Fault, Patience, Status};
+use crate::wire::script::{Answer, Called, Fault, Patience, Query, Status};
 use crate::wire::table::Role;
 
 /// What an attempt came to, and the entry until somebody has taken it over.
@@ -66,6 +67,11 @@ impl Wish {
                 return gate;
             }
         }
+    }
+
+    /// That of its lock.
+    pub(crate) fn slot(&self) -> u16 {
+        self.engine.wire.slot(&self.entry.line.keys.lock)
     }
 
     fn name(&self) -> String {
@@ -165,15 +171,61 @@ impl Wish {
             fence = self.entry.fence(&gate);
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
+        let marker = self.vote.map(|_| self.engine.wire.backend.marker(&keys.lock));
+        args.extend(marker.as_deref());
         let script = self.vote.unwrap_or(self.kind.acquire);
-        let mut called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
+        // Nothing moves the validity of a hold by less than confirms its others.
+        let confirm = self.confirm.max(self.entry.hold().and_then(|hold| hold.leased.confirm()));
+        if let Err(why) = check(&*self.engine.wire.backend, &keys.lock, confirm).await {
+            return (Err(QueryError::Refused { name: self.name(), why }.into()), Some(gate));
+        }
+        let query = Query { script, keys: &keys.of(script.keys), args: &args, confirm };
+        let mut called = self.engine.wire.grant(query, &patience).await;
         // It had more to tidy up than one call may (rule 12).
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {
             let doubt = called.doubt;
-            called = self.engine.wire.call(script, &keys.of(script.keys), &args, &patience).await;
+            called = self.engine.wire.grant(query, &patience).await;
             called.doubt.merge(&doubt);
         }
-        self.read(&mark, gate, called)
+        match &called.result {
+            Ok(Answer { status: Status::NotConfirmed(short), sent, .. }) => {
+                let (short, sent) = (*short, *sent);
+                self.unconfirmed(&mark, gate, called.doubt, (short, sent)).await
+            }
+            _ => self.read(&mark, gate, called),
+        }
+    }
+
+    /// Too few replicas have it: it is given back at once, to what this owner held before.
+    async fn unconfirmed(
+        self,
+        mark: &Arc<str>,
+        mut gate: Gate,
+        doubt: Doubt,
+        (short, sent): (Short, Moment),
+    ) -> Attempted {
+        self.outlive(sent);
+        if !self.kind.fenced {
+            gate.untold.merge(&doubt);
+        }
+        let settled = settle(&self.engine, self.kind, &self.entry, &mut gate, mark, &self.engine.brief()).await;
+        let is_open = is_to_be_tried_again(&settled);
+        let given_back = !is_open && doubt.is_empty() && gate.release.is_empty();
+        let gate = match is_open {
+            true => {
+                self.take_back(mark, Some(gate), doubt);
+                None
+            }
+            false => {
+                if !doubt.is_empty() {
+                    gate.acquire.merge(&doubt);
+                    self.take_back(mark, None, doubt);
+                }
+                Some(gate)
+            }
+        };
+        let Short { acked, wanted } = short;
+        (Err(LockError::NotConfirmed { name: self.name(), acked, wanted, given_back }), gate)
     }
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
@@ -215,7 +267,7 @@ impl Wish {
                 let ticket = Ticket::enter(self, mark, &answer);
                 let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
-                    admit_readers(&self.engine, &self.entry.line, script);
+                    admit_readers(self, script);
                 }
                 Ok(Tried::Won(ticket))
             }
@@ -235,6 +287,10 @@ impl Wish {
             Status::WrongType(detail) => Err(QueryError::WrongType { name: self.name(), detail }.into()),
             Status::Tampered(found) => Err(QueryError::Tampered { name: self.name(), found }.into()),
             Status::Refused(why) => Err(QueryError::Refused { name: self.name(), why }.into()),
+            // Not from here: it was given back before.
+            Status::NotConfirmed(Short { acked, wanted }) => {
+                Err(LockError::NotConfirmed { name: self.name(), acked, wanted, given_back: false })
+            }
         }
     }
 

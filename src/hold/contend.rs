@@ -17,7 +17,7 @@ use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
 use crate::waiting::waiters::Mail;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Status};
+use crate::wire::script::{Answer, Query, Status};
 use crate::wire::table::Queue;
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
@@ -193,7 +193,8 @@ impl Queuer {
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
-            let (answer, _) = self.place.wish.engine.wire.copy(script, &line.keys.of(script.keys), &args).await;
+            let query = Query { script, keys: &line.keys.of(script.keys), args: &args, confirm: None };
+            let (answer, _) = self.place.wish.engine.wire.copy(query).await;
             if let Ok(answer) = answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);
                 for owner in (0..owners.len()).filter(gone).filter_map(|at| owners.get(at)) {

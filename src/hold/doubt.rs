@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Fault, Patience, Status};
+use crate::wire::script::{Answer, Fault, Patience, Query, Status};
 use crate::wire::table::Table;
 
 /// What there may be on the server of a hold, or of an attempt at one, that is to go.
@@ -87,7 +87,7 @@ pub(crate) fn sweep(
     }
 }
 
-fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
+pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
     matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly)))
 }
 
@@ -97,8 +97,8 @@ pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
     if hold.leased.is_watched() {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
-        let (answer, _) =
-            engine.wire.copy(script, &hold.entry.line.keys.of(script.keys), &[&hold.leased.mark, "0"]).await;
+        let (keys, args) = (hold.entry.line.keys.of(script.keys), [&*hold.leased.mark, "0"]);
+        let (answer, _) = engine.wire.copy(Query { script, keys: &keys, args: &args, confirm: None }).await;
         if matches!(answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&engine, LostReason::Server);
         }

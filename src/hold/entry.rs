@@ -13,6 +13,7 @@ use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use crate::backend::Script;
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
+use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
@@ -40,6 +41,8 @@ pub(crate) struct Wish {
     /// The same owner's entry in the other role.
     pub(crate) sibling: Option<Arc<Entry>>,
     pub(crate) lease: Lease,
+    /// By whom it has to be confirmed.
+    pub(crate) confirm: Option<Confirm>,
     /// How it waits without messages.
     pub(crate) backoff: Option<Backoff>,
     /// What it asks with in place of the kind's acquire script, where several servers vote.
@@ -137,13 +140,14 @@ pub struct Ticket {
 impl Ticket {
     /// The server confirmed it: the count goes up, as a guard's until it is kept as a bare hold.
     pub(crate) fn enter(wish: &Wish, mark: &Arc<str>, answer: &Answer) -> Self {
-        let Wish { engine, entry, kind, lease, .. } = wish;
+        let Wish { engine, entry, kind, lease, confirm, .. } = wish;
         let (engine, mut counts) = (engine.clone(), entry.counts.lock());
         let inner = counts.hold.is_some();
         let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, mark, answer.sent)).clone();
         let share = if inner { hold.leased.entered(answer.sent, *lease, engine.now()) } else { hold.leased.id };
         counts.guards.push(share);
         drop(counts);
+        hold.leased.confirmed(*confirm);
         if !inner {
             entry.line.turns.lock().took(&hold, kind.role, hold.leased.id, answer.sent);
             iter::once(entry).chain(&wish.sibling).for_each(|entry| entry.held.notify_waiters());

@@ -13,7 +13,7 @@ use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::ticket::Ticket;
-use crate::wire::script::{Answer, Fault, Patience, Status};
+use crate::wire::script::{Answer, Fault, Patience, Query, Status};
 
 /// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
 /// handle wakes the same waiters.
@@ -141,7 +141,8 @@ impl Release {
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
-        let called = self.engine.wire.call(script, &keys, &args, &self.patience).await;
+        let query = Query { script, keys: &keys, args: &args, confirm: heir.wish.confirm };
+        let called = self.engine.wire.grant(query, &self.patience).await;
         owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
         match called.result {
             Ok(answer) if answer.status == Status::Done => {
@@ -151,6 +152,14 @@ impl Release {
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(heir);
                 drop(heir_gate);
+                self.hold.entry.leave(self.share);
+                self.look_after_copies(&gate);
+                Ok(())
+            }
+            Ok(Answer { status: Status::NotConfirmed(_), .. }) => {
+                // It is given back for the waiter, which is the head again and asks for itself.
+                Rest::of_attempt(&heir.wish, mark).take_back(&self.engine, Some(heir_gate), called.doubt);
+                self.disinherit();
                 self.hold.entry.leave(self.share);
                 self.look_after_copies(&gate);
                 Ok(())
@@ -196,7 +205,7 @@ impl Release {
             Status::WrongType(detail) => UnlockError::Query(QueryError::WrongType { name, detail: detail.clone() }),
             Status::Tampered(found) => UnlockError::Query(QueryError::Tampered { name, found: found.clone() }),
             Status::Refused(why) => UnlockError::Query(QueryError::Refused { name, why: why.clone() }),
-            Status::NotHeld | Status::Done | Status::Busy => {
+            Status::NotHeld | Status::Done | Status::Busy | Status::NotConfirmed(_) => {
                 let owner = self.engine.owner_of(&self.hold.entry.field);
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };

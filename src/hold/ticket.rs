@@ -10,6 +10,7 @@ pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place};
 use crate::lease::validity::{Lease, Standing};
 use crate::waiting::waiters::Mail;
+use crate::wire::confirm::Short;
 use crate::wire::script::Status;
 
 impl Ticket {
@@ -95,8 +96,13 @@ impl Ticket {
         });
         let (result, _gate) = work.await;
         let answer = result.map_err(|fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing()))?;
-        if answer.status != Status::Done {
-            self.refused();
+        match answer.status {
+            Status::Done => {}
+            Status::NotConfirmed(Short { acked, wanted }) => {
+                self.hold.leased.check(engine.now())?;
+                return Err(HoldError::NotConfirmed { acked, wanted });
+            }
+            _ => self.refused(),
         }
         Ok(self.hold.leased.check(engine.now())?)
     }

@@ -2,7 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use crate::backend::Script;
-use crate::base::keys::Key::{Boot, Channel, Lock as Key};
+use crate::base::keys::Key::{Channel, Lock as Key};
 use crate::kinds::reentrant::REENTRANT;
 use crate::locks::guard::Guard;
 use crate::locks::traits::{Kind, Votes};
@@ -48,5 +48,5 @@ impl Kind for Plain {
 }
 
 impl Votes for Plain {
-    const VOTE: &'static Script = script!("red/vote" over "plain/acquire", [Key, Boot]);
+    const VOTE: &'static Script = script!("red/vote" over "plain/acquire" after "boot", [Key]);
 }

@@ -1,7 +1,7 @@
 //! The reentrant lock (Redisson's `getLock`) and the non-reentrant one (`getNonReentrantLock`) on the same layout.
 
 use crate::backend::Script;
-use crate::base::keys::Key::{Boot, Channel, Lock, Token};
+use crate::base::keys::Key::{Channel, Lock, Token};
 use crate::locks::traits::{kind, Votes};
 use crate::wire::table::{script, Role, Table};
 
@@ -45,7 +45,7 @@ kind! {
 }
 
 impl Votes for Reentrant {
-    const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire", [Lock, Boot]);
+    const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire" after "boot", [Lock]);
 }
 
 kind! {

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
+use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
@@ -125,6 +126,8 @@ struct Validity {
     lease: Duration,
     /// The longest that was ever asked for: so long the server may have it after the last call.
     longest: Duration,
+    /// By whom its renewals and changes have to be confirmed: as the strictest of its acquisitions asked for.
+    confirm: Option<Confirm>,
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
     renewing: bool,
@@ -224,6 +227,7 @@ impl Leased {
                 bare: false,
                 lease: lease.duration(),
                 longest: lease.duration(),
+                confirm: None,
                 due: None,
                 renewing: false,
             }),
@@ -245,6 +249,16 @@ impl Leased {
         }
         validity.confirm(sent, lease.duration(), now);
         share
+    }
+
+    /// An acquisition of it was confirmed like that: from here on all that moves its validity has to be.
+    pub(crate) fn confirmed(&self, confirm: Option<Confirm>) {
+        let mut validity = self.validity.lock();
+        validity.confirm = validity.confirm.max(confirm);
+    }
+
+    pub(crate) fn confirm(&self) -> Option<Confirm> {
+        self.validity.lock().confirm
     }
 
     /// This share was given back, or is not to be renewed any more.

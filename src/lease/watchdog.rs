@@ -53,7 +53,7 @@ pub(crate) struct Watchdog {
     failing: AtomicBool,
 }
 
-/// Holds that one script renews, each by its lease.
+/// Holds that one script renews, each by its lease. All of them have to be confirmed, or none, by as many replicas.
 pub(crate) type Batch = Vec<(Arc<Leased>, Duration)>;
 
 /// Renews a batch: a verdict for each hold, in their order, within the command timeout.
@@ -226,7 +226,7 @@ impl Watchdog {
     /// Takes what is due, and what will be soon: one script renews many.
     fn due_batches(&self) -> Vec<Batch> {
         let now = self.clock.now();
-        let mut lanes: BTreeMap<(usize, u16), Batch> = BTreeMap::new();
+        let mut lanes: BTreeMap<_, Batch> = BTreeMap::new();
         if self.queue.lock().holds.keys().next().is_none_or(|key| key.0 > now) {
             return Vec::new();
         }
@@ -236,7 +236,7 @@ impl Watchdog {
                 self.again(&hold, now);
             }
             if let Some(lease) = attended.flatten() {
-                let lane = (std::ptr::from_ref(hold.renew).addr(), (self.slot)(&hold));
+                let lane = (std::ptr::from_ref(hold.renew).addr(), (self.slot)(&hold), hold.confirm());
                 lanes.entry(lane).or_default().push((hold, lease));
             }
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
+use crate::base::config::Replicas;
 use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{within, LockError, QueryError, UnlockError};
@@ -148,6 +149,23 @@ impl<'a, G: Guards> Acquire<'a, G> {
     /// See [`Request::max_hold`]. A multi-lock's begins when all are held.
     pub fn max_hold(mut self, limit: Duration) -> Self {
         self.request = self.request.max_hold(limit);
+        self
+    }
+
+    /// See [`Request::confirm`]. Of a multi-lock it counts for each member, of a red lock for each vote.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # async fn f(lock: lockson::ReentrantLock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use lockson::{LockError, Replicas};
+    /// match lock.acquire().confirm(Replicas::All, Duration::from_millis(500)).guard().await {
+    ///     Err(LockError::NotConfirmed { acked, wanted, .. }) => println!("{acked} of {wanted}: try later"),
+    ///     guard => drop(guard?), // every replica has it: it outlives the primary
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.request = self.request.confirm(replicas, within);
         self
     }
 

@@ -153,7 +153,8 @@ impl<K: Kind> Lock<K> {
     /// Never that it is busy. Before anything is sent: [`Name`](QueryError::Name), [`Closed`](QueryError::Closed), and
     /// of this owner's own hold [`AlreadyHeld`](LockError::AlreadyHeld) (kinds that can't be entered again),
     /// [`Upgrade`](LockError::Upgrade) (a writer that reads), [`HoldLimit`](LockError::HoldLimit) and
-    /// [`Lost`](LockError::Lost). From the server: [`WrongType`](QueryError::WrongType),
+    /// [`Lost`](LockError::Lost). Where replicas confirm a grant, [`NotConfirmed`](LockError::NotConfirmed). From the
+    /// server: [`WrongType`](QueryError::WrongType),
     /// [`Tampered`](QueryError::Tampered), [`Refused`](QueryError::Refused), and
     /// [`Unreachable`](QueryError::Unreachable) when it was silent for the outage limit.
     ///
@@ -406,6 +407,7 @@ impl<K: Kind> Lock<K> {
             entry: line.entry(field),
             sibling: K::TABLE.role.sibling().map(|role| line.entry(&self.field_as(role))),
             lease: request.leases(engine)?,
+            confirm: request.confirmation(engine),
             backoff: self.backoff.clone(),
             vote,
             patience: engine.patience(),

@@ -187,7 +187,7 @@ impl<G: Guards> MultiLock<G> {
         }
         let begun = taken.iter().rev().zip(members).map(|(held, member)| {
             let lease = member.lock.lease(request);
-            async move { held.begin(lease?).await.map_err(refused_lease) }
+            async move { held.begin(lease?).await.map_err(|error| refused_lease(&self.name, error)) }
         });
         let begun: Result<Vec<()>, LockError> = join_all(begun).await.into_iter().collect();
         match taken.iter().rev().find_map(Held::lost) {
@@ -225,10 +225,13 @@ fn no_members() -> LockError {
 }
 
 /// A lease that could not be set when all were held.
-fn refused_lease(error: HoldError) -> LockError {
+fn refused_lease(name: &str, error: HoldError) -> LockError {
     match error {
         HoldError::Lease(error) => error.into(),
         HoldError::Query(error) => error.into(),
+        HoldError::NotConfirmed { acked, wanted } => {
+            LockError::NotConfirmed { name: name.to_string(), acked, wanted, given_back: false }
+        }
         // The caller looks for what is lost, and for whose.
         HoldError::Lost(_) => LockError::Query(QueryError::Closed),
     }

@@ -41,12 +41,13 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 /// are served in order.
 ///
 /// # What it takes
-/// Independent servers (no replicas of each other), three or five; the same name and the same settings in every client;
-/// clocks that run at about the same speed. docs/GUARANTEES.md says what it gives then, and what it does not.
+/// Independent deployments (no replicas of each other), three or five, each a server, a primary behind sentinels, or a
+/// cluster; the same name and the same settings in every client; clocks that run at about the same speed.
+/// docs/GUARANTEES.md says what it gives then, and what it does not.
 ///
 /// # Servers that restart
-/// A server that restarts, or is flushed, has forgotten what it granted, so its votes don't count for
-/// [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
+/// A server that restarts, is flushed, or takes another's place may have forgotten what was granted, so its votes don't
+/// count for [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
 /// asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken on
 /// therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes its
 /// vote again after that, as long as it has its quorum: so it is held through a restart of all servers, one after the
@@ -133,7 +134,7 @@ impl<K: Votes> RedLock<K> {
     }
 
     /// The servers lose nothing when they restart (`appendonly yes` and `appendfsync always` on all of them): their
-    /// votes always count.
+    /// votes always count, but for those behind sentinels and in clusters, where a replica may take a server's place.
     pub fn durable(mut self) -> Self {
         self.rules.trust.durable = true;
         self
@@ -196,7 +197,7 @@ fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError
     let mut wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
     wish.learn = |wish, answer| {
         if let Some((run, since, age)) = answer.run() {
-            wish.engine.life.saw(run, since, age, wish.engine.now());
+            wish.engine.life.saw(wish.slot(), run, since, age, wish.engine.now());
         }
     };
     Ok(Voter { wish, session: lock.session.clone() })

@@ -1,6 +1,7 @@
 //! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
 //! ask the others again.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,10 +14,10 @@ use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
-use super::slots::{best, ranges, redirected, slot, uncovered, Range, SLOTS};
+use super::slots::{best, followers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Fate, Signal};
+use crate::backend::{Backend, Changes, Fate, Signal, BOOT};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
@@ -57,6 +58,8 @@ struct State {
     ranges: Vec<Range>,
     /// Which server has a subscription.
     channels: HashMap<String, HostPort>,
+    /// A tag for each slot that one was needed for.
+    tags: HashMap<u16, Arc<str>>,
 }
 
 /// Connects to the cluster that these servers are of.
@@ -130,7 +133,7 @@ impl Map {
                 if uncovered(best).is_none() || self.state.read().ranges.is_empty() {
                     self.apply(best)?;
                 }
-                self.recognize().await;
+                self.recount().await;
                 Ok(())
             }
             None if failures.values().any(|why| why.contains("cluster support disabled")) => {
@@ -179,19 +182,32 @@ impl Map {
             let _ = self.signals.send(Signal::Over(over));
         }
         self.lose(lost);
+        if before != ranges {
+            self.access.changes.send_replace(());
+        }
         Ok(())
     }
 
-    /// Tells of primaries that are not what they were.
-    async fn recognize(&self) {
-        let (members, ranges): (Vec<Arc<Member>>, _) = {
-            let state = self.state.read();
-            (state.members.values().cloned().collect(), state.ranges.clone())
-        };
-        let looked = members.into_iter().map(async |member: Arc<Member>| (member.is_another().await, member));
-        for (_, member) in join_all(looked).await.into_iter().filter(|(is_another, _)| *is_another) {
-            let its = ranges.iter().filter(|range| range.primary == member.at);
-            let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
+    /// A primary is not what it was.
+    fn another(&self, at: &HostPort) {
+        let state = self.state.read();
+        let its = state.ranges.iter().filter(|range| range.primary == *at);
+        let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
+    }
+
+    /// Counts the replicas of the primaries whose replicas somebody counts on. Who does not answer keeps its number.
+    async fn recount(&self) {
+        let members: Vec<Arc<Member>> = self.state.read().members.values().cloned().collect();
+        let nodes = members.iter().filter_map(|member| Some((member, member.seated()?)));
+        let counted = nodes.filter(|(_, node)| node.replicas().is_some());
+        let asked =
+            counted.map(|(member, node)| (member.at.clone(), async move { Ok((replicas(member).await?, node)) }));
+        let (counts, _) = gather(asked, usize::MAX).await;
+        for (_, (count, node)) in counts {
+            // As long as nobody has it asked for anew.
+            if node.replicas().is_some() {
+                node.lists(Some(count));
+            }
         }
     }
 
@@ -206,7 +222,12 @@ impl Map {
     fn hear(&self, from: &HostPort, told: Told) {
         let items = match told {
             Told::Push(items) => items,
-            Told::Up => return self.access.look.notify_one(),
+            Told::Met(_) => return,
+            Told::Another => return self.another(from),
+            Told::Up => {
+                self.access.changes.send_replace(());
+                return self.access.look.notify_one();
+            }
             Told::Down(_) => {
                 let lost = self.state.write().take(|_, at| at == from);
                 self.lose(lost);
@@ -248,6 +269,16 @@ impl Map {
         let member = self.member(&at);
         member.is_needed();
         Some(member)
+    }
+
+    /// The tag of the first slot of the server that has this one.
+    fn tag(&self, slot: u16) -> Arc<str> {
+        let owner = self.owner(slot);
+        let mut state = self.state.write();
+        let its = state.ranges.iter().find(|range| owner.as_ref().is_some_and(|owner| owner.at == range.primary));
+        // One that is known by a redirection alone.
+        let first = its.map_or(slot, |range| range.first);
+        state.tags.entry(first).or_insert_with(|| tag(first).into()).clone()
     }
 
     fn owner(&self, slot: u16) -> Option<Arc<Member>> {
@@ -308,6 +339,12 @@ impl Map {
         });
         join_all(work.collect::<Vec<_>>()).await;
     }
+}
+
+/// How many replicas a server has by its own account: also those that have failed, which CLUSTER SLOTS leaves out.
+async fn replicas(member: &Member) -> Result<u32, String> {
+    let nodes = member.ears.ask(&["CLUSTER", "NODES"]).await?;
+    Ok(followers(nodes.text().unwrap_or_default()))
 }
 
 type BySlot = HashMap<u16, Vec<String>>;
@@ -378,6 +415,19 @@ impl Backend for Cluster {
         slot(key)
     }
 
+    /// In the first slot of its node.
+    fn marker(&self, key: &str) -> Cow<'static, str> {
+        format!("{BOOT}:{{{}}}", self.map.tag(slot(key))).into()
+    }
+
+    fn fails_over(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.map.access.changes.subscribe())
+    }
+
     fn moved(&self, key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {
         let from = HostPort::parse(&by.address).unwrap_or_default();
         match self.map.moved(slot(key), address, &from) {
@@ -397,6 +447,15 @@ impl Backend for Cluster {
     fn demoted(&self, _by: &Node) -> bool {
         self.map.access.look.notify_one();
         true
+    }
+
+    fn replicas(&self, of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        let member = HostPort::parse(&of.address).and_then(|at| self.map.state.read().members.get(&at).cloned());
+        async move {
+            let member = member.ok_or_else(|| Fate::NotSent("the server is no primary any more".to_owned()))?;
+            replicas(&member).await.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))
+        }
+        .boxed()
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
-use super::resp::{Connection, State, Told, TLS};
+use super::resp::{Connection, Reply, State, Told, TLS};
 use super::slots::AddressMap;
 use crate::backend::fred::link;
-use crate::backend::fred_config::{dial, wants_certificate, Config, Dial, CREDENTIALS};
+use crate::backend::fred_config::{dial, wants_certificate, Config, Dial, Times, CREDENTIALS};
 use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Outcome};
@@ -32,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// How long after a look at the servers the next may come: at least, and at most while something is wrong.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(125);
 
 /// Looks at the servers whenever `wanted`, or after `calm`; while something is wrong again and again. One look at a
 /// time. `look` says whether all is well; `None` ends it.
@@ -58,7 +57,7 @@ pub(super) async fn keep_looking<F: Future<Output = Option<bool>>>(
 pub(crate) struct Access {
     pub(super) dial: Dial,
     config: Config,
-    command_timeout: Duration,
+    times: Times,
     /// The client's own, whichever its calls are polled on.
     pub(super) runtime: Handle,
     pub(super) addresses: Option<AddressMap>,
@@ -66,17 +65,20 @@ pub(crate) struct Access {
     pub(super) calm: Option<Duration>,
     /// Wakes what looks for the servers: what is known of them may be wrong.
     pub(super) look: Arc<Notify>,
+    /// Tells of each server that is there again, or has other keys than before.
+    pub(super) changes: watch::Sender<()>,
 }
 
 impl Access {
     pub(crate) fn new(
         config: Config,
-        command_timeout: Duration,
+        times: Times,
         addresses: Option<AddressMap>,
         calm: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
-        Ok(Self { dial, config, command_timeout, runtime: Handle::current(), addresses, calm, look: Arc::default() })
+        let dial = dial(&config, times.command.max(SHORTEST_LIMIT), times.connect)?;
+        let (look, changes, runtime) = (Arc::default(), watch::Sender::default(), Handle::current());
+        Ok(Self { dial, config, times, runtime, addresses, calm, look, changes })
     }
 }
 
@@ -84,11 +86,16 @@ impl Access {
 pub(super) struct Member {
     pub(super) at: HostPort,
     pub(super) ears: Connection,
-    seat: Mutex<Option<Seat>>,
+    seating: Arc<Mutex<Seating>>,
     /// When a redirection named it last.
     needed: Mutex<Option<Instant>>,
-    /// Whether it was connected to since it was recognized.
-    is_new: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Seating {
+    seat: Option<Seat>,
+    /// Which generation it said it is when it was connected to last.
+    generation: Option<String>,
 }
 
 /// What it has while it is a primary.
@@ -101,54 +108,36 @@ struct Seat {
 impl Member {
     pub(super) fn start(access: &Access, at: HostPort, tell: impl Fn(Told) + Send + Sync + 'static) -> Arc<Self> {
         let _entered = access.runtime.enter();
-        let is_new = Arc::new(AtomicBool::new(true));
-        let connected = is_new.clone();
-        let ears = Connection::start(access.dial.clone(), at.clone(), &[], move |told| {
-            if matches!(told, Told::Up) {
-                connected.store(true, Ordering::Release);
-            }
-            tell(told);
+        let seating: Arc<Mutex<Seating>> = Arc::default();
+        let met = seating.clone();
+        let ears = Connection::start(access.dial.clone(), at.clone(), &[], move |told| match told {
+            Told::Met(info) if met.lock().is_another(&info) => tell(Told::Another),
+            told => tell(told),
         });
-        Arc::new(Self { at, ears, seat: Mutex::default(), needed: Mutex::default(), is_new })
+        Arc::new(Self { at, ears, seating, needed: Mutex::default() })
     }
 
     /// The node that scripts go to: it is a primary from now on.
     pub(super) fn node(&self, access: &Access) -> Result<Arc<Node>, ConnectError> {
-        let mut seat = self.seat.lock();
-        if let Some(seat) = &*seat {
+        let mut seating = self.seating.lock();
+        if let Some(seat) = &seating.seat {
             return Ok(seat.node.clone());
         }
         let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
-        let inner = link(&access.config, &self.at, access.command_timeout, left.clone())?;
+        let inner = link(&access.config, &self.at, access.times, left.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
-        *seat = Some(Seat { node: node.clone(), _left: sender });
+        if let Some(generation) = &seating.generation {
+            node.is_of(generation);
+        }
+        seating.seat = Some(Seat { node: node.clone(), _left: sender });
         Ok(node)
     }
 
-    /// Looks, once after each new connection, whether it is what it was. If not it has another node from here on, and
-    /// what it granted may be lost.
-    pub(super) async fn is_another(&self) -> bool {
-        let is_there = self.seat.lock().is_some() && self.ears.state().is_ok();
-        if !is_there || !self.is_new.swap(false, Ordering::AcqRel) {
-            return false;
-        }
-        // Where the connection is lost meanwhile the next one is new again.
-        let info = self.ears.ask(&["INFO", "server", "replication"]).await;
-        // Who may not ask keeps the node that it has.
-        let Some(found) = info.ok().and_then(|info| generation(info.text()?)) else { return false };
-        let mut seat = self.seat.lock();
-        let Some(Seat { node, .. }) = &mut *seat else { return false };
-        if node.is_of(&found) {
-            return false;
-        }
-        let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
-        next.is_of(&found);
-        node.end();
-        *node = next;
-        say(|| tracing::warn!(target: "lockson", server = %self.at, "it is another run, or was a replica meanwhile"));
-        true
+    /// Its node, if it is a primary.
+    pub(super) fn seated(&self) -> Option<Arc<Node>> {
+        Some(self.seating.lock().seat.as_ref()?.node.clone())
     }
 
     /// For people.
@@ -168,9 +157,29 @@ impl Member {
 
     /// It is a primary no more: nothing that it answers from here on counts.
     pub(super) fn leave(&self) {
-        if let Some(seat) = self.seat.lock().take() {
+        if let Some(seat) = self.seating.lock().seat.take() {
             seat.node.end();
         }
+    }
+}
+
+impl Seating {
+    /// A new connection was told this by INFO, and no script goes by it yet. Whether it is another than before: then it
+    /// has another node from here on, and what it granted may be lost.
+    fn is_another(&mut self, info: &Reply) -> bool {
+        // Who may not ask keeps the node that it has.
+        let Some(found) = info.text().and_then(generation) else { return false };
+        self.generation = Some(found.clone());
+        let Some(Seat { node, .. }) = self.seat.as_mut().filter(|seat| !seat.node.is_of(&found)) else { return false };
+        let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+        next.is_of(&found);
+        node.end();
+        *node = next;
+        say(|| {
+            let server = &node.address;
+            tracing::warn!(target: "lockson", server, "it is another run, or was a replica meanwhile")
+        });
+        true
     }
 }
 
@@ -277,7 +286,7 @@ pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError 
 }
 
 /// Words of a server that refuses this user.
-fn refused(why: &str) -> Option<Refused> {
+pub(super) fn refused(why: &str) -> Option<Refused> {
     match Fate::of_error(why) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => Some(why),
         _ => None,

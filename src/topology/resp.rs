@@ -25,7 +25,7 @@ use crate::base::janitor::say;
 
 /// The first pause before a lost connection is made anew, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Whoever is asked for credentials has so many times the limit of an answer, at most.
 const ASKS: u32 = 3;
@@ -82,6 +82,10 @@ pub(super) type Answer = Result<Reply, String>;
 /// What becomes of a connection, and what comes by it unasked.
 #[derive(Debug)]
 pub(super) enum Told {
+    /// It is connected to, and says this of itself by INFO. Until this is heard it is not up.
+    Met(Reply),
+    /// It is not what it was when it was connected to before.
+    Another,
     Up,
     Down(String),
     Push(Vec<Reply>),
@@ -92,20 +96,22 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Dial {
-    /// A connection that has said who it is, and speaks RESP3.
-    async fn connect(&self, to: &HostPort) -> Result<Talk, String> {
+    /// A connection that has said who it is, and speaks RESP3; and what the server says of itself, if it may be asked.
+    async fn connect(&self, to: &HostPort) -> Result<(Talk, Reply), String> {
         let late = |_| format!("{CREDENTIALS}the provider said nothing");
         let (username, password) = timeout(self.limit * ASKS, self.login.ask(to)).await.map_err(late)??;
-        let opened = timeout(self.limit, async {
+        let opened = timeout(self.connect, async {
             let mut talk = Talk { stream: self.open(to).await.map_err(|error| error.to_string())?, read: Vec::new() };
             let mut hello = vec!["HELLO", "3"];
             if let Some(password) = &password {
                 hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
             }
-            talk.send(&[hello], self.limit).await?;
-            talk.next().await?.map(|_| talk)
+            talk.send(&[hello, vec!["INFO", "server", "replication"]], self.limit).await?;
+            talk.next().await??;
+            let info = talk.next().await?.unwrap_or(Reply::Nil);
+            Ok((talk, info))
         });
-        opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.limit)))
+        opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.connect)))
     }
 
     async fn open(&self, to: &HostPort) -> std::io::Result<Box<dyn Stream>> {
@@ -244,7 +250,8 @@ impl Connection {
     ) -> Self {
         let (orders, received) = unbounded_channel();
         let limit = dial.limit;
-        let first_limit = if dial.login.provider.is_some() { limit * (1 + ASKS) } else { limit };
+        let asks = if dial.login.provider.is_some() { limit * ASKS } else { Duration::ZERO };
+        let first_limit = asks + dial.connect;
         let state: Arc<Mutex<State>> = Arc::new(Mutex::new(Err("it is being connected to".to_owned())));
         let away: Arc<Away> = Arc::default();
         let tell = {
@@ -263,7 +270,7 @@ impl Connection {
                             say(|| tracing::warn!(target: "lockson", server, why, "a server is away"));
                         }
                     }
-                    Told::Push(_) => {}
+                    Told::Met(_) | Told::Another | Told::Push(_) => {}
                 }
                 tell(told);
             }
@@ -322,8 +329,9 @@ async fn stay(
     let mut pause = FIRST_PAUSE;
     loop {
         let why = match dial.connect(&to).await {
-            Ok(talk) => {
+            Ok((talk, info)) => {
                 pause = FIRST_PAUSE;
+                tell(Told::Met(info));
                 tell(Told::Up);
                 converse(talk, dial.limit, &greeting, &mut orders, &tell).await
             }
@@ -355,7 +363,12 @@ fn answered(waiting: &mut VecDeque<Asked>, answer: Answer) -> Result<(), String>
     let Some(first) = waiting.front_mut() else {
         return Err("the server answered what nobody asked".to_owned());
     };
-    if first.barrier.as_deref().is_some_and(|word| answer.as_ref().ok().and_then(Reply::text) != Some(word)) {
+    let ends = |word: &str| match &answer {
+        Ok(reply) => reply.text() == Some(word),
+        // It is one that this user may not send.
+        Err(why) => why.contains("'ping' command"),
+    };
+    if first.barrier.as_deref().is_some_and(|word| !ends(word)) {
         let why = answer.err().unwrap_or_else(|| "the answer belongs to another command".to_owned());
         first.refusal.get_or_insert(why);
         return Ok(());

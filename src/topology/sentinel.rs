@@ -10,18 +10,21 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
+use super::member::{gather, in_words, keep_looking, refused, unreachable, Access, Member};
 use super::resp::{Connection, Reply, Told};
 use super::slots::place;
 use crate::backend::fred_config::{Dial, Login};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Fate, Signal, ALL_SLOTS};
+use crate::backend::{Backend, Changes, Fate, Signal, ALL_SLOTS};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
 /// How often the sentinels are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(5);
+
+/// What a sentinel says when it names another primary: as it hears of it, and before, as it has replaced one itself.
+const SWITCHES: [&str; 2] = ["+switch-master", "+promoted-slave"];
 
 /// A deployment with sentinels, as one client sees it.
 pub(crate) struct Sentinel {
@@ -93,7 +96,7 @@ impl Watch {
     async fn look(self: &Arc<Self>) -> Result<(), ConnectError> {
         // What was told up to here is asked for now.
         let _ = self.switched.notified().now_or_never();
-        let named = self.named().await?;
+        let (named, replicas) = self.named().await?;
         let known = self.primary.lock().clone().ok().filter(|member| member.at == named);
         let member = match &known {
             Some(member) => member.clone(),
@@ -111,7 +114,13 @@ impl Watch {
                 Err("another primary was named meanwhile".to_owned())
             }
         };
-        let role = role.map_err(|why| unreachable(&HashMap::from([(named.clone(), why)])))?;
+        let role = role.map_err(|why| {
+            // Who calls is told that it has no such user, say.
+            if known.is_none() {
+                *self.primary.lock() = Err(why.clone());
+            }
+            unreachable(&HashMap::from([(named.clone(), why)]))
+        })?;
         if role.items().first().and_then(Reply::text) != Some("master") {
             return Err(ConnectError::NoPrimary { name: self.name.clone(), found: named.to_string() });
         }
@@ -122,19 +131,19 @@ impl Watch {
             for signal in [Signal::Over(vec![ALL_SLOTS]), Signal::Gap, Signal::Whole] {
                 let _ = self.signals.send(signal);
             }
+            self.access.changes.send_replace(());
         }
-        if member.is_another().await {
-            let _ = self.signals.send(Signal::Over(vec![ALL_SLOTS]));
+        if let Some(node) = member.seated() {
+            node.lists(Some(replicas));
         }
         Ok(())
     }
 
     fn leave(&self, why: &str) {
-        let left = std::mem::replace(&mut *self.primary.lock(), Err(why.to_owned()));
-        if let Ok(member) = left {
-            member.leave();
-            say(|| tracing::warn!(target: "lockson", name = self.name, was = %member.at, why, "the primary is left"));
-        }
+        let Ok(member) = self.primary.lock().clone() else { return };
+        *self.primary.lock() = Err(why.to_owned());
+        member.leave();
+        say(|| tracing::warn!(target: "lockson", name = self.name, was = %member.at, why, "the primary is left"));
     }
 
     fn start(self: &Arc<Self>, at: &HostPort) -> Arc<Member> {
@@ -158,50 +167,59 @@ impl Watch {
                 }
                 _ => &[],
             },
+            Told::Met(_) => return,
+            Told::Another => &[Signal::Over(vec![ALL_SLOTS])],
             Told::Up => &[Signal::Gap, Signal::Whole],
             Told::Down(_) => &[Signal::Gap],
         };
         for signal in signals {
             let _ = self.signals.send(signal.clone());
         }
+        if matches!(told, Told::Up) {
+            self.access.changes.send_replace(());
+        }
         if !matches!(told, Told::Push(_)) {
             self.access.look.notify_one();
         }
     }
 
-    /// The address that the sentinels name: by the newest of their agreements, and of these by the most.
-    async fn named(self: &Arc<Self>) -> Result<HostPort, ConnectError> {
+    /// The address that the sentinels name: by the newest of their agreements, and of these by the most. And how many
+    /// replicas they know, also those that are down.
+    async fn named(self: &Arc<Self>) -> Result<(HostPort, u32), ConnectError> {
         let sentinels: Vec<_> = self.all().into_iter().collect();
         let asked = sentinels.into_iter().map(|(at, sentinel)| {
             let name = &self.name;
             let answer = async move {
                 let master = sentinel.ask(&["SENTINEL", "MASTER", name]).await?;
+                // The one that replaces the primary has the new epoch there at once, and the new address only here.
+                let address = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).await?;
                 let others = sentinel.ask(&["SENTINEL", "SENTINELS", name]).await.unwrap_or(Reply::Nil);
-                Ok((master, others))
+                Ok((master, address, others))
             };
             (at, answer)
         });
         let (answers, failures) = gather(asked, usize::MAX).await;
         let addresses = self.access.addresses.as_ref();
-        let mut votes: HashMap<(i64, HostPort), usize> = HashMap::new();
+        let mut votes: HashMap<(i64, HostPort), (usize, u32)> = HashMap::new();
         let mut others: Vec<HostPort> = Vec::new();
-        for (at, (master, sentinels)) in &answers {
-            let found = |map: &Reply| {
-                let port = u16::try_from(map.get("port")?.int()?).ok()?;
-                place(map.get("ip")?.text()?, port, at, addresses)
+        for (at, (master, address, sentinels)) in &answers {
+            let found = |host: Option<&Reply>, port: Option<&Reply>| {
+                place(host?.text()?, u16::try_from(port?.int()?).ok()?, at, addresses)
             };
             let epoch = master.get("config-epoch").and_then(Reply::int).unwrap_or_default();
-            if let Some(named) = found(master) {
-                *votes.entry((epoch, named)).or_default() += 1;
+            if let Some(named) = found(address.items().first(), address.items().get(1)) {
+                let replicas = master.get("num-slaves").and_then(Reply::int).unwrap_or_default();
+                let (votes, most) = votes.entry((epoch, named)).or_default();
+                (*votes, *most) = (*votes + 1, (*most).max(u32::try_from(replicas).unwrap_or_default()));
             }
-            others.extend(sentinels.items().iter().filter_map(found));
+            others.extend(sentinels.items().iter().filter_map(|other| found(other.get("ip"), other.get("port"))));
         }
         let newest = votes.into_iter().max_by_key(|((epoch, _), votes)| (*epoch, *votes));
         if !answers.is_empty() {
             self.learn(others);
         }
         match newest {
-            Some(((_, named), _)) => Ok(named),
+            Some(((_, named), (_, replicas))) => Ok((named, replicas)),
             None if failures.values().any(|why| why.contains("No such master")) => {
                 Err(ConnectError::UnknownPrimary { name: self.name.clone(), sentinels: in_words(&failures) })
             }
@@ -233,15 +251,16 @@ impl Watch {
             let tell = move |told| match told {
                 Told::Up => look.notify_one(),
                 Told::Push(items) => {
-                    let text = items.last().and_then(Reply::text);
-                    if text.is_some_and(|text| text.starts_with(&name)) {
+                    // `name old new`, or `slave .. @ name old`.
+                    let text = items.last().and_then(Reply::text).unwrap_or_default();
+                    if text.rsplit("@ ").next().is_some_and(|text| text.starts_with(&name)) {
                         switched.notify_one();
                         look.notify_one();
                     }
                 }
-                Told::Down(_) => {}
+                Told::Met(_) | Told::Another | Told::Down(_) => {}
             };
-            Arc::new(Connection::start(self.dial.clone(), at, &["+switch-master"], tell))
+            Arc::new(Connection::start(self.dial.clone(), at, &SWITCHES, tell))
         });
     }
 
@@ -257,7 +276,8 @@ impl Watch {
 
 impl Backend for Sentinel {
     fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
-        let primary = self.watch.primary.lock().clone().map_err(Fate::NotSent)?;
+        let primary = self.watch.primary.lock().clone();
+        let primary = primary.map_err(|why| refused(&why).map_or(Fate::NotSent(why), Fate::Refused))?;
         primary.node(&self.watch.access).map_err(|why| Fate::NotSent(why.to_string()))
     }
 
@@ -281,9 +301,29 @@ impl Backend for Sentinel {
         primary.into_iter().chain(sentinels).collect()
     }
 
+    fn fails_over(&self) -> bool {
+        true
+    }
+
+    fn changes(&self) -> Option<Changes> {
+        Some(self.watch.access.changes.subscribe())
+    }
+
     fn demoted(&self, _by: &Node) -> bool {
         self.watch.access.look.notify_one();
         true
+    }
+
+    fn replicas(&self, of: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        let (watch, address) = (self.watch.clone(), of.address.clone());
+        async move {
+            match watch.named().await {
+                Ok((named, replicas)) if named.to_string() == address => Ok(replicas),
+                Ok((named, _)) => Err(Fate::NotSent(format!("the sentinels name {named}"))),
+                Err(why) => Err(Fate::NotSent(why.to_string())),
+            }
+        }
+        .boxed()
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {

@@ -24,6 +24,11 @@ pub(super) fn slot(key: &str) -> u16 {
     redis_protocol::redis_keyslot(key.as_bytes())
 }
 
+/// A short text that is in this slot: in braces it puts any key there.
+pub(super) fn tag(of: u16) -> String {
+    (0_u32..).map(|number| number.to_string()).find(|tag| slot(tag) == of).unwrap_or_default()
+}
+
 /// Where to dial, by what a cluster or a sentinel says: nothing for a host is the one that was asked.
 pub(super) fn place(host: &str, port: u16, asked: &HostPort, map: Option<&AddressMap>) -> Option<HostPort> {
     let host = if host.is_empty() { &asked.host } else { host };
@@ -58,6 +63,15 @@ pub(super) fn ranges(answer: &Reply, asked: &HostPort, map: Option<&AddressMap>)
     let mut ranges: Vec<Range> = answer.items().iter().filter_map(range).collect();
     ranges.sort();
     ranges
+}
+
+/// How many nodes follow the one that says this of its cluster (CLUSTER NODES).
+pub(super) fn followers(nodes: &str) -> u32 {
+    // `id address flags primary ..`
+    let lines: Vec<Vec<&str>> = nodes.lines().map(|line| line.split(' ').collect()).collect();
+    let is_own = |line: &&Vec<&str>| line.get(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "myself"));
+    let Some(own) = lines.iter().find(is_own).and_then(|line| line.first()) else { return 0 };
+    u32::try_from(lines.iter().filter(|line| line.get(3) == Some(own)).count()).unwrap_or(u32::MAX)
 }
 
 /// The first slot that none of these covers.
@@ -127,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn replicas_that_failed_count() {
+        let nodes = "a 127.0.0.1:1@2 master - 0 0 1 connected 0-99\n\
+            b 127.0.0.1:2@3 slave c 0 0 1 connected\n\
+            c 127.0.0.1:3@4 myself,master - 0 0 2 connected 100-16383\n\
+            d 127.0.0.1:4@5 slave,fail c 0 0 2 disconnected\n\
+            e 127.0.0.1:5@6 slave a 0 0 1 connected\n";
+        assert_eq!((followers(nodes), followers("")), (2, 0));
+    }
+
+    #[test]
     fn redirections() {
         let asked = at("seed", 6379);
         let redirected = |text| redirected(text, &asked, None);
@@ -149,5 +173,6 @@ mod tests {
         assert_eq!(best(&[vec![], torn.clone()]), Some(&torn));
         assert_eq!(best(&[]), None);
         assert_eq!((slot("{a}:b"), uncovered(&whole)), (slot("a"), None));
+        assert_eq!(slot(&format!("lockson:boot:{{{}}}", tag(16_383))), 16_383);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::config::InvalidLease;
+use crate::base::config::{Confirm, InvalidLease, Replicas};
 use crate::engine::Engine;
 use crate::lease::validity::Lease;
 use crate::waiting::wait::deadline;
@@ -21,6 +21,7 @@ pub struct Request {
     until: Option<Instant>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
+    confirm: Option<Confirm>,
 }
 
 impl Request {
@@ -51,9 +52,16 @@ impl Request {
         self
     }
 
+    /// Counts only when so many replicas have it, in place of [`Builder::confirm`](crate::Builder::confirm), which says
+    /// what that is; [`AtLeast(0)`](Replicas::AtLeast) asks none of them.
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.confirm = Some(Confirm::new(replicas, within));
+        self
+    }
+
     /// What one of several is asked for: to be renewed for as long as the others take, until the same deadline.
     pub(crate) fn of_member(&self, deadline: Option<Instant>) -> Self {
-        Self { one_attempt: self.one_attempt, until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX) }
+        Self { until: deadline, wait: None, lease: None, max_hold: Some(Duration::MAX), ..self.clone() }
     }
 
     /// When the wait ends, or one attempt, which is given `look`; the limit itself if that is beyond the clock.
@@ -66,6 +74,11 @@ impl Request {
 
     pub(crate) fn is_one_attempt(&self) -> bool {
         self.one_attempt
+    }
+
+    /// By whom it has to be confirmed: as it was asked for, or as the client was told.
+    pub(crate) fn confirmation(&self, engine: &Engine) -> Option<Confirm> {
+        self.confirm.or(engine.settings.confirm).and_then(Confirm::if_any)
     }
 
     /// The lease asked for, or the watchdog's.

@@ -1,19 +1,20 @@
 //! The channels that this client listens to: a message wakes those who wait for it. Rule 15 of docs/PROTOCOL.md:
 //! messages are hints, and whenever some may have been missed every waiter is woken.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, OptionFuture};
+use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Semaphore};
 use tokio::time::{sleep_until, Instant};
 
-use crate::backend::{Backend, Signal, Slots};
+use crate::backend::{Backend, Changes, Signal, Slots};
 use crate::base::janitor::say;
 use crate::base::registry::shrink;
 
@@ -50,8 +51,12 @@ struct Map {
     all: HashMap<Arc<str>, Channel>,
     /// Those without users, by when they end.
     idle: BTreeSet<(Instant, Arc<str>)>,
-    /// Those that the server has not confirmed.
+    /// Those that no server has confirmed, and none is being asked for.
     missing: BTreeSet<Arc<str>>,
+    /// Those that one is being asked for, by the number of the try.
+    asking: HashMap<Arc<str>, u64>,
+    /// Those that are being left.
+    leaving: BTreeSet<Arc<str>>,
     /// Since when messages may be missing, if they may.
     gap_since: Option<Instant>,
 }
@@ -71,6 +76,10 @@ impl Map {
         let mut taken = Vec::new();
         while taken.len() < CHUNK && self.idle.first().is_some_and(|(ends, _)| *ends <= now) {
             let Some((_, name)) = self.idle.pop_first() else { break };
+            if self.asking.contains_key(&name) {
+                self.end_at(&name, Some(now + RETRY));
+                continue;
+            }
             self.all.remove(&name);
             self.missing.remove(&name);
             taken.push(name);
@@ -104,6 +113,17 @@ pub(crate) struct Pump {
     backend: Arc<dyn Backend>,
     /// Told when the node of some slots is over.
     over: Box<dyn Fn(Slots) + Send>,
+    busy: BTreeSet<Lane>,
+    /// How many SUBSCRIBEs there were.
+    tries: u64,
+}
+
+/// What goes one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Leave,
+    /// Subscriptions at the server with this address; empty where none is known.
+    Home(String),
 }
 
 impl Channels {
@@ -115,7 +135,16 @@ impl Channels {
         let (news, received) = unbounded_channel();
         let (map, closing, gaps) = Default::default();
         let channels = Arc::new(Self { map, news, closing, gaps });
-        (channels.clone(), Pump { channels, news: received, signals, backend, over: Box::new(over) })
+        let pump = Pump {
+            channels: channels.clone(),
+            news: received,
+            signals,
+            backend,
+            over: Box::new(over),
+            busy: BTreeSet::new(),
+            tries: 0,
+        };
+        (channels, pump)
     }
 
     /// Subscribes, or shares a subscription that is there. One that the server did not confirm is tried again, and then
@@ -232,40 +261,35 @@ impl Drop for Pump {
 }
 
 impl Pump {
-    /// One SUBSCRIBE or UNSUBSCRIBE at a time, so that their order is the map's; messages go on meanwhile.
+    /// One SUBSCRIBE at a time to each server, and one UNSUBSCRIBE at a time: none of a channel that is being left. A
+    /// server that does not answer keeps no other's channels waiting; messages go on meanwhile.
     pub(crate) async fn run(mut self) {
-        let mut work: Option<BoxFuture<'static, bool>> = None;
-        let mut retry_at: Option<Instant> = None;
+        let mut works: FuturesUnordered<BoxFuture<'static, Lane>> = FuturesUnordered::new();
         loop {
-            // What is due behind a failure waits for the next try too.
-            let wake_at = retry_at.or_else(|| self.first_idle().filter(|_| work.is_none()));
-            tokio::select! {
-                signal = self.signals.recv() => match signal {
-                    Some(Signal::Message { channel, zero }) => self.wake(&channel, zero),
-                    Some(Signal::Gap) => self.gap(None),
-                    Some(Signal::Lost(channels)) => self.gap(Some(&channels)),
-                    Some(Signal::Whole) => self.channels.end_gap(),
-                    Some(Signal::Over(slots)) => (self.over)(slots),
-                    None => return,
-                },
-                news = self.news.recv() => {
-                    if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
-                        return;
+            works.extend(self.next_works());
+            let idle_at = self.first_idle().filter(|_| !self.busy.contains(&Lane::Leave));
+            // A message has nothing subscribed or left, most of the time.
+            let mut is_message = true;
+            while std::mem::take(&mut is_message) {
+                tokio::select! {
+                    signal = self.signals.recv() => match signal {
+                        Some(Signal::Message { channel, zero }) => is_message = !self.wake(&channel, zero),
+                        Some(Signal::Gap) => self.gap(None),
+                        Some(Signal::Lost(channels)) => self.gap(Some(&channels)),
+                        Some(Signal::Whole) => self.channels.end_gap(),
+                        Some(Signal::Over(slots)) => (self.over)(slots),
+                        None => return,
+                    },
+                    news = self.news.recv() => {
+                        if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
+                            return;
+                        }
                     }
+                    Some(lane) = works.next() => {
+                        self.busy.remove(&lane);
+                    }
+                    Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                 }
-                Some(ok) = OptionFuture::from(work.as_mut()) => {
-                    work = None;
-                    retry_at = (!ok).then(|| Instant::now() + RETRY);
-                }
-                Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {
-                    retry_at = retry_at.filter(|at| *at > Instant::now());
-                }
-            }
-            if work.is_none() && retry_at.is_none() {
-                // Work that panics is work that failed.
-                work = self
-                    .next_work()
-                    .map(|work| AssertUnwindSafe(work).catch_unwind().map(|done| done.unwrap_or_default()).boxed());
             }
         }
     }
@@ -274,26 +298,27 @@ impl Pump {
         self.channels.map.lock().idle.first().map(|(ends, _)| *ends)
     }
 
-    fn wake(&self, name: &str, zero: bool) {
+    /// Whether nobody heeds its messages, so that it ends now.
+    fn wake(&self, name: &str, zero: bool) -> bool {
         let mut map = self.channels.map.lock();
-        let Some(channel) = map.all.get_mut(name) else { return };
+        let Some(channel) = map.all.get_mut(name) else { return false };
         channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
         if channel.wakes.available_permits() < MOST_WAKES {
             channel.wakes.add_permits(1);
         }
-        if channel.users == 0 {
-            channel.unheeded += 1;
-            if channel.unheeded == UNHEEDED {
-                map.end_at(&name.into(), Some(Instant::now()));
-            }
+        channel.unheeded += u32::from(channel.users == 0);
+        let ends = channel.users == 0 && channel.unheeded == UNHEEDED;
+        if ends {
+            map.end_at(&name.into(), Some(Instant::now()));
         }
+        ends
     }
 
     /// No subscription is left, or none of these, as far as is known.
     fn gap(&self, only: Option<&[String]>) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
         let mut map = self.channels.map.lock();
-        let Map { all, missing, .. } = &mut *map;
+        let Map { all, missing, asking, .. } = &mut *map;
         let before = missing.len();
         let mut lose = |name: &Arc<str>, channel: &Channel| {
             // Not told yet: who waits for it hears of the next try.
@@ -301,6 +326,7 @@ impl Pump {
                 *confirmed = false;
                 false
             });
+            asking.remove(name);
             missing.insert(name.clone());
         };
         match only {
@@ -318,30 +344,71 @@ impl Pump {
         }
     }
 
-    fn next_work(&self) -> Option<BoxFuture<'static, bool>> {
-        let mut map = self.channels.map.lock();
-        let idle = map.take_idle(Instant::now());
-        if !idle.is_empty() {
-            let left = self.backend.unsubscribe(texts(&idle));
-            return Some(left.map(|()| true).boxed());
+    /// What is to be left, and to be asked for, of servers that are not being asked.
+    fn next_works(&mut self) -> Vec<BoxFuture<'static, Lane>> {
+        let channels = self.channels.clone();
+        let mut map = channels.map.lock();
+        let mut works: Vec<_> = self.leave(&mut map).into_iter().collect();
+        let mut homes: BTreeMap<Lane, Vec<Arc<str>>> = BTreeMap::new();
+        for name in map.missing.difference(&map.leaving) {
+            let home = Lane::Home(self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone()));
+            if !self.busy.contains(&home) {
+                homes.entry(home).or_default().push(name.clone());
+            }
         }
-        let missing: Vec<Arc<str>> = map.missing.iter().take(CHUNK).cloned().collect();
-        if missing.is_empty() {
+        for (home, mut names) in homes {
+            names.truncate(CHUNK);
+            self.tries += 1;
+            for name in &names {
+                map.missing.remove(name);
+                map.asking.insert(name.clone(), self.tries);
+            }
+            self.busy.insert(home.clone());
+            works.push(self.ask(home, names));
+        }
+        works
+    }
+
+    fn leave(&mut self, map: &mut Map) -> Option<BoxFuture<'static, Lane>> {
+        let idle = if self.busy.contains(&Lane::Leave) { Vec::new() } else { map.take_idle(Instant::now()) };
+        if idle.is_empty() {
             return None;
         }
-        let channels = self.channels.clone();
-        let gaps = channels.gaps();
-        let subscribed = self.backend.subscribe(texts(&missing));
-        Some(async move { channels.subscribed(&missing, subscribed.await, gaps) }.boxed())
+        self.busy.insert(Lane::Leave);
+        let (channels, left) = (self.channels.clone(), self.backend.unsubscribe(texts(&idle)));
+        map.leaving = idle.into_iter().collect();
+        let work = async move {
+            // Work that panics is work that failed, and what fails is gone with its connection.
+            let _ = AssertUnwindSafe(left).catch_unwind().await;
+            channels.map.lock().leaving.clear();
+            Lane::Leave
+        };
+        Some(work.boxed())
+    }
+
+    /// Asks a server, which is not asked again for a moment if it fails.
+    fn ask(&self, home: Lane, names: Vec<Arc<str>>) -> BoxFuture<'static, Lane> {
+        let (channels, number, mut changes) = (self.channels.clone(), self.tries, self.backend.changes());
+        let subscribed = AssertUnwindSafe(self.backend.subscribe(texts(&names))).catch_unwind();
+        let work = async move {
+            let result = subscribed.await.unwrap_or_else(|_| Err("it panicked".to_owned()));
+            if !channels.subscribed(&names, number, result) {
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => {}
+                    Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => {}
+                }
+            }
+            home
+        };
+        work.boxed()
     }
 }
 
 impl Channels {
     /// Tells those who wait for it. After a gap the waiters try again: something may have been missed. Whether the rest
     /// may be tried at once.
-    fn subscribed(&self, names: &[Arc<str>], result: Result<(), String>, gaps: u64) -> bool {
-        let went = result.is_ok();
-        let ok = went && self.gaps() == gaps;
+    fn subscribed(&self, names: &[Arc<str>], number: u64, result: Result<(), String>) -> bool {
+        let ok = result.is_ok();
         if let Err(why) = result {
             let begins = self.map.lock().begin_gap();
             say(|| match begins {
@@ -350,25 +417,33 @@ impl Channels {
             });
         }
         let mut map = self.map.lock();
+        let Map { all, missing, asking, .. } = &mut *map;
         for name in names {
-            if ok {
-                map.missing.remove(name);
+            // Else a gap came meanwhile, and it is asked for anew.
+            if asking.get(name) != Some(&number) {
+                continue;
             }
-            let Some(channel) = map.all.get(name) else { continue };
+            asking.remove(name);
+            let Some(channel) = all.get(name) else { continue };
+            if !ok {
+                missing.insert(name.clone());
+            }
             channel.confirmed.send_replace(ok);
             channel.wakes.add_permits(channel.users.min(MOST_WAKES));
         }
+        shrink(asking);
         drop(map);
         if ok {
             self.end_gap();
         }
-        went
+        ok
     }
 
     /// The server answers: that is the end of a gap if no channel is without its subscription.
     fn end_gap(&self) {
         let mut map = self.map.lock();
-        let ended = if map.missing.is_empty() { map.gap_since.take() } else { None };
+        let is_whole = map.missing.is_empty() && map.asking.is_empty();
+        let ended = if is_whole { map.gap_since.take() } else { None };
         let channels = map.all.len();
         drop(map);
         if let Some(after) = ended.map(|since| since.elapsed()) {
@@ -383,6 +458,8 @@ fn texts(names: &[Arc<str>]) -> Vec<String> {
 
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
+    use futures::future::join_all;
+
     use super::*;
     use crate::backend::embedded;
     use crate::base::clock::Clock;
@@ -391,14 +468,16 @@ mod tests {
     #[tokio::test]
     async fn a_subscription_of_before_a_gap_is_not_one() {
         let (backend, signals) = embedded::connect(&Default::default(), Duration::from_secs(1), Clock::System);
-        let (channels, pump) = Channels::new(backend, signals, |_| {});
+        let (channels, mut pump) = Channels::new(backend, signals, |_| {});
         let name: Arc<str> = "channel".into();
         let subscription = channels.join(&name);
-        let before = channels.gaps();
+        let before = pump.next_works();
         pump.gap(None);
-        channels.subscribed(std::slice::from_ref(&name), Ok(()), before);
+        for work in before {
+            pump.busy.remove(&work.await);
+        }
         assert!(!subscription.is_confirmed());
-        channels.subscribed(std::slice::from_ref(&name), Ok(()), channels.gaps());
+        join_all(pump.next_works()).await;
         assert!(subscription.is_confirmed());
     }
 }

@@ -1,10 +1,12 @@
-//! What a client knows of the life of its server: whether it may have lost what it granted. Rule 21 of
+//! What a client knows of the life of its servers: whether they may have lost what they granted. Rule 21 of
 //! docs/PROTOCOL.md.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::backend::Slots;
 use crate::base::clock::{Moment, ServerTime};
 
 /// One life of a server: a run, from the moment since which it has lost nothing.
@@ -38,22 +40,38 @@ pub(crate) struct Trust {
     pub(crate) durable: bool,
 }
 
+/// By the slot: in a cluster each may have another server, and none is known to have what another one has.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
-    run: Mutex<Option<Run>>,
+    /// Whether another server may take the place of one: then none loses nothing.
+    fails_over: bool,
+    runs: Mutex<HashMap<u16, Run>>,
+    /// Slots whose server was found to be another, and when.
+    lost: Mutex<Vec<(Slots, Moment)>>,
 }
 
 impl Life {
+    pub(crate) fn new(fails_over: bool) -> Self {
+        Self { fails_over, ..Self::default() }
+    }
+
     /// A new client was answered by this run, which has not voted yet.
-    pub(crate) fn met(&self, id: &str) {
-        *self.run.lock() = Some(Run { id: id.to_owned(), marked: None, changed: None });
+    pub(crate) fn met(&self, slot: u16, id: &str) {
+        self.runs.lock().insert(slot, Run { id: id.to_owned(), marked: None, changed: None });
+    }
+
+    /// These slots have another server from now on.
+    pub(crate) fn lost(&self, slots: &Slots, now: Moment) {
+        let mut lost = self.lost.lock();
+        lost.retain(|(before, _)| before != slots);
+        lost.push((slots.clone(), now));
     }
 
     /// A vote that was read at `now` came from this run, which had lost nothing for `age`, since that moment of its
     /// clock.
-    pub(crate) fn saw(&self, id: &str, since: ServerTime, age: Duration, now: Moment) {
-        let mut run = self.run.lock();
-        let changed = match &*run {
+    pub(crate) fn saw(&self, slot: u16, id: &str, since: ServerTime, age: Duration, now: Moment) {
+        let mut runs = self.runs.lock();
+        let changed = match runs.get(&slot) {
             Some(old) if old.id == id => match &old.marked {
                 Some(marked) if marked.since == since => return,
                 Some(_) => Some(now),
@@ -62,35 +80,41 @@ impl Life {
             Some(_) => Some(now),
             None => None,
         };
-        *run = Some(Run { id: id.to_owned(), marked: Some(Marked { since, age, told: now }), changed });
+        runs.insert(slot, Run { id: id.to_owned(), marked: Some(Marked { since, age, told: now }), changed });
     }
 
     /// The run that was seen last.
-    pub(crate) fn id(&self) -> Option<String> {
-        self.run.lock().as_ref().map(|run| run.id.clone())
+    pub(crate) fn id(&self, slot: u16) -> Option<String> {
+        self.runs.lock().get(&slot).map(|run| run.id.clone())
     }
 
     /// Whether it is no use to ask for a vote.
-    pub(crate) fn is_known_to_rest(&self, trust: Trust, now: Moment) -> bool {
-        let has_voted = self.run.lock().as_ref().is_some_and(|run| run.marked.is_some());
-        has_voted && self.rests(trust, now).is_some()
+    pub(crate) fn is_known_to_rest(&self, slot: u16, trust: Trust, now: Moment) -> bool {
+        let has_voted = self.runs.lock().get(&slot).is_some_and(|run| run.marked.is_some());
+        has_voted && self.rests(slot, trust, now).is_some()
     }
 
     /// For how long the server's votes don't count yet; `None` when they do.
-    pub(crate) fn rests(&self, trust: Trust, now: Moment) -> Option<Duration> {
-        if trust.durable {
+    pub(crate) fn rests(&self, slot: u16, trust: Trust, now: Moment) -> Option<Duration> {
+        if trust.durable && !self.fails_over {
             return None;
         }
-        let run = self.run.lock();
-        let Some(Run { marked: Some(marked), changed, .. }) = &*run else { return Some(trust.max_lease) };
+        let runs = self.runs.lock();
+        let Some(Run { marked: Some(marked), changed, .. }) = runs.get(&slot) else { return Some(trust.max_lease) };
         let age = marked.age.saturating_add(now.since(marked.told));
-        let known = match changed {
+        let known = match self.lost_at(slot).max(*changed) {
             // Its own clock may be wrong: it is no older than what was seen of it.
-            Some(changed) => age.min(now.since(*changed)),
+            Some(changed) => age.min(now.since(changed)),
             None if trust.fresh => trust.max_lease,
             None => age,
         };
         Some(trust.max_lease.saturating_sub(known)).filter(|left| !left.is_zero())
+    }
+
+    fn lost_at(&self, slot: u16) -> Option<Moment> {
+        let lost = self.lost.lock();
+        let its = lost.iter().filter(|(slots, _)| slots.iter().any(|range| range.contains(&slot)));
+        its.map(|(_, at)| *at).max()
     }
 }
 
@@ -109,18 +133,35 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_ahead_makes_nothing_older() {
         let life = Life::default();
-        life.saw("a", 1, Duration::from_secs(5), at(1000));
-        life.saw("a", 1, HOUR, at(1010));
-        assert_eq!(life.rests(TRUST, at(1010)), Some(Duration::from_secs(45)));
+        life.saw(0, "a", 1, Duration::from_secs(5), at(1000));
+        life.saw(0, "a", 1, HOUR, at(1010));
+        assert_eq!(life.rests(0, TRUST, at(1010)), Some(Duration::from_secs(45)));
+    }
+
+    /// A slot that this client did not vote in yet, of a server that it saw replaced.
+    #[test]
+    fn neither_fresh_nor_durable_counts_for_a_server_in_the_place_of_another() {
+        let life = Life::new(true);
+        life.lost(&vec![0..=9], at(1000));
+        let trusts = [TRUST, Trust { fresh: true, ..TRUST }, Trust { durable: true, ..TRUST }];
+        for (slot, rest) in [(5, Some(Duration::from_secs(50))), (10, None)] {
+            life.saw(slot, "a", 1, HOUR, at(1010));
+            assert_eq!(trusts.map(|trust| life.rests(slot, trust, at(1010))), [rest; 3]);
+        }
+        let durable = Trust { durable: true, ..TRUST };
+        assert_eq!(
+            [true, false].map(|fails_over| Life::new(fails_over).rests(0, durable, at(1))),
+            [Some(MINUTE), None]
+        );
     }
 
     #[test]
     fn a_server_that_did_not_vote_may_be_asked_and_is_not_believed() {
         let life = Life::default();
         for _ in 0..2 {
-            assert_eq!(life.rests(TRUST, at(1)), Some(MINUTE));
-            assert!(!life.is_known_to_rest(TRUST, at(1)));
-            life.met("a");
+            assert_eq!(life.rests(0, TRUST, at(1)), Some(MINUTE));
+            assert!(!life.is_known_to_rest(0, TRUST, at(1)));
+            life.met(0, "a");
         }
     }
 }

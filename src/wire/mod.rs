@@ -1,6 +1,7 @@
 //! One call with all its copies, what it answers, and messages.
 
 pub(crate) mod channels;
+pub(crate) mod confirm;
 pub(crate) mod doubt;
 pub(crate) mod life;
 pub(crate) mod reply;

@@ -1,22 +1,29 @@
 //! One script call with all its copies: sent, sent again while nobody knows whether it ran, and its answer read.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
+
 use crate::backend::node::{Node, NodeHealth};
 pub(crate) use crate::backend::Fate;
-use crate::backend::{Backend, Call, Item, Outcome, Script};
+use crate::backend::{Backend, Call, Changes, Item, Outcome, Script};
 use crate::base::clock::{millis, Clock, Moment, ServerTime};
+use crate::base::config::Confirm;
 pub(crate) use crate::base::fault::Fault;
 use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::error::QueryError;
+use crate::wire::confirm::{short, wanted, Short};
 use crate::wire::doubt::Doubt;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest while a node says that its cluster is down: nobody tells when it is up again, and to ask costs little.
+const LONGEST_PAUSE_DOWN: Duration = Duration::from_millis(50);
 
 /// Nodes that one copy is sent on to, one after the other.
 const REDIRECTIONS: usize = 5;
@@ -33,6 +40,8 @@ pub(crate) enum Status {
     WrongType(String),
     Tampered(String),
     Refused(Refused),
+    /// It was done, and too few replicas have it.
+    NotConfirmed(Short),
 }
 
 /// A script's answer.
@@ -87,6 +96,11 @@ impl Answer {
             }
             _ => None,
         }
+    }
+
+    /// Whether it is not confirmed, as there are more replicas than the `asked` that were waited for.
+    fn is_short_of(&self, asked: u32) -> bool {
+        matches!(&self.status, Status::NotConfirmed(Short { wanted, .. }) if *wanted > asked)
     }
 
     /// Whether the script stopped half-way, as one call may touch only so many elements (rule 12): to be called again.
@@ -178,12 +192,23 @@ pub(crate) struct Wire {
     closed: AtomicBool,
 }
 
-/// A copy on its way, or one that was sent: where to, when, and until when it may run by the clock of that node.
+/// A copy on its way, or one that was sent: where to, when, until when it may run by the clock of that node, and how
+/// many replicas have to have what it wrote.
 struct Sent {
     node: Arc<Node>,
     at: Moment,
     nonce: u64,
     not_after: ServerTime,
+    confirm: Option<(Confirm, u32)>,
+}
+
+/// A script with its KEYS and ARGV, and by whom what it grants has to be confirmed.
+#[derive(Clone, Copy)]
+pub(crate) struct Query<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [&'a str],
+    pub(crate) confirm: Option<Confirm>,
 }
 
 impl Wire {
@@ -205,6 +230,11 @@ impl Wire {
     fn is_over(&self, patience: &Patience, began: Moment, sent: Option<&Sent>) -> bool {
         let silent_since = sent.and_then(|sent| sent.node.silent_since());
         self.closed.load(Ordering::Acquire) || patience.is_over(self.clock.now(), silent_since, began)
+    }
+
+    /// The slot of a key.
+    pub(crate) fn slot(&self, key: &str) -> u16 {
+        self.backend.slot(key)
     }
 
     /// Whether the node with this key answered anything after `moment`.
@@ -253,21 +283,35 @@ impl Wire {
         node.time_at(moment).saturating_add(millis(self.command_timeout))
     }
 
-    /// Sends a call until it is answered or patience ends. Only here is anything sent again.
-    pub(crate) async fn call(
-        &self,
+    /// Sends a call until it is answered or patience ends.
+    pub(crate) fn call<'a>(
+        &'a self,
         script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-        patience: &Patience,
-    ) -> Called {
+        keys: &'a [&'a str],
+        args: &'a [&'a str],
+        patience: &'a Patience,
+    ) -> impl Future<Output = Called> + Send + 'a {
+        self.grant(Query { script, keys, args, confirm: None }, patience)
+    }
+
+    /// The same, of what may have to be confirmed. Only here is anything sent again.
+    pub(crate) async fn grant(&self, query: Query<'_>, patience: &Patience) -> Called {
         let began = self.clock.now();
         let (mut doubt, mut first_doubt) = (Doubt::default(), Doubt::default());
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut changes) = (FIRST_PAUSE, None);
         let mut late: Option<Arc<Node>> = None;
+        let mut is_recounted = false;
         loop {
-            let (answer, sent) = self.send(script, keys, args).await;
+            let (answer, sent) = self.send(query).await;
+            let longest = if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
             let why = match (answer, &sent) {
+                // There are more replicas than was known, so too few of them were waited for: once.
+                (Ok(answer), Some(Sent { confirm: Some((_, asked)), .. }))
+                    if !is_recounted && answer.is_short_of(*asked) && !self.is_over(patience, began, sent.as_ref()) =>
+                {
+                    is_recounted = true;
+                    continue;
+                }
                 (Ok(answer), _) => return Called { result: Ok(answer), doubt },
                 (Err(Fate::Refused(why)), _) => return Called { result: Err(Fault::Refused(why)), doubt },
                 // It wrote nothing, and now that node's clock is known: once, that costs no patience.
@@ -283,7 +327,8 @@ impl Wire {
                     let why = Refused::Other("the server does not keep scripts".to_owned());
                     return Called { result: Err(Fault::Refused(why)), doubt };
                 }
-                (Err(Fate::NotSent(why) | Fate::Moved(why) | Fate::Ask(why)), _) => why,
+                (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
+                (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
                 (Err(Fate::Doubtful(why)), sent) => {
                     doubt.merge(&doubt_of(sent.as_ref()));
                     if patience.one_copy {
@@ -298,34 +343,33 @@ impl Wire {
             if self.is_over(patience, began, sent.as_ref()) || overslept(patience, began, &first_doubt) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
-            tokio::time::sleep(self.jittered(pause)).await;
+            let changes = changes.get_or_insert_with(|| self.backend.changes());
+            pause = self.pause(pause.min(longest), changes).await;
             if self.is_over(patience, began, sent.as_ref()) {
                 return Called { result: Err(Fault::Unreachable(why)), doubt };
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Pauses, at most until more is known of the servers. The next pause.
+    async fn pause(&self, pause: Duration, changes: &mut Option<Changes>) -> Duration {
+        tokio::select! {
+            () = tokio::time::sleep(self.jittered(pause)) => (pause * 2).min(LONGEST_PAUSE),
+            Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => FIRST_PAUSE,
         }
     }
 
     /// Sends one copy. Returns its answer, and the copy itself if it may run yet.
-    pub(crate) async fn copy(
-        &self,
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> (Result<Answer, Fate>, Doubt) {
-        let (answer, sent) = self.send(script, keys, args).await;
+    pub(crate) async fn copy(&self, query: Query<'_>) -> (Result<Answer, Fate>, Doubt) {
+        let (answer, sent) = self.send(query).await;
         let doubt = if matches!(answer, Err(Fate::Doubtful(_))) { doubt_of(sent.as_ref()) } else { Doubt::default() };
         (answer, doubt)
     }
 
     /// Sends one copy to the node that has its first key. One that was sent elsewhere did not run, so that sending it
     /// on is no second one.
-    async fn send(
-        &self,
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> (Result<Answer, Fate>, Option<Sent>) {
+    async fn send(&self, query: Query<'_>) -> (Result<Answer, Fate>, Option<Sent>) {
+        let Query { script, keys, args, confirm } = query;
         let key = keys.first().copied().unwrap_or_default();
         let (mut to, mut asking) = (self.backend.node(key), false);
         let mut last = None;
@@ -334,10 +378,16 @@ impl Wire {
                 Ok(node) => node,
                 Err(fate) => return (Err(fate), last),
             };
+            let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, &node, confirm)));
+            let confirm = match wanted.await.transpose() {
+                Ok(wanted) => confirm.zip(wanted),
+                Err(fate) => return (Err(fate), last),
+            };
             let at = self.clock.now();
             let (nonce, not_after) = (self.nonce.fetch_add(1, Ordering::Relaxed), self.latest(&node, at));
-            let sent = Sent { node, at, nonce, not_after };
-            let call = Call { script, names: keys, nonce, not_after, args, in_full: false, asking };
+            let sent = Sent { node, at, nonce, not_after, confirm };
+            let confirm = confirm.map(|(confirm, wanted)| (wanted, millis(confirm.within)));
+            let call = Call { script, names: keys, nonce, not_after, args, in_full: false, asking, confirm };
             match self.send_to(&sent.node, call, at).await {
                 Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &sent.node), false),
                 Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &sent.node), true),
@@ -354,7 +404,10 @@ impl Wire {
 
     async fn send_to(&self, node: &Node, call: Call<'_>, at: Moment) -> Outcome {
         let outcome = node.link.call(call);
-        node.asked(at);
+        // One that waits for replicas says nothing of a server that is slow.
+        if call.confirm.is_none() {
+            node.asked(at);
+        }
         let outcome = match outcome.await {
             // It proves that nothing ran.
             Err(Fate::UnknownScript) => node.link.call(Call { in_full: true, ..call }).await,
@@ -363,10 +416,14 @@ impl Wire {
         if matches!(outcome, Err(Fate::Refused(_) | Fate::UnknownScript | Fate::Moved(_) | Fate::Ask(_))) {
             node.spoke();
         }
+        if matches!(outcome, Err(Fate::Doubtful(_))) {
+            node.asked(at);
+        }
         outcome
     }
 
-    fn read(&self, script: &'static str, items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
+    fn read(&self, script: &'static str, mut items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
+        let short = sent.confirm.and_then(|(confirm, wanted)| short(&mut items, confirm, wanted));
         let mut items = items.into_iter();
         let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
             (items.next(), items.next(), items.next())
@@ -384,7 +441,15 @@ impl Wire {
         let mut rest: Vec<Item> = items.collect();
         let status = match status {
             0 => Status::Busy,
-            1 => Status::Done,
+            1 => match short {
+                None => Status::Done,
+                Some(short) => {
+                    // They are counted anew before the next, unless they have just been seen to be more.
+                    let asked = sent.confirm.map_or(0, |(_, asked)| asked);
+                    sent.node.lists((short.wanted > asked).then_some(short.wanted));
+                    Status::NotConfirmed(short)
+                }
+            },
             2 => return Err(Fate::Late),
             3 => Status::NotHeld,
             4 => wrong_type(take_text(&mut rest)),

@@ -39,12 +39,7 @@ pub async fn shutdown_gives_everything_back(case: Case) {
 pub async fn shutdown_ends_waits(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let _guard = case.lock(&a).guard().await.unwrap();
-    let waiters: Vec<_> = (0..3)
-        .map(|_| {
-            let lock = case.lock(&b);
-            tokio::spawn(async move { lock.lock().await })
-        })
-        .collect();
+    let waiters = spawn_each([(); 3].map(|()| case.lock(&b)), |lock| async move { lock.lock().await });
     case.until_waiting(&b).await;
     b.shutdown(secs(5)).await.unwrap();
     // No place in a queue is left.

@@ -77,17 +77,15 @@ pub async fn shutdown_waits_for_copies_in_doubt(case: Case) {
         if let World::Embedded(server) = &case.world {
             server.lose_replies(1);
         }
-        if let Some(proxy) = &way.0 {
-            proxy.black_hole_requests(true);
-        }
+        way.proxies().for_each(|proxy| proxy.black_hole_requests(true));
         let mut tried = lock.try_lock();
         assert!(futures::poll!(&mut tried).is_pending());
         drop(tried);
-        if let Some(proxy) = &way.0 {
+        if way.0.is_some() {
             sleep(ms(100)).await;
-            // It cuts what has lost something.
-            proxy.heal();
         }
+        // Each cuts what has lost something.
+        way.proxies().for_each(Proxy::heal);
         match locks.shutdown(limit).await {
             Ok(()) => assert!(limit == secs(5) && began.elapsed() >= ms(1000) - lag, "{:?}", began.elapsed()),
             Err(Leftover { names, .. }) => assert!(limit == ms(20) && names == [case.name.clone()], "{names:?}"),

@@ -7,22 +7,19 @@ use crate::contract::world::*;
 pub async fn one_owner_at_a_time(case: Case) {
     let clients = [case.client().await, case.client().await];
     let (inside, turns) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let tasks: Vec<_> = (0..8)
-        .map(|task| {
-            let lock = case.lock(&clients[task % 2]);
-            let (inside, turns) = (inside.clone(), turns.clone());
-            tokio::spawn(async move {
-                for _ in 0..10 {
-                    lock.lock().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                    tokio::task::yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    turns.fetch_add(1, Ordering::SeqCst);
-                    lock.unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let tasks = spawn_each(0..8, |task| {
+        let (lock, inside, turns) = (case.lock(&clients[task % 2]), inside.clone(), turns.clone());
+        async move {
+            for _ in 0..10 {
+                lock.lock().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                turns.fetch_add(1, Ordering::SeqCst);
+                lock.unlock().await.unwrap();
+            }
+        }
+    });
     patient_all("the tasks take turns", tasks).await;
     assert_eq!(turns.load(Ordering::SeqCst), 80);
     assert!(case.is_free().await);

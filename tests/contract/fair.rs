@@ -61,20 +61,23 @@ pub fn waiter(lock: FairLock, name: &str, served: &Arc<Mutex<Vec<String>>>) -> J
     })
 }
 
-/// Waiters with these numbers, `w0` and so on, of these clients in turn: each comes when those before it are queued.
+/// Waiters of these clients: each comes when those before it are queued.
 pub async fn queue_up(
     case: &Case,
-    clients: &[&Locks],
-    numbers: std::ops::Range<usize>,
+    comers: &[(&Locks, impl AsRef<str>)],
     served: &Arc<Mutex<Vec<String>>>,
 ) -> Vec<JoinHandle<()>> {
-    let mut tasks = Vec::new();
-    for number in numbers {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(case, clients[number % clients.len()], &name), &name, served));
-        until_queued(case, number + 1).await;
+    let (before, mut tasks) = (waiting(case).await.len(), Vec::new());
+    for (client, name) in comers {
+        tasks.push(waiter(fair(case, client, name.as_ref()), name.as_ref(), served));
+        until_queued(case, before + tasks.len()).await;
     }
     tasks
+}
+
+/// Waiters with these numbers, `w0` and so on, of these clients in turn.
+fn numbered<'a>(clients: &[&'a Locks], numbers: std::ops::Range<usize>) -> Vec<(&'a Locks, String)> {
+    numbers.map(|number| (clients[number % clients.len()], format!("w{number}"))).collect()
 }
 
 /// What a Java client writes that waits: it is the tail, and nobody hears its channel.
@@ -87,7 +90,7 @@ pub async fn the_queue_is_served_in_order(case: Case) {
     let clients = [case.client().await, case.client().await];
     let guard = fair(&case, &clients[0], "holder").guard().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
-    let tasks = queue_up(&case, &[&clients[0], &clients[1]], 0..12, &served).await;
+    let tasks = queue_up(&case, &numbered(&[&clients[0], &clients[1]], 0..12), &served).await;
     let expected: Vec<String> =
         waiting(&case).await.iter().map(|owner| owner.split_once(":named-").unwrap().1.to_owned()).collect();
     guard.unlock().await.unwrap();
@@ -103,14 +106,10 @@ pub async fn length_and_position(case: Case) {
     let (a, b, guard) = held(&case).await;
     assert_eq!(fair(&case, &a, "holder").queue_len().await.unwrap(), 0);
     assert_eq!(fair(&case, &a, "x").queue_position().await.unwrap(), None);
-    let served = Arc::default();
-    let mut tasks = Vec::new();
-    for (count, (client, name)) in [(&a, "x"), (&b, "y"), (&a, "z")].into_iter().enumerate() {
-        tasks.push(waiter(fair(&case, client, name), name, &served));
-        until_queued(&case, count + 1).await;
-    }
+    let comers = [(&a, "x"), (&b, "y"), (&a, "z")];
+    let tasks = queue_up(&case, &comers, &Arc::default()).await;
     assert_eq!(fair(&case, &b, "any").queue_len().await.unwrap(), 3);
-    for (place, (client, name)) in [(&a, "x"), (&b, "y"), (&a, "z")].into_iter().enumerate() {
+    for (place, (client, name)) in comers.into_iter().enumerate() {
         let found = fair(&case, client, name).queue_position().await.unwrap();
         assert_eq!(found, Some(place as u64));
     }
@@ -125,7 +124,7 @@ pub async fn who_gives_up_leaves_the_queue(case: Case) {
     assert!(!fair(&case, &b, "brief").acquire().wait(ms(200)).await.unwrap().is_acquired());
     until_queued(&case, 0).await;
     assert_eq!(case.ask(&["EXISTS", &timeouts(&case), &seen(&case)]).await, "0");
-    let mut tasks = queue_up(&case, &[&b, &a], 0..2, &Arc::default()).await;
+    let mut tasks = queue_up(&case, &[(&b, "first"), (&a, "second")], &Arc::default()).await;
     tasks.remove(0).abort();
     until_queued(&case, 1).await;
     let began = Instant::now();
@@ -160,14 +159,10 @@ pub async fn the_dead_cost_three_seconds_however_many_wait(case: Case) {
 /// Its turn is over in a second if nobody hears its channel, in five if somebody does and does nothing.
 pub async fn a_foreign_head_that_ignores_its_turn_is_dropped(case: Case) {
     for is_heard in [false, true] {
-        let heard = match &case.world {
-            World::Real(server) if is_heard => {
-                Some(server.raw().await.subscribe(&format!("{}:java:1", channel(&case))).await)
-            }
-            // Nobody can listen there.
-            World::Embedded(_) if is_heard => return,
-            _ => None,
-        };
+        let heard = if is_heard { case.listen(&[&format!("{}:java:1", channel(&case))]).await } else { None };
+        if is_heard && heard.is_none() {
+            return;
+        }
         let (_, b, guard) = held(&case).await;
         enqueue_by_hand(&case, "java:1", case.time().await + 300_000).await;
         let next = waiter(fair(&case, &b, "next"), "next", &Arc::default());
@@ -212,12 +207,12 @@ pub async fn lost_messages_cost_at_most_the_cap(case: Case) {
     for lowered in [false, true] {
         let (a, b, guard) = held(&case).await;
         let (clients, served) = (if lowered { [&b; 4] } else { [&a, &a, &b, &b] }, Arc::new(Mutex::new(Vec::new())));
-        let mut tasks = queue_up(&case, &clients, 0..4, &served).await;
+        let mut tasks = queue_up(&case, &numbered(&clients, 0..4), &served).await;
         for (place, owner) in waiting(&case).await.iter().enumerate().filter(|_| lowered) {
             let lower = case.time().await + 1_000 * (place as i64 + 1);
             case.ask(&["ZADD", &timeouts(&case), &lower.to_string(), owner]).await;
         }
-        tasks.extend(queue_up(&case, &clients, 4..10, &served).await);
+        tasks.extend(queue_up(&case, &numbered(&clients, 4..10), &served).await);
         sleep(secs(2)).await;
         server.lose_messages(true);
         let began = Instant::now();
@@ -248,13 +243,7 @@ pub async fn one_attempt_does_not_queue(case: Case) {
 pub async fn waiters_that_do_not_ask_are_refreshed(case: Case) {
     let World::Embedded(_) = &case.world else { return };
     let (locks, _, guard) = held(&case).await;
-    let served = Arc::default();
-    let mut tasks = Vec::new();
-    for number in 0..150 {
-        let name = format!("w{number}");
-        tasks.push(waiter(fair(&case, &locks, &name), &name, &served));
-    }
-    until_queued(&case, 150).await;
+    let mut tasks = queue_up(&case, &numbered(&[&locks], 0..150), &Arc::default()).await;
     sleep(secs(5)).await;
     let before = case.calls();
     sleep(secs(600)).await;
@@ -295,12 +284,7 @@ pub async fn a_java_acquisition_prunes_nobody(case: Case) {
     let guard = fair(&case, &locks, "holder").guard().await.unwrap();
     let start = case.time().await;
     enqueue_by_hand(&case, "java:1", start + 300_000).await;
-    let served = Arc::default();
-    let mut tasks = Vec::new();
-    for number in 0..3 {
-        tasks.push(waiter(fair(&case, &locks, &format!("w{number}")), "w", &served));
-        until_queued(&case, number + 2).await;
-    }
+    let tasks = queue_up(&case, &numbered(&[&locks], 0..3), &Arc::default()).await;
     // The holder goes and java:1 takes it, in one step: what its script does.
     let java = "redis.call('DEL', KEYS[1]) redis.call('LPOP', KEYS[2]) redis.call('ZREM', KEYS[3], 'java:1') \
                 for _, m in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do \

@@ -11,27 +11,22 @@ const SETTLE: &str = support::lua!("announce", "fair/begin", "fair/settle");
 pub async fn scores_do_not_drift(case: Case) {
     let clients = [case.client().await, case.client().await];
     let case = Arc::new(case);
-    let tasks: Vec<_> = (0..4)
-        .map(|task| {
-            let (lock, case) = (fair(&case, &clients[task % 2], &format!("t{task}")), case.clone());
-            tokio::spawn(async move {
-                let mut most = 0;
-                for round in 0..500 {
-                    let guard = lock.guard().await.unwrap();
-                    let tail = if round % 10 == 0 { waiting(&case).await.pop() } else { None };
-                    if let Some(tail) = tail {
-                        most = most.max(score(&case, &tail).await - case.time().await);
-                    }
-                    guard.unlock().await.unwrap();
+    let tasks = spawn_each(0..4, |task| {
+        let (lock, case) = (fair(&case, &clients[task % 2], &format!("t{task}")), case.clone());
+        async move {
+            let mut most = 0;
+            for round in 0..500 {
+                let guard = lock.guard().await.unwrap();
+                let tail = if round % 10 == 0 { waiting(&case).await.pop() } else { None };
+                if let Some(tail) = tail {
+                    most = most.max(score(&case, &tail).await - case.time().await);
                 }
-                most
-            })
-        })
-        .collect();
-    let mut most = 0;
-    for task in tasks {
-        most = most.max(task.await.unwrap());
-    }
+                guard.unlock().await.unwrap();
+            }
+            most
+        }
+    });
+    let most = join_all(tasks).await.into_iter().map(Result::unwrap).max().unwrap();
     // Four waiters, a debt of at most four more, and what is under way.
     assert!(most > 0 && most <= 10 * 300_000, "{most} ms ahead");
 }
@@ -41,12 +36,8 @@ pub async fn the_layout_key_by_key(case: Case) {
     let holder = format!("{}:named-holder", a.client_id());
     assert_eq!(case.ask(&["HGETALL", &case.name]).await, format!("{holder} 1"));
     assert_eq!(case.ask(&["EXISTS", &queue(&case), &timeouts(&case), &seen(&case), &state(&case)]).await, "0");
-    let served = Arc::default();
     let before = case.time().await;
-    let first = waiter(fair(&case, &b, "first"), "first", &served);
-    until_queued(&case, 1).await;
-    let second = waiter(fair(&case, &a, "second"), "second", &served);
-    until_queued(&case, 2).await;
+    let tasks = queue_up(&case, &[(&b, "first"), (&a, "second")], &Arc::default()).await;
     let (one, two) = (format!("{}:named-first", b.client_id()), format!("{}:named-second", a.client_id()));
     assert_eq!(waiting(&case).await, [one.clone(), two.clone()]);
     assert_eq!(case.ask(&["ZRANGE", &timeouts(&case), "0", "-1"]).await, format!("{one} {two}"));
@@ -60,27 +51,20 @@ pub async fn the_layout_key_by_key(case: Case) {
         let at: i64 = case.ask(&["ZSCORE", &seen(&case), owner]).await.parse().unwrap();
         assert!((before..=now).contains(&at));
     }
-    let heard = match &case.world {
-        World::Real(server) => {
-            let mut raw = server.raw().await;
-            let own = format!("{}:{one}", channel(&case));
-            while raw.subscribers(&own).await != 1 {
-                sleep(ms(2)).await;
-            }
-            assert_eq!(raw.subscribers(&channel(&case)).await, 0);
-            Some(raw.psubscribe(&format!("{}:*", channel(&case))).await)
-        }
-        World::Embedded(_) => None,
-    };
+    let own = |owner: &str| format!("{}:{owner}", channel(&case));
+    if let World::Real(deployment) = &case.world {
+        eventually(secs(20), "it listens", async || deployment.subscribers(&own(&one)).await == 1).await;
+        assert_eq!(deployment.subscribers(&channel(&case)).await, 0);
+    }
+    let heard = case.listen(&[&own(&one), &own(&two), &own(&holder), &channel(&case), &own("end")]).await;
     guard.unlock().await.unwrap();
-    patient("the first", first).await.unwrap();
-    patient("the second", second).await.unwrap();
+    patient_all("both", tasks).await;
     if let Some(heard) = heard {
         // One message each, to the head only; nobody was left to tell after the second.
-        case.ask(&["PUBLISH", &format!("{}:end", channel(&case)), "end"]).await;
+        case.ask(&[case.publish(), &own("end"), "end"]).await;
         let messages: Vec<(String, String)> =
             heard.wait_for(3).await.into_iter().map(|message| (message.channel, message.text)).collect();
-        let told = |owner: &str, payload: &str| (format!("{}:{owner}", channel(&case)), payload.to_owned());
+        let told = |owner: &str, payload: &str| (own(owner), payload.to_owned());
         assert_eq!(messages, [told(&one, "0"), told(&two, "0"), told("end", "end")]);
     }
 }

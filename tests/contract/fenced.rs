@@ -172,14 +172,9 @@ pub async fn readers_have_no_token_and_leave_it_alone(case: Case) {
     next.unlock().await.unwrap();
 }
 
-/// A key in the slot of the lock under test.
-fn beside(case: &Case, name: &str) -> String {
-    format!("{{{}}}:{name}", case.name)
-}
-
 pub async fn a_script_runs_while_the_lock_is_held(case: Case) {
     let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
-    let (state, count) = (beside(&case, "state"), beside(&case, "count"));
+    let (state, count) = (case.beside("state"), case.beside("count"));
     let script = "redis.call('SET', KEYS[1], ARGV[2] .. token)
         return {redis.call('INCR', KEYS[2]), ARGV[1], #KEYS, #ARGV, false, {'a', {}}, redis.call('SET', KEYS[2], 7)}";
     let reply = guard.run_if_held(script, &[&state, &count], &["é", "by "]).await.unwrap();
@@ -206,7 +201,7 @@ pub async fn a_script_runs_while_the_lock_is_held(case: Case) {
 
 pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
     let lock = case.fenced().await;
-    let (guard, state) = (lock.guard().await.unwrap(), beside(&case, "state"));
+    let (guard, state) = (lock.guard().await.unwrap(), case.beside("state"));
     guard.run_if_held("return redis.call('SET', KEYS[1], token)", &[&state], &[]).await.unwrap();
     assert_eq!(case.ask(&["GET", &state]).await, guard.token().to_string());
     case.ask(&["DEL", &case.name]).await;
@@ -233,7 +228,7 @@ pub async fn a_script_of_a_lost_hold_does_not_run(case: Case) {
 
 pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
-    let near = beside(&case, "near");
+    let near = case.beside("near");
     let refused = guard.run_if_held("redis.call('SET', KEYS[1], 1)", &[&near, "far"], &[]).await;
     assert_eq!(refused, Err(RunError::CrossSlot { key: "far".to_owned(), tag: case.name.clone() }));
     let text = refused.unwrap_err().to_string();
@@ -245,15 +240,14 @@ pub async fn a_script_gets_no_key_of_another_slot(case: Case) {
     let tagged = format!("{{{}}}x", case.name);
     let guard = case.client().await.fenced_lock(&tagged).guard().await.unwrap();
     guard.run_if_held("return KEYS[1]", &[&near, &tagged], &[]).await.unwrap();
-    assert!(
-        matches!(guard.run_if_held("", &["far"], &[]).await, Err(RunError::CrossSlot { tag, .. }) if tag == case.name)
-    );
+    let refused = guard.run_if_held("", &["far"], &[]).await;
+    assert_matches!(refused, Err(RunError::CrossSlot { tag, .. }) if tag == case.name);
     guard.unlock().await.unwrap();
 }
 
 pub async fn a_scripts_own_error_is_said(case: Case) {
     let guard = case.client().await.fenced_lock(&case.name).guard().await.unwrap();
-    let state = beside(&case, "state");
+    let state = case.beside("state");
     let half = "redis.call('SET', KEYS[1], 'half') redis.call('LPUSH', KEYS[1], 'x')";
     let failures = [
         (half, "WRONGTYPE"),
@@ -281,7 +275,7 @@ pub async fn a_scripts_own_error_is_said(case: Case) {
 const RUN: &str = support::lua!("fenced/run");
 
 pub async fn a_late_script_does_not_run(case: Case) {
-    let state = beside(&case, "state");
+    let state = case.beside("state");
     let args = ["o", "1", "return redis.call('INCR', KEYS[1])"];
     let count = async |when: i64| case.copy(RUN, when, &[&case.name, &state], &args).await;
     case.ask(&["HSET", &case.name, "o", "1"]).await;

@@ -6,8 +6,9 @@ use crate::contract::world::*;
 
 /// Deletes the lock, its members where it is made of some.
 async fn delete(case: &Case) {
-    let [middle, last] = ["m", "z"].map(|member| format!("{}:{member}", case.name));
-    case.ask(&["DEL", &case.name, &middle, &last]).await;
+    for member in ["", ":m", ":z"] {
+        case.ask(&["DEL", &format!("{}{member}", case.name)]).await;
+    }
 }
 
 /// By the head's own look, at most a cap after it came, or three for the members of a multi-lock.
@@ -101,7 +102,7 @@ pub async fn a_message_has_a_holder_asked(case: Case) {
     };
     let script = format!("redis.call('DEL', KEYS[1]) {taken} return redis.call('PEXPIRE', KEYS[1], 600000)");
     case.eval(&script, &[&case.name], &[]).await;
-    case.ask(&["PUBLISH", &channel, "0"]).await;
+    case.ask(&[case.publish(), &channel, "0"]).await;
     let lost = patient("it is told", guard.lost()).await;
     assert_eq!(lost.why, LostReason::Server);
     delete(&case).await;

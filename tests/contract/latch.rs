@@ -95,10 +95,10 @@ pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     case.until_waiting(&locks).await;
     // Each is behind its look, and hears.
     sleep(ms(200)).await;
-    let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call('PUBLISH', ARGV[1], '0') \
-        redis.call('SET', KEYS[1], '3') redis.call('PUBLISH', ARGV[1], '1') return {1}";
+    let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call(ARGV[2], ARGV[1], '0') \
+        redis.call('SET', KEYS[1], '3') redis.call(ARGV[2], ARGV[1], '1') return {1}";
     let channel = format!("redisson_countdownlatch__channel__{{{}}}", case.name);
-    case.eval(opened_and_set, &[&case.name], &[&channel]).await;
+    case.eval(opened_and_set, &[&case.name], &[&channel, case.publish()]).await;
     let later = latch.wait_for(ms(300));
     let ended = patient_all("the opening", waiters).await;
     assert!(ended.iter().all(|outcome| *outcome == WaitOutcome::Opened), "{ended:?}");

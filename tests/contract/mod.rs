@@ -4,6 +4,7 @@
 mod client;
 mod ends;
 mod every;
+mod everywhere;
 mod fair;
 mod fair_dead;
 mod fair_layout;
@@ -29,6 +30,7 @@ mod world;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
 use support::prelude::*;
+use support::Topology;
 use world::{read, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
@@ -49,6 +51,41 @@ macro_rules! cases {
                     crate::contract::$module::$case(crate::contract::Case::embedded($kind)).await;
                 })*
             }
+
+            pub const CASES: crate::contract::everywhere::Cases = &[$((
+                concat!(stringify!($module), "::", stringify!($case)),
+                |case| Box::pin(crate::contract::$module::$case(case)),
+            )),*];
+        }
+    };
+}
+
+/// These cases of a kind on many servers, and on others than that of `real`.
+macro_rules! everywhere {
+    ($name:expr, $kind:expr, $($cases:expr),+ $(,)?) => {
+        mod everywhere {
+            use super::*;
+            use crate::contract::{everywhere, Topology};
+
+            fn run(topology: Topology) {
+                let groups: &[&[everywhere::Cases]] = &[$($cases),+];
+                everywhere::run($name, $kind, &groups.concat(), topology);
+            }
+
+            #[test]
+            fn on_a_single_server() {
+                run(Topology::Single);
+            }
+
+            #[test]
+            fn behind_sentinels() {
+                run(Topology::Sentinel);
+            }
+
+            #[test]
+            fn on_a_cluster() {
+                run(Topology::Cluster);
+            }
         }
     };
 }
@@ -60,6 +97,7 @@ macro_rules! groups {
             ($d kind:expr) => {
                 mod $group {
                     $(cases!($d kind, $module: $($case),+);)+
+                    pub const CASES: &[crate::contract::everywhere::Cases] = &[$($module::CASES),+];
                 }
             };
         })+
@@ -173,6 +211,7 @@ macro_rules! kinds {
             every!(crate::contract::$name::KIND);
             $($group!(crate::contract::$name::KIND);)*
             $(cases!(crate::contract::$name::KIND, $module: $($case),+);)*
+            everywhere!(stringify!($name), KIND, every::CASES, $($group::CASES,)* &[$($module::CASES),*]);
         })*
     };
 }
@@ -355,6 +394,11 @@ mod synchronizers {
         a_dropped_waiter_passes_on_its_part,
         bad_input_for_a_latch_is_refused,
         copies_count_once,
+    );
+    everywhere!(
+        "synchronizers",
+        crate::contract::lock::KIND,
+        &[semaphore::CASES, permit_semaphore::CASES, latch::CASES]
     );
 }
 

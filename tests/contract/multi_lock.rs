@@ -259,7 +259,8 @@ pub async fn one_lost_member_keeps_nothing_else_locked(case: Case) {
         if !guarded {
             multi.lock().await.unwrap();
         }
-        case.ask(&["DEL", &first, &last]).await;
+        case.ask(&["DEL", &first]).await;
+        case.ask(&["DEL", &last]).await;
         let error = match guard {
             Some(guard) => guard.unlock().await.unwrap_err(),
             None => multi.unlock().await.unwrap_err(),

@@ -52,10 +52,7 @@ pub async fn every_hold_has_a_token_of_its_own(case: Case) {
 pub async fn a_hand_over_is_one_write(case: Case) {
     let locks = case.client().await;
     let lock = locks.plain_lock(&case.name);
-    let heard: Option<Listener> = match &case.world {
-        World::Real(server) => Some(server.raw().await.subscribe(&format!("lockson:plain:{{{}}}", case.name)).await),
-        World::Embedded(_) => None,
-    };
+    let heard = case.listen(&[&format!("lockson:plain:{{{}}}", case.name)]).await;
     let first = lock.guard().await.unwrap();
     let before = value(&case).await;
     let other = lock.owned_by(&Owner::unique());
@@ -239,8 +236,7 @@ pub async fn copies_apply_once(case: Case) {
 }
 
 pub async fn a_renewal_renews_only_its_own(case: Case) {
-    let name = |at: usize| format!("{}:{at}", case.name);
-    let names: Vec<String> = (0..5).map(name).collect();
+    let names: Vec<String> = (0..5).map(|at| case.beside(&at.to_string())).collect();
     case.ask(&["SET", &names[0], "t", "PX", "1000"]).await;
     case.ask(&["SET", &names[1], "u", "PX", "1000"]).await;
     case.ask(&["RPUSH", &names[2], "t"]).await;

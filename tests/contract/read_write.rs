@@ -119,7 +119,8 @@ const WRITE_RELEASE: &str = support::lua!("announce", "read_write", "write/relea
 
 /// Rules 5 and 6, at script level: what each copy answers, and what its owner then has.
 pub async fn late_and_repeated_copies_of_both_sides(case: Case) {
-    let keys = [case.name.as_str(), "w", "t", "absent"];
+    let beside = ["w", "t", "absent"].map(|key| case.beside(key));
+    let keys = [&case.name, &beside[0], &beside[1], &beside[2]].map(String::as_str);
     for (copies, text, when, args, status, count) in [
         (1, READ_ACQUIRE, LATE, "o 5000 0 o:write", "2", "nil"),
         (1, WRITE_ACQUIRE, LATE, "o:write 5000 0 2000", "2", "nil"),
@@ -334,9 +335,7 @@ pub async fn transactions_read_what_they_write(case: Case) {
     let client = locks.client_id();
     assert_eq!(case.ask(&["HKEYS", &case.name]).await, format!("mode {client}:named-task:write:a1"));
     assert!(patient("its own write hold", read.try_lock()).await.unwrap().is_acquired());
-    assert!(
-        !other_read.try_lock().await.unwrap().is_acquired() && !other_write.try_lock().await.unwrap().is_acquired()
-    );
+    assert_eq!((other_read.try_lock().await, other_write.try_lock().await), (Ok(Busy), Ok(Busy)));
     assert_eq!(write.holder().await.unwrap().unwrap().owner.as_str(), "named-task:a1");
     write.unlock().await.unwrap();
     assert!(other_read.try_lock().await.unwrap().is_acquired());
@@ -349,9 +348,7 @@ pub async fn another_kinds_lock_keeps_both_out(case: Case) {
     let locks = case.client().await;
     let lock = locks.read_write_lock(&case.name);
     let plain = locks.lock(&case.name).guard().await.unwrap();
-    assert!(
-        !lock.read().try_lock().await.unwrap().is_acquired() && !lock.write().try_lock().await.unwrap().is_acquired()
-    );
+    assert_eq!((lock.read().try_lock().await, lock.write().try_lock().await), (Ok(Busy), Ok(Busy)));
     plain.unlock().await.unwrap();
     assert!(lock.read().try_lock().await.unwrap().is_acquired());
     assert!(!locks.lock(&case.name).owned_by(&Owner::unique()).try_lock().await.unwrap().is_acquired());

@@ -34,13 +34,8 @@ pub async fn a_downgrade_wakes_readers_at_once(case: Case) {
     let (read, write) = (reader(&mine, "o"), mine.write().owned_by(&named("o")));
     write.lock().await.unwrap();
     read.lock().await.unwrap();
-    let waiters: Vec<_> = [&mine, &others]
-        .into_iter()
-        .map(|lock| {
-            let read = lock.read().owned_by(&Owner::unique());
-            tokio::spawn(async move { read.guard().await.unwrap() })
-        })
-        .collect();
+    let reads = [&mine, &others].map(|lock| lock.read().owned_by(&Owner::unique()));
+    let waiters = spawn_each(reads, |read| async move { read.guard().await.unwrap() });
     case.until_waiting(&b).await;
     sleep(ms(100)).await;
     let began = Instant::now();
@@ -120,20 +115,18 @@ pub async fn a_write_hold_lives_on_beside_a_longer_read_hold_in_it(case: Case) {
 pub async fn a_writer_passes_a_stream_of_readers(case: Case) {
     let clients = [case.client().await, case.client().await];
     let (stop, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-    let streams: Vec<_> = (0..8)
-        .map(|number| {
-            let read = clients[number % 2].read_write_lock(&case.name).read();
-            let (stop, reads) = (stop.clone(), reads.clone());
-            tokio::spawn(async move {
-                while !stop.load(Ordering::SeqCst) {
-                    let guard = read.guard().await.unwrap();
-                    reads.fetch_add(1, Ordering::SeqCst);
-                    sleep(ms(100)).await;
-                    guard.unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let streams = spawn_each(0..8, |number| {
+        let read = clients[number % 2].read_write_lock(&case.name).read();
+        let (stop, reads) = (stop.clone(), reads.clone());
+        async move {
+            while !stop.load(Ordering::SeqCst) {
+                let guard = read.guard().await.unwrap();
+                reads.fetch_add(1, Ordering::SeqCst);
+                sleep(ms(100)).await;
+                guard.unlock().await.unwrap();
+            }
+        }
+    });
     let third = case.client().await;
     for round in 0..6 {
         // A stranger, and a process that reads itself.

@@ -14,28 +14,30 @@ const READERS: usize = 50;
 /// A client whose scripts are counted.
 struct Counted {
     client: Locks,
-    proxy: Option<Proxy>,
+    way: Way,
 }
 
 impl Counted {
     async fn new(case: &Case) -> Counted {
         // Nobody looks before it is told.
         let slow = Locks::builder().wait_cap(secs(60));
-        let World::Real(server) = &case.world else {
-            return Counted { client: case.client_with(slow).await, proxy: None };
-        };
-        for verb in ["acquire", "admit"] {
-            case.ask(&["SCRIPT", "LOAD", &text("read", verb)]).await;
+        let way = Way::new(case);
+        if way.0.is_some() {
+            for verb in ["acquire", "admit"] {
+                case.ask(&["SCRIPT", "LOAD", &text("read", verb)]).await;
+            }
         }
-        let proxy = Proxy::start(server.port());
-        Counted { client: slow.connect(&proxy.url()).await.unwrap(), proxy: Some(proxy) }
+        Counted { client: way.client(case, slow).await, way }
     }
 
     /// Scripts that take read holds, of this client; on the embedded server all scripts.
     fn asked(&self, case: &Case) -> usize {
-        let Some(proxy) = &self.proxy else { return case.calls() as usize };
+        if self.way.0.is_none() {
+            return case.calls() as usize;
+        }
         let read = KINDS.iter().find(|kind| kind.name == "read").unwrap();
-        let of = |verb| proxy.requests(read.script(verb).with(&case.name));
+        let of =
+            |verb| self.way.proxies().map(|proxy| proxy.requests(read.script(verb).with(&case.name))).sum::<usize>();
         of("acquire") + of("admit")
     }
 }
@@ -199,10 +201,9 @@ pub async fn those_that_go_away_meanwhile_leave_nothing(case: Case) {
     let writer = case.client().await.read_write_lock(&case.name).write().guard().await.unwrap();
     let mut tasks = waiting(&counted.client.read_write_lock(&case.name), FEW).await;
     case.until_waiting(&counted.client).await;
-    match (&counted.proxy, &case.world) {
-        (Some(proxy), _) => proxy.delay_replies(ms(200)),
-        (None, World::Embedded(server)) => server.inject(lockson::Faults::seeded(7).delay(ms(200))),
-        (None, World::Real(_)) => unreachable!(),
+    match &case.world {
+        World::Embedded(server) => server.inject(lockson::Faults::seeded(7).delay(ms(200))),
+        World::Real(_) => counted.way.proxies().for_each(|proxy| proxy.delay_replies(ms(200))),
     }
     writer.unlock().await.unwrap();
     eventually(secs(20), "they are let in", async || case.ask(&["HLEN", &case.name]).await == (FEW + 1).to_string())
@@ -312,7 +313,7 @@ const ADMIT: &str = support::lua!("read_write", "read/admit");
 async fn admit(case: &Case, when: i64, owners: &[&str]) -> String {
     let [writers, turn] = ["writers", "readers_turn"].map(|key| format!("lockson:{key}:{{{}}}", case.name));
     let args: Vec<&str> = owners.iter().flat_map(|owner| [*owner, "5000"]).collect();
-    let answer = case.copy(ADMIT, when, &[&case.name, &writers, &turn, "absent"], &args).await;
+    let answer = case.copy(ADMIT, when, &[&case.name, &writers, &turn, &case.beside("absent")], &args).await;
     match answer.split_once(' ') {
         Some(("1", rest)) => rest.to_owned(),
         _ => format!("status {}", answer.split(' ').next().unwrap()),

@@ -261,9 +261,10 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     let change = support::lua!("announce", "once", "semaphore/change");
     let cancel = support::lua!("announce", "once", "cancel");
     let (name, receipt) = (case.name.as_str(), format!("lockson:receipt:{{{}}}:test", case.name));
+    let life = case.beside("life");
     let free = async || case.ask(&["GET", name]).await;
     let ask = async |script: &str, announces: &[&str], args: &[&str]| {
-        case.copy(script, SOON, &[name, "test-life", &receipt], &[args, announces].concat()).await
+        case.copy(script, SOON, &[name, &life, &receipt], &[args, announces].concat()).await
     };
     let channel = ["PUBLISH", "test-channel"];
     case.ask(&["SET", name, "10"]).await;
@@ -296,7 +297,7 @@ pub async fn copies_of_a_call_do_it_once(case: Case) {
     assert_eq!(ask(acquire, &[], &["6", "60000", "all"]).await, "1 1 7 none");
     // Too late: nothing.
     let args = ["7", "60000", "5", "always", "PUBLISH", "c"];
-    assert_eq!(case.copy(change, LATE, &[name, "test-life", &receipt], &args).await, "2");
+    assert_eq!(case.copy(change, LATE, &[name, &life, &receipt], &args).await, "2");
     assert_eq!(free().await, "0");
 }
 

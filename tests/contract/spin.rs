@@ -8,28 +8,19 @@ use crate::contract::world::*;
 pub async fn it_says_nothing(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
     let channel = format!("redisson_lock__channel:{{{}}}", case.name);
-    let heard: Option<Listener> = match &case.world {
-        World::Real(server) => Some(server.raw().await.subscribe(&channel).await),
-        World::Embedded(_) => None,
-    };
-    let tasks: Vec<_> = [&a, &b, &a, &b]
-        .into_iter()
-        .map(|client| {
-            let lock = case.lock(client);
-            tokio::spawn(async move {
-                for _ in 0..20 {
-                    lock.guard().await.unwrap().unlock().await.unwrap();
-                }
-            })
-        })
-        .collect();
+    let heard = case.listen(&[&channel]).await;
+    let tasks = spawn_each([&a, &b, &a, &b].map(|client| case.lock(client)), |lock| async move {
+        for _ in 0..20 {
+            lock.guard().await.unwrap().unlock().await.unwrap();
+        }
+    });
     patient_all("all turns", tasks).await;
     assert!(b.spin_lock(&case.name, Backoff::default()).try_lock().await.unwrap().is_acquired());
     assert!(a.spin_lock(&case.name, Backoff::default()).force_unlock().await.unwrap());
     assert_eq!((a.health().subscriptions, b.health().subscriptions), (0, 0));
     if let Some(heard) = heard {
         // What was published before this is heard before it.
-        case.ask(&["PUBLISH", &channel, "end"]).await;
+        case.ask(&[case.publish(), &channel, "end"]).await;
         assert_eq!(heard.wait_for(1).await.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a case runs: a real server or the embedded one, seen through the same few questions.
+//! Where a case runs: on real servers or on the embedded one, seen through the same few questions.
 
 use std::task::Poll;
 
@@ -7,11 +7,12 @@ use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
+use support::{deployment, server, Deployment, Topology};
 pub use tokio::time::Instant;
 
-/// One server, shared with nobody in the embedded case and with every case in the real one.
+/// Shared with nobody in the embedded case and with every case in the real one.
 pub enum World {
-    Real(&'static Server),
+    Real(&'static Deployment),
     Embedded(EmbeddedServer),
 }
 
@@ -125,7 +126,11 @@ pub struct Case {
 
 impl Case {
     pub fn real(kind: Kind) -> Self {
-        Self { world: World::Real(Server::shared()), kind, name: support::unique("contract") }
+        Self::on(kind, Deployment::shared(Topology::Single, &server::program()))
+    }
+
+    pub fn on(kind: Kind, deployment: &'static Deployment) -> Self {
+        Self { world: World::Real(deployment), kind, name: support::unique("contract") }
     }
 
     pub fn embedded(kind: Kind) -> Self {
@@ -139,7 +144,7 @@ impl Case {
 
     pub async fn client_with(&self, builder: Builder) -> Locks {
         match &self.world {
-            World::Real(server) => builder.connect(&server.url()).await.unwrap(),
+            World::Real(deployment) => builder.connect(&deployment.url()).await.unwrap(),
             World::Embedded(server) => server.connect_with(builder).unwrap(),
         }
     }
@@ -239,9 +244,33 @@ impl Case {
     /// Asks the server itself. Nothing is `nil`, a list is its members with blanks between.
     pub async fn ask(&self, args: &[&str]) -> String {
         match &self.world {
-            World::Real(server) => server.raw().await.command(args).await.map_or_else(|e| e, |it| text_of(&it.into())),
+            World::Real(deployment) => {
+                let answer = deployment.command(args, &self.name).await;
+                answer.map_or_else(|error| error, |reply| text_of(&reply.into()))
+            }
             World::Embedded(server) => server.command(args).map_or_else(|error| error, |reply| text_of(&reply)),
         }
+    }
+
+    /// Hears what is said on these channels, which are in one slot. At the embedded server nobody can.
+    pub async fn listen(&self, channels: &[&str]) -> Option<Listener> {
+        match &self.world {
+            World::Real(deployment) => Some(deployment.listen(channels).await),
+            World::Embedded(_) => None,
+        }
+    }
+
+    /// The command that messages are sent by.
+    pub fn publish(&self) -> &'static str {
+        match &self.world {
+            World::Real(deployment) => deployment.publish(),
+            World::Embedded(_) => "PUBLISH",
+        }
+    }
+
+    /// A key in the slot of the name.
+    pub fn beside(&self, key: &str) -> String {
+        format!("{{{}}}:{key}", self.name)
     }
 
     /// Runs a script of lua/ by hand, as a copy that the network delayed would run it.
@@ -283,13 +312,13 @@ impl Case {
     }
 }
 
-/// The way to the server, which may be closed.
-pub struct Way(pub Option<Proxy>);
+/// The way to the servers, which may be closed.
+pub struct Way(pub Option<deployment::Way>);
 
 impl Way {
     pub fn new(case: &Case) -> Self {
         match &case.world {
-            World::Real(server) => Self(Some(Proxy::start(server.port()))),
+            World::Real(deployment) => Self(Some(deployment.way())),
             World::Embedded(_) => Self(None),
         }
     }
@@ -297,16 +326,20 @@ impl Way {
     /// A client that goes by it.
     pub async fn client(&self, case: &Case, builder: Builder) -> Locks {
         match &self.0 {
-            Some(proxy) => builder.connect(&proxy.url()).await.unwrap(),
+            Some(way) => way.connect(builder).await,
             None => case.client_with(builder).await,
         }
+    }
+
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.0.iter().flat_map(deployment::Way::proxies)
     }
 
     pub fn open(&self, case: &Case, yes: bool) {
         match (&case.world, &self.0) {
             (World::Embedded(server), _) if yes => server.start(),
             (World::Embedded(server), _) => server.stop(),
-            (World::Real(_), proxy) => proxy.as_ref().unwrap().refuse(!yes),
+            (World::Real(_), way) => way.as_ref().unwrap().close(!yes),
         }
     }
 }

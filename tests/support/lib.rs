@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod certs;
 pub mod cluster;
+pub mod deployment;
 pub mod fault;
 pub mod files;
 pub mod fleet;
@@ -23,6 +24,7 @@ mod spawner;
 
 pub use certs::{Certs, Pair};
 pub use cluster::Cluster;
+pub use deployment::{Deployment, Topology};
 pub use fastrand::Rng;
 pub use fault::{Fault, Held};
 pub use files::root;
@@ -37,7 +39,9 @@ pub use server::Server;
 
 /// What nearly every suite uses.
 pub mod prelude {
-    pub use super::{eventually, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_with, unique};
+    pub use super::{
+        eventually, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_each, spawn_with, unique,
+    };
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use crate::assert_matches;
     pub use futures::future::{join, join_all};
@@ -131,6 +135,14 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     tokio::spawn(work(value))
+}
+
+/// The same on each of these.
+pub fn spawn_each<T, F>(values: impl IntoIterator<Item = T>, work: impl FnMut(T) -> F) -> Vec<JoinHandle<F::Output>>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    values.into_iter().map(work).map(tokio::spawn).collect()
 }
 
 /// Awaits that a condition comes true; panics with `what` when it has not within `limit` of real time.

@@ -106,12 +106,12 @@ impl Raw {
 
     /// Turns the connection into a listener of one channel; when this returns, the server has it subscribed.
     pub async fn subscribe(self, channel: &str) -> Listener {
-        Listener::start(self, "SUBSCRIBE", channel).await
+        Listener::start(self, "SUBSCRIBE", &[channel]).await
     }
 
     /// The same for all channels of a pattern.
     pub async fn psubscribe(self, pattern: &str) -> Listener {
-        Listener::start(self, "PSUBSCRIBE", pattern).await
+        Listener::start(self, "PSUBSCRIBE", &[pattern]).await
     }
 }
 
@@ -128,8 +128,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    async fn start(mut raw: Raw, command: &str, channel: &str) -> Listener {
-        raw.must(&[command, channel]).await;
+    pub(super) async fn start(mut raw: Raw, command: &str, channels: &[&str]) -> Listener {
+        for channel in channels {
+            raw.must(&[command, channel]).await;
+        }
         let (sender, heard) = watch::channel(Vec::new());
         let task = tokio::spawn(async move {
             while let Ok(reply) = raw.receive().await {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -30,6 +30,24 @@ enum Role {
 /// The program that servers are started by where a test names none.
 pub fn program() -> String {
     std::env::var("LOCKSON_REDIS_SERVER").unwrap_or_else(|_| "redis-server".into())
+}
+
+/// Another program that the contract runs on besides, if there is one.
+pub fn other_program() -> Option<String> {
+    std::env::var("LOCKSON_OTHER_SERVER").ok().filter(|program| !program.is_empty())
+}
+
+/// The directory of this process. It goes when the process ends, however that ends: a shell waits for it.
+fn home() -> &'static Path {
+    static HOME: OnceLock<(PathBuf, Child)> = OnceLock::new();
+    let (home, _) = HOME.get_or_init(|| {
+        let home = TempDir::with_prefix("lockson-").unwrap().keep();
+        // By then its servers are killed too.
+        let watch = ["-c", "read -r end; sleep 1; rm -rf \"$1\"", "sh"];
+        let shell = Command::new("sh").args(watch).arg(&home).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        (home, shell.unwrap())
+    });
+    home
 }
 
 /// The process of one server and all it needs.
@@ -80,17 +98,12 @@ impl Server {
     /// The server that harmless tests share: not to be killed, frozen or flushed. Names are from [`super::unique`].
     pub fn shared() -> &'static Server {
         static SHARED: OnceLock<Server> = OnceLock::new();
-        SHARED.get_or_init(|| {
-            let server = Server::start();
-            // Nobody drops a static, so its directory goes at once.
-            std::fs::remove_dir_all(server.dir()).unwrap();
-            server
-        })
+        SHARED.get_or_init(Server::start)
     }
 
     /// One try; `None` when the port was taken by somebody else.
     fn attempt(program: &str, role: Role, settings: &[(&str, &str)]) -> Option<Server> {
-        let dir = TempDir::with_prefix("lockson-redis-").unwrap();
+        let dir = TempDir::with_prefix_in("redis-", home()).unwrap();
         let place = dir.path().to_str().unwrap();
         let mut settings: Vec<(String, String)> =
             settings.iter().map(|(name, value)| (name.to_string(), value.replace("{dir}", place))).collect();

@@ -5,12 +5,16 @@ mod by_fred;
 mod certificates;
 mod cluster;
 mod clustered;
+mod confirm;
 mod credentials;
 mod guarded;
 mod health;
+mod mixed;
 mod moving;
 mod refused;
+mod rights;
 mod sentinels;
+mod times;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -29,7 +33,12 @@ fn told(answer: Result<Reply, String>) -> String {
 
 /// Every kind keeps another client out, and its release wakes that one: these wait for no look of their own.
 async fn every_kind_works(url: &str) {
-    let client = || async { Locks::builder().wait_cap(secs(60)).connect(url).await.unwrap() };
+    every_kind_works_for(Locks::builder(), url).await;
+}
+
+/// The same by clients that are made in some way.
+async fn every_kind_works_for(builder: Builder, url: &str) {
+    let client = || async { builder.clone().wait_cap(secs(60)).connect(url).await.unwrap() };
     let (one, other) = (client().await, client().await);
     for kind in &KINDS {
         let name = unique(kind.name.split(' ').next().unwrap());

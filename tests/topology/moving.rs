@@ -32,7 +32,7 @@ fn a_slot_moves_key_by_key() {
 }
 
 /// The status of an answer, or the first word of the error.
-fn run(node: &Server, script: &str, keys: &[&str], args: &[&str]) -> String {
+pub fn run(node: &Server, script: &str, keys: &[&str], args: &[&str]) -> String {
     let (text, count) = (files::sent(script), keys.len().to_string());
     let announces: &[&str] = if files::announces(script) { &["PUBLISH", "channel"] } else { &[] };
     let words = [&["EVAL", &text, &count], keys, &["n", "9999999999999"], args, announces].concat();
