@@ -23,8 +23,8 @@ use crate::permits::latch::Latch;
 use crate::permits::permit_semaphore::PermitSemaphore;
 use crate::permits::semaphore::Semaphore;
 
-/// A client of one server, or of those that belong together: makes locks. Cheap to clone; it lives as long as any clone,
-/// handle or guard of it.
+/// A client of one server, or of those that belong together: makes locks. Cheap to clone; it lives as long as any
+/// clone, handle or guard of it.
 ///
 /// # Runtimes
 /// Its tasks run on the tokio runtime that it was made on. It may be used on others, as long as that one runs. When

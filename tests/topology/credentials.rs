@@ -99,7 +99,7 @@ async fn passwords_rotate(servers: &[&Server], sentinels: &[&Server], url: &str)
     cut(sentinels);
     let listens = async |sentinel: &Server| {
         let clients = sentinel.raw().await.must(&["CLIENT", "LIST"]).await.text();
-        clients.lines().any(|client| client.contains(" sub=1 ") && client.contains(" user=locker "))
+        clients.lines().any(|client| !client.contains(" sub=0 ") && client.contains(" user=locker "))
     };
     for sentinel in sentinels {
         eventually(secs(20), "the sentinel is heard again", async || listens(sentinel).await).await;

@@ -6,6 +6,7 @@ mod certificates;
 mod cluster;
 mod clustered;
 mod confirm;
+mod connecting;
 mod credentials;
 mod guarded;
 mod health;
