@@ -12,7 +12,8 @@ local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
-redis.call('DEL', receipt)
+-- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
+redis.call('PEXPIRE', receipt, ARGV[4])
 local refused = write_receipt(receipt, ARGV[3], 0, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 if not before or before == 0 then return {0, nonce, now} end

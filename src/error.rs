@@ -113,7 +113,7 @@ fn in_doubt(given_back: bool) -> &'static str {
     if given_back {
         ""
     } else {
-        ", which is not confirmed either: it is tried again"
+        " (whether that is done is not known)"
     }
 }
 
@@ -362,6 +362,20 @@ pub enum SyncError {
         name: String,
         /// The limit that was given.
         limit: Duration,
+    },
+    /// Too few replicas had it in time ([`Builder::confirm`](crate::Builder::confirm), or the request's). Permits that
+    /// were taken are given back; of a lease that was set the shorter of the old and the new one is to be counted on.
+    #[error("{name:?}: {acked} of {wanted} replicas had it in time, so it does not count{}", in_doubt(*.given_back))]
+    NotConfirmed {
+        /// The semaphore.
+        name: String,
+        /// How many replicas had it.
+        acked: u32,
+        /// How many have to.
+        wanted: u32,
+        /// Whether the primary said that the permits are given back. If not that is tried for the outage limit. Of a
+        /// lease nothing is given back.
+        given_back: bool,
     },
     /// The server was not asked, did not answer or refused. After [`QueryError::Unreachable`] what was asked for is
     /// undone if it was done, as soon as the server answers again, so it may be asked for once more. Setting a number

@@ -52,6 +52,7 @@ fn part() {
         "kills" => kills::play(part, args).await,
         "permits" => permits::play(part, args).await,
         "processes" => processes::play(part, args).await,
+        "topology" => topology::play(part, args).await,
         other => panic!("no suite {other}"),
     });
 }

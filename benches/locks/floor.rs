@@ -74,7 +74,12 @@ impl Ready {
 
     /// Gives it back.
     pub fn release(server: &Server, lock: &str, owner: &str) -> Self {
-        Self::new(server, text!("release" after "announce"), &[lock], &[owner, LEASE, "1", "PUBLISH", &channel(lock)])
+        Self::release_by(server, lock, owner, "PUBLISH")
+    }
+
+    /// The same where messages are sent by this command.
+    pub fn release_by(server: &Server, lock: &str, owner: &str, publish: &str) -> Self {
+        Self::new(server, text!("release" after "announce"), &[lock], &[owner, LEASE, "1", publish, &channel(lock)])
     }
 
     /// From one owner to another.

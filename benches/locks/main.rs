@@ -1,10 +1,11 @@
 //! `cargo bench -p lockson-benches`: lockson beside its floor (the same scripts, raw on fred) and beside rslock, in one
-//! run on one server that it starts itself. docs/PERFORMANCE.md says how to read the table.
+//! run on servers that it starts itself. docs/PERFORMANCE.md says how to read the table.
 //!
 //! `.. -- hot cost` runs only these groups; `LOCKSON_BENCH_SECONDS` is the time per cell of the table (default 2).
 
 mod bounds;
 mod child;
+mod cluster;
 mod cost;
 mod fair;
 mod floor;
@@ -24,8 +25,20 @@ use std::time::Duration;
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 11] =
-    ["uncontended", "hand_over", "hot", "processes", "red", "cost", "renewals", "memory", "fair", "names", "bounds"];
+const GROUPS: [&str; 12] = [
+    "uncontended",
+    "hand_over",
+    "hot",
+    "processes",
+    "red",
+    "cluster",
+    "cost",
+    "renewals",
+    "memory",
+    "fair",
+    "names",
+    "bounds",
+];
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +76,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "hot" => hot::run(seconds).await,
         "processes" => processes::run(seconds).await,
         "red" => red::run(seconds).await,
+        "cluster" => cluster::run(seconds).await,
         "cost" => cost::run(seconds).await,
         "renewals" => renewals::run().await,
         "fair" => fair::run().await,

@@ -17,7 +17,8 @@ if before then return {1, nonce, now, before} end
 if not found then return {0, nonce, now} end
 local left = math.max(tonumber(found) - 1, 0)
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
-redis.call('DEL', receipt)
+-- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
+redis.call('PEXPIRE', receipt, ARGV[4])
 local refused = write_receipt(receipt, ARGV[3], left, 1, ARGV[4], redis.call('GET', ended) or '')
 if refused then return {6, nonce, now, refused} end
 if left > 0 then

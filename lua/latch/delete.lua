@@ -15,7 +15,8 @@ if found and not is_whole(found) then return {4, nonce, now, 'its value is no nu
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if not found then return {0, nonce, now} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
-redis.call('DEL', receipt)
+-- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
+redis.call('PEXPIRE', receipt, ARGV[4])
 local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 redis.call('DEL', latch)

@@ -7,9 +7,12 @@ local reply = {1, nonce, now}
 for i, expiries in ipairs(KEYS) do
   local ids = raw_ids(ARGV[2 * i + 1])
   local renewed = 0
-  if type(redis.pcall('ZCARD', expiries)) == 'number' and live(expiries, ids) then
+  local all, _, first
+  if type(redis.pcall('ZCARD', expiries)) == 'number' then all, _, first = live(expiries, ids) end
+  if all then
     renewed = 1
-    set_expiry(expiries, 'GT', now + ARGV[2 * i + 2], ids)
+    -- Long enough, it writes all the same, for a replica to confirm.
+    set_expiry(expiries, 'GT', math.max(now + ARGV[2 * i + 2], first + 1), ids)
   end
   reply[i + 3] = renewed
 end

@@ -29,7 +29,8 @@ if mode ~= 'exists' and mode ~= 'same' and (found or 0) + ARGV[5] > 2147483647 t
   return {6, nonce, now, 'ERR there would be more than 2147483647 free permits'}
 end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
-redis.call('DEL', receipt)
+-- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
+redis.call('PEXPIRE', receipt, ARGV[4])
 local value = redis.pcall('INCRBY', permits, ARGV[5])
 if type(value) == 'table' then return {6, nonce, now, value.err} end
 -- To make a semaphore is not undone: that would leave an empty one, which nobody could set.

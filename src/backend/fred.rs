@@ -5,14 +5,12 @@
 //! URL parser, cluster router and redirections stay unused.
 
 use std::fmt::Write;
-use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt};
 use fred::bytes::{Bytes, BytesMut};
-use fred::bytes_utils::Str;
 use fred::prelude::*;
 use fred::types::{CustomCommand, Key, Message, Value};
 use parking_lot::Mutex;
@@ -22,7 +20,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
-use super::fred_call::{failed, outcome, Connection, Lanes, Order};
+use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times};
 use super::node::{entry, generation, Away, Link, Node, NodeHealth, Role, Topology};
 use super::url::HostPort;
@@ -158,18 +156,13 @@ impl Link for Commands {
         let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
         let runtime = self.runtime.clone();
         let (keys, args) = words(&call, self.publish);
-        let Call { in_full, asking, confirm, .. } = call;
-        if let Some(confirm) = confirm {
+        let order = Order { script, in_full: call.in_full, asking: call.asking, keys, args };
+        if let Some(confirm) = call.confirm {
             let lanes = self.lanes.clone();
-            return async move { lanes.send(Order { script, in_full, asking, keys, args }, confirm).await }.boxed();
+            return async move { lanes.send(order, confirm).await }.boxed();
         }
         async move {
-            let result: FredResult<Value> = match (asking, in_full) {
-                (false, false) => client.evalsha(Str::from_static(script.sha()), keys, args).await,
-                // It also loads it. It is rare, so it takes no room in every call.
-                (false, true) => client.eval(script.text, keys, args).boxed().await,
-                (true, _) => ask(&client, Order { script, in_full, asking, keys, args }).boxed().await,
-            };
+            let result = order.send(&client).await;
             if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
                 timeouts.store(0, Ordering::Relaxed);
             } else if timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
@@ -183,13 +176,6 @@ impl Link for Commands {
     fn reset(&self) {
         replace(&self.runtime, &self.client);
     }
-}
-
-/// ASKING and one copy, back to back: another call between them would use the permission up.
-async fn ask(client: &Client, order: Order) -> FredResult<Value> {
-    let pipeline = client.pipeline();
-    order.put(&pipeline).await?;
-    pipeline.last().await
 }
 
 impl Backend for Fred {
@@ -327,16 +313,6 @@ fn replace(runtime: &Handle, client: &Client) {
     let _entered = runtime.enter();
     // The first poll tells fred's task. Nobody waits for the rest: that task may be gone.
     let _ = client.force_reconnection().now_or_never();
-}
-
-/// As fred's `init`, but dropped half-way it leaves no task behind.
-async fn begin(client: &Client) -> FredResult<Connection> {
-    let mut ready = pin!(client.wait_for_connect());
-    // It hears of what comes after its first poll.
-    let _ = ready.as_mut().now_or_never();
-    let connection = Connection(client.connect());
-    ready.await?;
-    Ok(connection)
 }
 
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.

@@ -1,14 +1,18 @@
 //! One call by fred: its words and its answer; and the connections for calls that wait for replicas, one call at a time,
 //! as WAIT holds up all that stands behind it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::futures::future::FutureExt;
+use fred::bytes_utils::Str;
 use fred::prelude::*;
 use fred::types::config::Options;
 use fred::types::{ConnectHandle, CustomCommand, Key, Value};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -19,6 +23,10 @@ use crate::base::janitor::say;
 
 /// So many at most: who comes beyond waits until one is free.
 const MOST: usize = 16;
+/// A connection has to be made first, whatever the limit of an answer is.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
+/// How the answer of a script begins that says that something is held now.
+const GRANTED: i64 = 1;
 
 /// fred's connection task, which ends with this.
 pub(super) struct Connection(pub(super) ConnectHandle);
@@ -39,21 +47,42 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// ASKING, if it has to go before it, and the script.
-    pub(super) async fn put<C: ClientLike>(self, pipeline: &C) -> FredResult<()> {
-        if self.asking {
-            put(pipeline, "ASKING", Vec::new()).await?;
+    /// Sends it, once.
+    pub(super) async fn send(self, client: &Client) -> FredResult<Value> {
+        match (self.asking, self.in_full) {
+            (false, false) => client.evalsha(Str::from_static(self.script.sha()), self.keys, self.args).await,
+            // It also loads it. It is rare, so it takes no room in every call.
+            (false, true) => client.eval(self.script.text, self.keys, self.args).boxed().await,
+            (true, _) => self.ask(client).boxed().await,
         }
+    }
+
+    /// ASKING and one copy, back to back: another call between them would use the permission up.
+    async fn ask(self, client: &Client) -> FredResult<Value> {
+        let pipeline = client.pipeline();
+        put(&pipeline, "ASKING", Vec::new()).await?;
         let (name, text) = if self.in_full { ("EVAL", self.script.text) } else { ("EVALSHA", self.script.sha()) };
         let mut words: Vec<Value> = vec![text.into(), self.keys.len().to_string().into()];
         words.extend(self.keys.into_iter().map(|key| Value::Bytes(key.into_bytes())));
         words.extend(self.args);
-        put(pipeline, name, words).await
+        put(&pipeline, name, words).await?;
+        pipeline.last().await
     }
 }
 
+/// Into this client's memory only.
 async fn put<C: ClientLike>(pipeline: &C, name: &'static str, words: Vec<Value>) -> FredResult<()> {
     pipeline.custom(CustomCommand::new_static(name, None, false), words).await
+}
+
+/// As fred's `init`, but dropped half-way it leaves no task behind.
+pub(super) async fn begin(client: &Client) -> FredResult<Connection> {
+    let mut ready = pin!(client.wait_for_connect());
+    // It hears of what comes after its first poll.
+    let _ = ready.as_mut().now_or_never();
+    let connection = Connection(client.connect());
+    ready.await?;
+    Ok(connection)
 }
 
 /// The connections to one server that have nothing else to do. They are made when they are needed.
@@ -73,8 +102,7 @@ struct Lane {
 
 impl Lanes {
     pub(super) fn new(config: &Config, times: Times) -> Arc<Self> {
-        // Its first call waits for it.
-        let (config, runtime) = (Config { fail_fast: false, ..config.clone() }, Handle::current());
+        let (config, runtime) = (Config { fail_fast: true, ..config.clone() }, Handle::current());
         Arc::new(Self { config, times, runtime, idle: Mutex::default(), room: Semaphore::new(MOST) })
     }
 
@@ -85,53 +113,82 @@ impl Lanes {
         drop(idle);
     }
 
-    /// Sends a script and, in the same write, what waits for so many replicas, for so many milliseconds. Behind the
-    /// script's answer stand how many have what it wrote, and how many are connected.
-    pub(super) async fn send(&self, order: Order, (replicas, ms): (u32, i64)) -> Outcome {
+    /// Sends a script and, if it grants something, behind it what waits for so many replicas, for so many milliseconds.
+    /// Behind the script's answer stand how many have what it wrote, and how many are connected.
+    pub(super) async fn send(&self, order: Order, confirm: (u32, i64)) -> Outcome {
         let _room = match timeout(self.times.command, self.room.acquire()).await {
             Ok(Ok(room)) => room,
             Ok(Err(_)) => return Err(Fate::NotSent("the client is closed".to_owned())),
             Err(_) => return Err(Fate::NotSent(format!("{MOST} calls wait for replicas already"))),
         };
-        let lane = self.lane()?;
-        let limit = Duration::from_millis(ms.unsigned_abs()) + self.times.command;
-        let options = Options { timeout: Some(limit), ..Options::default() };
-        let pipeline = lane.client.pipeline().with_options(&options);
-        let queued = async {
-            order.put(&pipeline).await?;
-            put(&pipeline, "WAIT", vec![replicas.to_string().into(), ms.to_string().into()]).await?;
-            put(&pipeline, "INFO", vec!["replication".into()]).await
+        let lane = self.lane().await?;
+        let mut others = lane.client.reconnect_rx();
+        let mut items = match outcome(order.send(&lane.client).await) {
+            Ok(items) => items,
+            Err(fate) => {
+                if !matches!(fate, Fate::Doubtful(_)) {
+                    self.put_back(lane);
+                }
+                return Err(fate);
+            }
         };
-        // In this client's memory only.
-        queued.await.map_err(|error| Fate::NotSent(error.to_string()))?;
-        let mut answers = pipeline.try_all::<Value>().await;
-        let (info, waited) = match answers.len() {
-            0 | 1 => return Err(broken(answers.pop().and_then(Result::err))),
-            _ => (answers.pop(), answers.pop()),
-        };
-        let acked = acked(waited);
-        let info = info.and_then(Result::ok).and_then(|info| info.as_string());
-        if acked >= replicas {
+        let is_granted = items.first() == Some(&Item::Int(GRANTED));
+        let (mut acked, mut online) = (0, 0);
+        if is_granted {
+            (acked, online) = self.wait(&lane.client, confirm).await?;
+            // WAIT by another connection answers for what others wrote.
+            if !matches!(others.try_recv(), Err(TryRecvError::Empty)) {
+                return Err(Fate::Doubtful("the connection broke before the replicas confirmed it".to_owned()));
+            }
+        }
+        // One that still waited would keep whoever comes next waiting.
+        if !is_granted || acked >= confirm.0 {
             self.put_back(lane);
         }
-        let mut items = outcome(answers.pop().unwrap_or(Ok(Value::Null)))?;
-        items.extend([acked, info.map_or(0, |info| online(&info))].map(|count| Item::Int(count.into())));
+        items.extend([acked, online].map(|count| Item::Int(count.into())));
         Ok(items)
     }
 
-    fn lane(&self) -> Result<Lane, Fate> {
+    /// Waits for so many replicas. How many have what was written last, and how many are connected.
+    async fn wait(&self, client: &Client, (replicas, ms): (u32, i64)) -> Result<(u32, u32), Fate> {
+        let limit = Duration::from_millis(ms.unsigned_abs()) + self.times.command;
+        let options = Options { timeout: Some(limit), ..Options::default() };
+        let pipeline = client.pipeline().with_options(&options);
+        let queued = async {
+            put(&pipeline, "WAIT", vec![replicas.to_string().into(), ms.to_string().into()]).await?;
+            put(&pipeline, "INFO", vec!["replication".into()]).await
+        };
+        // What was granted was granted, whatever keeps this from being sent.
+        let in_doubt = |why: String| Fate::Doubtful(format!("nothing confirmed it: {why}"));
+        queued.await.map_err(|error| in_doubt(error.to_string()))?;
+        let mut answers = pipeline.try_all::<Value>().await.into_iter();
+        match (answers.next(), answers.next()) {
+            (Some(waited), Some(info)) => {
+                let info = info.ok().and_then(|info| info.as_string());
+                Ok((acked(waited), info.map_or(0, |info| online(&info))))
+            }
+            (Some(Err(why)), None) => Err(in_doubt(why.to_string())),
+            _ => Err(in_doubt("no answer".to_owned())),
+        }
+    }
+
+    async fn lane(&self) -> Result<Lane, Fate> {
         let idle = self.idle.lock().pop();
         if let Some(lane) = idle.filter(|lane| !lane.connection.0.is_finished()) {
             return Ok(lane);
         }
-        let _entered = self.runtime.enter();
-        let client = client(self.config.clone(), self.times, 200, None);
-        let client = client.map_err(|error| Fate::NotSent(error.to_string()))?;
-        let connection = Connection(client.connect());
-        Ok(Lane { client, connection })
+        let not_sent = |why: String| Fate::NotSent(format!("no connection that can wait for replicas: {why}"));
+        let (config, times) = (self.config.clone(), self.times);
+        let limit = times.connect.unwrap_or(SHORTEST_LIMIT).max(times.command);
+        let begun = self.runtime.spawn(async move {
+            let client = client(config, times, 200, None).map_err(|error| error.to_string())?;
+            let begun = timeout(limit, begin(&client)).await.map_err(|_| "no answer".to_owned())?;
+            let connection = begun.map_err(|error| error.to_string())?;
+            Ok::<_, String>(Lane { client, connection })
+        });
+        begun.await.map_err(|error| not_sent(error.to_string()))?.map_err(not_sent)
     }
 
-    /// One that still waits for something is not put back: whoever comes next would have to wait for that too.
     fn put_back(&self, lane: Lane) {
         if !self.room.is_closed() {
             self.idle.lock().push(lane);
@@ -140,24 +197,13 @@ impl Lanes {
 }
 
 /// How many replicas have it.
-fn acked(waited: Option<FredResult<Value>>) -> u32 {
+fn acked(waited: FredResult<Value>) -> u32 {
     match waited {
-        Some(Ok(count)) => count.as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
-        Some(Err(why)) => {
+        Ok(count) => count.as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
+        Err(why) => {
             say(|| tracing::warn!(target: "lockson", %why, "WAIT is refused: no replica can confirm anything"));
             0
         }
-        None => 0,
-    }
-}
-
-/// There is no answer to any of it: the script may have run all the same.
-fn broken(error: Option<Error>) -> Fate {
-    match error.as_ref().map(failed) {
-        Some(Fate::NotSent(_)) if error.as_ref().is_some_and(|error| *error.kind() != ErrorKind::Canceled) => {
-            Fate::NotSent(error.map(|error| error.to_string()).unwrap_or_default())
-        }
-        _ => Fate::Doubtful(error.map_or_else(|| "no answer".to_owned(), |error| error.to_string())),
     }
 }
 

@@ -342,6 +342,11 @@ pub(crate) fn wants_certificate(why: &str) -> bool {
     alert.is_some_and(|(_, alert)| ALERTS.iter().any(|name| alert.starts_with(name)))
 }
 
+/// Whether a server does not speak RESP3, by what it said to HELLO.
+pub(crate) fn is_resp2(why: &str) -> bool {
+    why.starts_with("NOPROTO") || why.starts_with("ERR unknown command") && why.contains("HELLO")
+}
+
 /// Why there is no connection.
 pub(super) fn connect_error(error: &Error) -> ConnectError {
     if let Some(why) = error.details().strip_prefix(CREDENTIALS) {
@@ -349,6 +354,7 @@ pub(super) fn connect_error(error: &Error) -> ConnectError {
     }
     match Fate::of_error(error.details()) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
+        _ if is_resp2(error.details()) => ConnectError::Resp2(error.details().to_owned()),
         _ if wants_certificate(error.details()) => ConnectError::ClientCertificate(error.details().to_owned()),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]

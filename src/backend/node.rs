@@ -17,8 +17,8 @@ use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 pub(crate) trait Link: Send + Sync + 'static {
     /// Sends one copy, once, and answers within the command timeout. Nothing is sent before the first poll. Dropping
     /// the future does not take the copy back. Where the call is `asking`, ASKING goes before it in the same write.
-    /// Where it is to be confirmed, WAIT goes behind it in the same write: the answer comes by so much later, and ends
-    /// with how many replicas have what it wrote, and how many are connected.
+    /// Where what it grants is to be confirmed, WAIT goes behind it, by a connection that has nothing else to do: the
+    /// answer comes by so much later, and ends with how many replicas have what it wrote, and how many are connected.
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome>;
 
     /// Drops the connection and makes a new one: an answer did not belong to its question.

@@ -81,6 +81,12 @@ pub enum ConnectError {
     /// No connection, or no answer.
     #[error("the server can't be reached, look at the address and whether it runs: {0}")]
     Unreachable(String),
+    /// The server, or a proxy before it, does not speak RESP3, in its words: it refuses HELLO.
+    #[error("the server does not speak RESP3, connect to one that does (Redis or Valkey, without a proxy): {0}")]
+    Resp2(String),
+    /// Sentinels were asked for, and these servers are none.
+    #[error("no sentinels are there, connect by redis:// if it is a server: {0}")]
+    NoSentinel(String),
     /// A cluster was asked for, and these servers are not part of one.
     #[error("no cluster is there, connect by redis:// if it is one server: {0}")]
     NoCluster(String),

@@ -265,9 +265,9 @@ impl Builder {
     /// [`Uncertain`](crate::HoldState::Uncertain), with its deadline where it was, and is tried again. Releases are not
     /// confirmed: a lock may come back with a failover, until its lease ends.
     ///
-    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), and for each
-    /// member of a multi-lock and each vote of a red lock. Not for permits and latches, nor for what
-    /// [`run_if_held`](crate::FencedGuard::run_if_held) writes.
+    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), for each member
+    /// of a multi-lock and each vote of a red lock, and for permits that are taken. Not for what sets, adds or counts
+    /// (`try_set_permits`, a latch), nor for what [`run_if_held`](crate::FencedGuard::run_if_held) writes.
     ///
     /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock of
     /// its shard from being taken, until it is back or nobody lists it any more (`SENTINEL RESET`, `CLUSTER FORGET`). Of

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::backend::fred::connect;
 use crate::backend::fred_config::{config, provider, servers, Config, Credentials, Login, Servers, Times};
-use crate::backend::node::{entry, generation, Node};
+use crate::backend::node::{entry, generation, online, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
@@ -121,9 +121,15 @@ impl Builder {
         };
         let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
         let engine = locks.engine();
+        let mut goes_on_alone = false;
         for name in scratch_names(engine) {
-            preflight(engine, &name, is_one).await?;
+            goes_on_alone |= preflight(engine, &name, is_one).await?;
             check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
+        }
+        if goes_on_alone && !is_one && engine.settings.confirm.is_none() {
+            let text = "a primary that is cut off goes on granting what its successor grants too: set \
+                min-replicas-to-write 1 and min-replicas-max-lag 1, or use Builder::confirm";
+            tracing::warn!(target: "lockson", "{text}");
         }
         let Health { topology, nodes, .. } = locks.health();
         let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
@@ -146,7 +152,8 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
     backend.nodes().into_iter().filter_map(on).collect()
 }
 
-async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), ConnectError> {
+/// Looks a server over. Whether it would go on without its replicas.
+async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool, ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     // Users are each server's own.
     let place = match engine.wire.backend.node(scratch) {
@@ -173,7 +180,13 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<(), C
     if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)
+    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)?;
+    Ok(answer.text(2).is_some_and(goes_on_alone))
+}
+
+/// Whether a primary with these replicas needs none of them to write: else its INFO says how many it counts on.
+fn goes_on_alone(replication: &str) -> bool {
+    online(replication) > 0 && entry(replication, "min_slaves_good_slaves").is_none()
 }
 
 fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &str) -> Result<(), ConnectError> {

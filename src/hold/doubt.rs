@@ -88,7 +88,7 @@ pub(crate) fn sweep(
 }
 
 pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
-    matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly)))
+    matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly | Refused::NotAuthenticated(_))))
 }
 
 /// Asks whether a hold is still there, behind what its owner does at this moment.

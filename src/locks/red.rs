@@ -47,11 +47,11 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
 ///
 /// # Servers that restart
 /// A server that restarts, is flushed, or takes another's place may have forgotten what was granted, so its votes don't
-/// count for [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the first vote
-/// asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken on
-/// therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes its
-/// vote again after that, as long as it has its quorum: so it is held through a restart of all servers, one after the
-/// other, if each is given `max_lease` and a lease before the next.
+/// count for [`max_lease`](Self::max_lease): counted from a marker (`lockson:boot`) that goes with its data, which the
+/// first vote asked of it writes, and by what this client saw of it. A fleet of servers that no red lock was ever taken
+/// on therefore grants nothing at first: wait, or say that it is [`fresh`](Self::fresh). A hold that is renewed takes
+/// its vote again after that, as long as it has its quorum: so it is held through a restart of all servers, one after
+/// the other, if each is given `max_lease` and a lease before the next.
 ///
 /// # Losing it
 /// Without its quorum it is lost, and the rest of the votes are given back at once, though the guard may live. A bare

@@ -19,8 +19,9 @@ use crate::lease::validity::{HoldState, Leased};
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
+use crate::wire::confirm::Short;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::Answer;
+use crate::wire::script::{Answer, Status};
 use crate::wire::table::script;
 
 static SET: &Script = script!("permit_semaphore/set" after "announce" after "once", [Free, Expiries, Channel]);
@@ -291,7 +292,11 @@ impl SemaphorePermit<Expirable> {
             *doubt = called.doubt;
             of.read(called.result)
         });
-        if !is_done(&work.await?) {
+        let answer = work.await?;
+        if let Status::NotConfirmed(Short { acked, wanted }) = answer.status {
+            return Err(SyncError::NotConfirmed { name: ledger.name(), acked, wanted, given_back: false });
+        }
+        if !is_done(&answer) {
             engine.watchdog.forget(&self.lease.leased);
             self.lease.leased.end(LostReason::Server);
             self.lease.leased.report_lost();

@@ -13,6 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
+use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock as Free, Made};
 use crate::base::keys::Keys;
@@ -56,6 +57,8 @@ pub(crate) struct Wanted {
     pub(crate) count: u32,
     /// For how long, where permits have leases.
     pub(crate) lease: Option<Lease>,
+    /// By whom they have to be confirmed.
+    pub(crate) confirm: Option<Confirm>,
 }
 
 impl Wanted {
@@ -138,6 +141,7 @@ impl Grant {
                 let (engine, keys) = (pool.engine(), pool.ledger.keys.clone());
                 let weight = ids.len() / DIGITS;
                 let leased = Leased::new(keys, [ids.clone(), ids], weight, renew, sent, lease);
+                leased.confirmed(wanted.confirm);
                 engine.watchdog.watch(&leased, sent);
                 Taken::Leased(leased)
             }
@@ -252,7 +256,7 @@ impl Pool {
             Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call = OnceCall { script: self.scripts.give_back, args, cancel: None, waits: false };
+        let call = OnceCall { script: self.scripts.give_back, args, confirm: None, cancel: None, waits: false };
         let (answer, in_doubt) = self.ledger.once(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
@@ -290,7 +294,9 @@ impl Pool {
         let args = takers.iter().map(|(waiter, ids)| waiter.wish.arg(ids)).collect();
         let all: String = takers.iter().map(|(_, ids)| &**ids).collect();
         let named = if all.is_empty() { Vec::new() } else { vec![all] };
-        OnceCall { script: self.scripts.acquire, args, cancel: Some((self.scripts.cancel, named)), waits: false }
+        let confirm = takers.first().and_then(|(waiter, _)| waiter.wish.confirm);
+        let cancel = Some((self.scripts.cancel, named));
+        OnceCall { script: self.scripts.acquire, args, confirm, cancel, waits: false }
     }
 
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
@@ -330,12 +336,15 @@ impl Pool {
         patience: Patience,
     ) -> Result<Option<Duration>, SyncError> {
         let mut named = 0;
+        let waiters = self.row.first(BATCH);
+        // One script is confirmed as a whole.
+        let confirm = waiters.first().and_then(|waiter| waiter.wish.confirm);
         // Not more than one alone may name.
         let fits = |waiter: &PermitWaiter| {
             named += waiter.wish.lease.map_or(0, |_| waiter.wish.count);
-            named <= MOST_IDS
+            named <= MOST_IDS && waiter.wish.confirm == confirm
         };
-        let waiters = self.row.first(BATCH).into_iter().take_while(fits);
+        let waiters = waiters.into_iter().take_while(fits);
         let takers: Vec<(PermitWaiter, Arc<str>)> =
             waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids())).collect();
         if takers.is_empty() {
@@ -372,12 +381,14 @@ impl Pool {
             let patience = pool.engine().patience().unless(abandoned);
             async move {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
-                let call =
-                    OnceCall { script: pool.scripts.acquire, args: vec!["all".to_owned()], cancel, waits: false };
+                let (script, args, confirm) =
+                    (pool.scripts.acquire, vec!["all".to_owned()], pool.engine().settings.confirm);
+                let call = OnceCall { script, args, confirm, cancel, waits: false };
                 let answer = pool.ledger.once(call, patience).await.0?;
                 let count = answer.count(1);
                 let made: Arc<str> = answer.text(2).unwrap_or_default().into();
-                let grant = || Grant::new(&pool, Wanted { count, lease: None }, Arc::default(), &made, answer.sent);
+                let grant =
+                    || Grant::new(&pool, Wanted { count, lease: None, confirm }, Arc::default(), &made, answer.sent);
                 Ok::<_, SyncError>((count > 0).then(grant))
             }
         });

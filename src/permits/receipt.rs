@@ -4,16 +4,19 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures::future::FutureExt;
 use parking_lot::Mutex;
 
 use crate::backend::Script;
 use crate::base::clock::millis;
+use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock, Made};
 use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::{QueryError, SyncError};
-use crate::wire::script::{Answer, Called, Fault, Patience, Status};
+use crate::wire::confirm::{check, Short};
+use crate::wire::script::{Answer, Called, Fault, Patience, Query, Status};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.
@@ -47,6 +50,8 @@ pub(crate) struct Ledger {
 pub(crate) struct OnceCall {
     pub(crate) script: &'static Script,
     pub(crate) args: Vec<String>,
+    /// By whom what it takes has to be confirmed.
+    pub(crate) confirm: Option<Confirm>,
     /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
     pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
     /// Whether its caller hears that it was not done only when no copy can do it any more.
@@ -70,6 +75,9 @@ impl Ledger {
         patience: Patience,
     ) -> (Result<Answer, SyncError>, bool) {
         let engine = &self.engine;
+        if let Err(why) = check(&*engine.wire.backend, &self.keys.lock, call.confirm).await {
+            return (Err(QueryError::Refused { name: self.name(), why }.into()), false);
+        }
         // Never used again by this client, so that a receipt of an earlier ledger of this name says nothing here.
         let number = engine.next_number().to_string();
         let free = self.free.lock().pop();
@@ -79,45 +87,54 @@ impl Ledger {
         let limit = engine.settings.outage_limit;
         let life = millis(limit * 2 + engine.settings.command_timeout * 4).to_string();
         let patience = patience.until(engine.now().after(limit));
-        let called = self.send_once(call.script, [&key, &number, &life], &call.args, &patience).await;
+        let called = self.send_once(&call, [&key, &number, &life], &patience).await;
+        let short = match &called.result {
+            Ok(Answer { status: Status::NotConfirmed(short), .. }) => Some(*short),
+            _ => None,
+        };
         let was_done = called.result.as_ref().is_ok_and(is_done);
         let in_doubt = !called.doubt.is_empty();
-        match (in_doubt, call.cancel) {
+        let mut given_back = false;
+        match (in_doubt || short.is_some(), call.cancel) {
             (false, _) => self.free.lock().push(key),
             (true, Some((script, args))) if !was_done => {
+                let cancel = OnceCall { script, args, confirm: None, cancel: None, waits: false };
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
-                    let undone = ledger.send_once(script, [&key, &number, &life], &args, &patience).await;
+                    let undone = ledger.send_once(&cancel, [&key, &number, &life], &patience).await;
                     drop(owing);
-                    if let Err(fault) = undone.result {
+                    if let Err(fault) = &undone.result {
                         let name = &*ledger.keys.name;
                         say(|| tracing::warn!(target: "lockson", name, ?fault, "a call in doubt was not taken back"));
                     }
+                    undone.result.is_ok()
                 };
-                if called.result.is_ok() && call.waits {
-                    undone.await;
+                if short.is_some() || called.result.is_ok() && call.waits {
+                    given_back = undone.await && !in_doubt;
                 } else {
+                    let undone = undone.map(drop);
                     engine.janitor.finish(undone);
                 }
             }
             _ => {}
         }
-        (self.read(called.result), in_doubt)
+        let result = match short {
+            Some(Short { acked, wanted }) => {
+                Err(SyncError::NotConfirmed { name: self.name(), acked, wanted, given_back })
+            }
+            None => self.read(called.result),
+        };
+        (result, in_doubt)
     }
 
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.
-    async fn send_once(
-        &self,
-        script: &'static Script,
-        [receipt, number, life]: [&str; 3],
-        args: &[String],
-        patience: &Patience,
-    ) -> Called {
+    async fn send_once(&self, call: &OnceCall, [receipt, number, life]: [&str; 3], patience: &Patience) -> Called {
+        let OnceCall { script, confirm, .. } = *call;
         let mut keys = self.keys.of(script.keys);
         keys.push(receipt);
-        let args: Vec<&str> = [number, life].into_iter().chain(args.iter().map(String::as_str)).collect();
-        self.engine.wire.call(script, &keys, &args, patience).await
+        let args: Vec<&str> = [number, life].into_iter().chain(call.args.iter().map(String::as_str)).collect();
+        self.engine.wire.grant(Query { script, keys: &keys, args: &args, confirm }, patience).await
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
@@ -150,7 +167,8 @@ impl Ledger {
         cancel: Option<&'static Script>,
     ) -> Result<Answer, SyncError> {
         self.engine.ready()?;
-        let call = OnceCall { script, args, cancel: cancel.map(|script| (script, Vec::new())), waits: true };
+        let call =
+            OnceCall { script, args, confirm: None, cancel: cancel.map(|script| (script, Vec::new())), waits: true };
         let ledger = self.clone();
         let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
+use crate::base::config::Replicas;
 use crate::base::keys::Key::{Lock as Free, Made};
 use crate::engine::Session;
 use crate::error::{QueryError, SyncError};
@@ -256,6 +257,12 @@ impl<K: PermitKind> AcquirePermits<'_, K> {
         self
     }
 
+    /// See [`Request::confirm`](crate::Request::confirm).
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.request = self.request.confirm(replicas, within);
+        self
+    }
+
     /// Ends the request with a guard; `None` when there were too few permits until the limit.
     ///
     /// # Errors
@@ -277,7 +284,7 @@ impl<K: PermitKind> AcquirePermits<'_, K> {
         let Semaphore { session, pool, .. } = self.semaphore;
         let (pool, count) = (pool.clone()?, number(self.permits, K::SCRIPTS.most)?);
         let lease = K::SCRIPTS.renew.map(|_| self.request.leases(&session.engine)).transpose()?;
-        Ok((pool, Wanted { count, lease }))
+        Ok((pool, Wanted { count, lease, confirm: self.request.confirmation(&session.engine) }))
     }
 }
 

@@ -28,6 +28,9 @@ const KEPT: Duration = Duration::from_secs(30);
 /// Redirections of one subscription.
 const TRIES: usize = 5;
 
+/// What a server answers that is part of none, and a sentinel.
+const NO_CLUSTER: [&str; 2] = ["ERR This instance has cluster support disabled", "ERR unknown command 'CLUSTER'"];
+
 /// A cluster, as one client sees it.
 pub(crate) struct Cluster {
     map: Arc<Map>,
@@ -136,7 +139,8 @@ impl Map {
                 self.recount().await;
                 Ok(())
             }
-            None if failures.values().any(|why| why.contains("cluster support disabled")) => {
+            // A server says so, or a sentinel.
+            None if failures.values().any(|why| NO_CLUSTER.iter().any(|words| why.starts_with(words))) => {
                 Err(ConnectError::NoCluster(in_words(&failures)))
             }
             None => Err(unreachable(&failures)),
@@ -177,11 +181,17 @@ impl Map {
             self.seeds.contains(at)
         });
         let lost = state.lost();
+        // One that is no primary any more takes subscriptions, too, and tells what its primary is told: nobody may hear
+        // by both. Told before the next subscription is.
+        for (at, names) in &lost {
+            let Some(member) = state.members.get(at) else { continue };
+            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(names))).now_or_never();
+        }
         drop(state);
         if !over.is_empty() {
             let _ = self.signals.send(Signal::Over(over));
         }
-        self.lose(lost);
+        self.lose(lost.into_values().flatten().collect());
         if before != ranges {
             self.access.changes.send_replace(());
         }
@@ -298,7 +308,10 @@ impl Map {
             }
             channels.clear();
             for (subscribed, member, names) in join_all(work).await {
-                let Err(why) = subscribed else { continue };
+                let Err(why) = subscribed else {
+                    self.leave(&member, names).await;
+                    continue;
+                };
                 self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
                 let mut words = why.strip_prefix("MOVED ").ok_or_else(|| why.clone())?.split(' ');
                 let slot = words.next().and_then(|slot| slot.parse().ok()).ok_or_else(|| why.clone())?;
@@ -311,6 +324,14 @@ impl Map {
             }
         }
         Err("the slots of these channels are on their way".to_owned())
+    }
+
+    /// Ends those of these subscriptions that were lost before this server had them.
+    async fn leave(&self, member: &Member, mut names: Vec<String>) {
+        names.retain(|name| self.state.read().channels.get(name) != Some(&member.at));
+        if !names.is_empty() {
+            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(&names))).await;
+        }
     }
 
     /// Channels by the server that has their slot, and by slot.
@@ -349,6 +370,12 @@ async fn replicas(member: &Member) -> Result<u32, String> {
 
 type BySlot = HashMap<u16, Vec<String>>;
 
+fn by_slot(channels: &[String]) -> BySlot {
+    let mut sorted = BySlot::new();
+    channels.iter().for_each(|channel| sorted.entry(slot(channel)).or_default().push(channel.clone()));
+    sorted
+}
+
 /// One for each slot: the server takes no other.
 fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
     by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
@@ -366,13 +393,18 @@ impl State {
         taken
     }
 
-    /// Takes out subscriptions that are where their slots are not.
-    fn lost(&mut self) -> Vec<String> {
-        let owners = std::mem::take(&mut self.owners);
-        let lost = self.take(|name, at| {
-            owners.get(usize::from(slot(name))).is_none_or(|owner| owner.as_ref().is_none_or(|owner| owner.at != *at))
+    /// Takes out subscriptions that are where their slots are not: where they are.
+    fn lost(&mut self) -> HashMap<HostPort, Vec<String>> {
+        let mut lost = HashMap::<HostPort, Vec<String>>::new();
+        let Self { owners, channels, .. } = self;
+        channels.retain(|name, at| {
+            let owner = owners.get(usize::from(slot(name))).and_then(Option::as_ref);
+            let stays = owner.is_some_and(|owner| owner.at == *at);
+            if !stays {
+                lost.entry(at.clone()).or_default().push(name.clone());
+            }
+            stays
         });
-        self.owners = owners;
         lost
     }
 }

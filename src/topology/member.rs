@@ -16,7 +16,7 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use super::resp::{Connection, Reply, State, Told, TLS};
 use super::slots::AddressMap;
 use crate::backend::fred::link;
-use crate::backend::fred_config::{dial, wants_certificate, Config, Dial, Times, CREDENTIALS};
+use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};
 use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Outcome};
@@ -29,9 +29,11 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
 /// How long the others have to answer, once one has.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long after a look at the servers the next may come: at least, and at most while something is wrong.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+/// How long after a look at the servers the next may come: at first, and at most, as long as they go on changing.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(125);
+/// They change no more when nothing was wrong for so long.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Looks at the servers whenever `wanted`, or after `calm`; while something is wrong again and again. One look at a
 /// time. `look` says whether all is well; `None` ends it.
@@ -42,12 +44,14 @@ pub(super) async fn keep_looking<F: Future<Output = Option<bool>>>(
 ) {
     let (mut is_well, mut pause) = (true, SHORTEST_PAUSE);
     loop {
+        let began = Instant::now();
         let _ = timeout(if is_well { calm } else { pause }, wanted.notified()).await;
+        let was_quiet = began.elapsed() > QUIET;
         is_well = match look().await {
             Some(is_well) => is_well,
             None => return,
         };
-        pause = if is_well { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        pause = if was_quiet { SHORTEST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         // So that clients drift apart.
         sleep(pause * fastrand::u32(512..1024) / 1024).await;
     }
@@ -279,6 +283,7 @@ pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError 
     let error = match () {
         () if is_by(CREDENTIALS) => ConnectError::Credentials,
         () if failures.values().any(|why| wants_certificate(why)) => ConnectError::ClientCertificate,
+        () if failures.values().any(|why| is_resp2(why)) => ConnectError::Resp2,
         () if is_by(TLS) => ConnectError::Tls,
         () => ConnectError::Unreachable,
     };

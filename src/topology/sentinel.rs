@@ -223,6 +223,9 @@ impl Watch {
             None if failures.values().any(|why| why.contains("No such master")) => {
                 Err(ConnectError::UnknownPrimary { name: self.name.clone(), sentinels: in_words(&failures) })
             }
+            None if failures.values().any(|why| why.starts_with("ERR unknown command 'SENTINEL'")) => {
+                Err(ConnectError::NoSentinel(in_words(&failures)))
+            }
             None => Err(unreachable(&failures)),
         }
     }

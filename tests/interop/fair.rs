@@ -74,7 +74,7 @@ struct Stage {
     rust: Locks,
     dying_java: Java,
     dying_rust: Vec<Process>,
-    port: String,
+    url: String,
     served: Served,
     /// Those of the waiters that are served.
     tasks: Vec<JoinHandle<()>>,
@@ -103,7 +103,7 @@ impl Stage {
             Fate::GivesUp => self.gave_up.push(tokio::spawn(async move { lock.try_lock(secs(5), None).await })),
             Fate::Killed if is_java => drop(self.dying_java.call(&who, "fair_lock", &self.name, "lock")),
             Fate::Killed => {
-                self.dying_rust.push(Process::start("interop", "queue", &[&self.port, &self.name, &who]));
+                self.dying_rust.push(Process::start("interop", "queue", &[&self.url, &self.name, &who]));
             }
         }
     }
@@ -117,9 +117,9 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
         name: name.clone(),
         java: world.java(FAIR_WAIT).await,
         rust: world.rust(Locks::builder()).await,
-        dying_java: dying.client(world.server.port(), FAIR_WAIT).await,
+        dying_java: dying.client(&world.place.url(), FAIR_WAIT).await,
         dying_rust: Vec::new(),
-        port: world.server.port().to_string(),
+        url: world.place.url(),
         served: Arc::default(),
         tasks: Vec::new(),
         gave_up: Vec::new(),
@@ -140,7 +140,8 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     for (at, fate) in fates.iter().enumerate() {
         let mark = stage.mark(at, *fate).await;
         stage.begin(at, *fate);
-        let queued_now = async || queued(&world.server, &name).await.iter().any(|field| field.ends_with(&mark));
+        let queued_now =
+            async || queued(world.place.server_of(&name), &name).await.iter().any(|field| field.ends_with(&mark));
         eventually(secs(30), "the next one is queued", queued_now).await;
     }
     for waiter in stage.gave_up {
@@ -149,14 +150,14 @@ pub async fn waiters_of_both_are_served_in_the_order_of_the_queue(world: Arc<Wor
     dying.kill();
     drop(stage.dying_rust);
     let expected: Vec<usize> = (0..fates.len()).filter(|at| fates[*at] == Fate::Served).collect();
-    let order = queued(&world.server, &name).await;
+    let order = queued(world.place.server_of(&name), &name).await;
     assert_eq!(order.len(), expected.len() + 4, "the dead are still queued, and nobody alive was dropped: {order:?}");
     sleep(HOLD.saturating_sub(held.elapsed())).await;
-    assert_eq!(queued(&world.server, &name).await, order, "dropped or moved during the hold");
+    assert_eq!(queued(world.place.server_of(&name), &name).await, order, "dropped or moved during the hold");
     holder.unlock().await.unwrap();
     all_end(stage.tasks).await;
     assert_eq!(*stage.served.lock().unwrap(), expected);
-    assert!(queued(&world.server, &name).await.is_empty(), "the queue is empty, seed {seed}");
+    assert!(queued(world.place.server_of(&name), &name).await.is_empty(), "the queue is empty, seed {seed}");
     println!("fair queue of 40: in order, seed {seed}");
 }
 
@@ -171,7 +172,7 @@ pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
         for at in 0..12 {
             let peer = if (at + round) % 2 == 0 { &java } else { &rust };
             tasks.push(turn(peer.lock(Kind::Fair, &name, &format!("moment-{at}-{name}")), at, &served));
-            until_queued(&world.server, &name, at + 1).await;
+            until_queued(world.place.server_of(&name), &name, at + 1).await;
         }
         holder.unlock().await.result.unwrap();
         all_end(tasks).await;
@@ -181,7 +182,7 @@ pub async fn acquisitions_of_both_drop_nobody(world: Arc<World>) {
 
 /// A process that is silent while the lock is held keeps its place, though Java's clients drop who seems dead.
 pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
-    let (name, proxy) = (unique("silent"), Proxy::start(world.server.port()));
+    let (name, proxy) = (unique("silent"), Proxy::start(world.place.server().port()));
     // A short lease: what is left of it is what Java gives the first waiter beside his own wait.
     let (holder, java) = (world.java("watchdog=3000").await, world.java("").await);
     let silent = Peer::Rust(connect(Locks::builder(), &proxy.url()).await);
@@ -189,14 +190,14 @@ pub async fn a_silent_waiter_keeps_its_place(world: Arc<World>) {
     holder.must("holder", "fair_lock", &name, "lock").await;
     for (at, (peer, who)) in [(&silent, "silent"), (&Peer::Java(java.clone()), "second")].into_iter().enumerate() {
         tasks.push(turn(peer.lock(Kind::Fair, &name, who), at, &served));
-        until_queued(&world.server, &name, at + 1).await;
+        until_queued(world.place.server_of(&name), &name, at + 1).await;
     }
-    let order = queued(&world.server, &name).await;
+    let order = queued(world.place.server_of(&name), &name).await;
     proxy.stall_requests(true);
     let until = Instant::now() + secs(8);
     while Instant::now() < until {
         assert!(!java.get::<bool>("passer", "fair_lock", &name, "try_lock").await, "it is held");
-        assert_eq!(queued(&world.server, &name).await, order, "a waiter that lives was dropped");
+        assert_eq!(queued(world.place.server_of(&name), &name).await, order, "a waiter that lives was dropped");
         sleep(ms(200)).await;
     }
     proxy.heal();
@@ -220,7 +221,7 @@ pub async fn leases_end_in_the_order_of_the_queue(world: Arc<World>) {
         eventually(secs(20), "the next one is there", async || {
             // Some of those before have had it by then.
             let had = order.lock().unwrap().len();
-            queued(&world.server, &name).await.len() + had > at
+            queued(world.place.server_of(&name), &name).await.len() + had > at
         })
         .await;
     }
@@ -256,7 +257,7 @@ pub async fn scores_do_not_drift(world: Arc<World>) {
             }
         }));
     }
-    let (mut raw, mut furthest, mut looks) = (world.server.raw().await, i64::MIN, 0);
+    let (mut raw, mut furthest, mut looks) = (world.raw(&name).await, i64::MIN, 0);
     while tasks.iter().any(|task| !task.is_finished()) {
         let scores = raw.must(&["EVAL", AHEAD, "2", &queue_of(&name), &timeouts_of(&name)]).await.texts();
         for (place, ahead) in (1..).zip(&scores) {

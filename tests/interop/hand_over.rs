@@ -2,19 +2,18 @@
 
 use crate::*;
 
-/// The rows with all rounds in a short run too.
+/// The rows with all rounds in a short run too, on one server.
 const FULL: [&str; 3] = ["lock", "fair_lock", "write:write"];
 
 /// Microseconds from the begin of the unlock to the end of the lock, in one direction.
 async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize, rng: &mut Rng) -> Vec<u64> {
     let name = unique("hand-over");
     let (giver, taker) = (from.lock(pair.kind, &name, "giver"), to.lock(pair.rival, &name, "taker"));
-    let pattern = format!("*{name}*");
-    let (mut raw, mut times) = (world.server.raw().await, Vec::new());
+    let (mut raw, mut times) = (world.raw(&name).await, Vec::new());
     for _ in 0..rounds {
         giver.must_lock(Some(LONG)).await;
         let waiter = taker.lock(Some(LONG));
-        while raw.must(&["PUBSUB", "CHANNELS", &pattern]).await.list().is_empty() {
+        while !is_heard(&mut raw, &name).await {
             assert!(!waiter.is_finished(), "{}: it has what is held", pair.row);
         }
         // A subscription of an earlier round may linger: now it attempts, now it sleeps.
@@ -33,9 +32,9 @@ async fn times(world: &World, pair: &Pair, from: &Peer, to: &Peer, rounds: usize
 
 /// The lock is given back as a waiter of Redisson goes to sleep, which misses its message (6.A.3a); it gets another.
 pub async fn who_is_about_to_sleep_is_woken(world: Arc<World>) {
-    let proxy = Proxy::start(world.server.port());
-    let java = Peer::Java(world.jvms[0].client(proxy.port(), "").await);
-    let rust = Peer::Rust(world.rust(Locks::builder()).await);
+    let proxy = Proxy::start(world.place.server().port());
+    let java = Peer::Java(world.jvms[0].client(&proxy.url(), "").await);
+    let rust = Peer::Rust(world.rust(client()).await);
     for pair in PAIRS.iter().filter(|pair| pair.kind != Kind::Spin) {
         let name = unique("about-to-sleep");
         let (giver, taker) = (rust.lock(pair.kind, &name, "giver"), java.lock(pair.rival, &name, &name));
@@ -56,14 +55,21 @@ pub async fn who_is_about_to_sleep_is_woken(world: Arc<World>) {
 pub async fn messages_come_both_ways(world: Arc<World>) {
     let (seed, [java, rust]) = (seed(), world.both().await);
     let mut rng = Rng::with_seed(seed);
-    println!("hand-overs, seed {seed}: microseconds from unlock to lock");
+    let place = world.place.name();
+    println!("hand-overs, {place}, seed {seed}: microseconds from unlock to lock");
     for pair in PAIRS.iter().filter(|pair| pair.kind != Kind::Spin) {
-        let rounds = if FULL.contains(&pair.row) { 200 } else { soak(200) };
+        let in_full = FULL.contains(&pair.row) && matches!(world.place, Place::Single(_));
+        let rounds = if in_full { 200 } else { soak(200) };
         for (from, to) in [(&java, &rust), (&rust, &java)] {
             let times = times(&world, pair, from, to, rounds, &mut rng).await;
             let at = |percent: usize| times[times.len() * percent / 100];
             let (direction, worst) = (from.towards(to), times[times.len() - 1]);
-            println!("  {:12} {direction} {rounds:4}: p50 {:6} p99 {:6} worst {worst:6}", pair.row, at(50), at(99));
+            println!(
+                "  {place:8} {:12} {direction} {rounds:4}: p50 {:6} p99 {:6} worst {worst:6}",
+                pair.row,
+                at(50),
+                at(99)
+            );
             assert!(u128::from(worst) < SOON.as_micros(), "{} {direction}: by the TTL", pair.row);
         }
     }

@@ -96,10 +96,10 @@ impl Jvm {
     }
 
     /// A client of its own, with settings as Peer.java knows them.
-    pub async fn client(self: &Arc<Self>, port: u16, settings: &str) -> Java {
+    pub async fn client(self: &Arc<Self>, url: &str, settings: &str) -> Java {
         let client = format!("client-{}", self.count.fetch_add(1, Ordering::Relaxed));
         let java = Java { jvm: self.clone(), client };
-        java.must("opener", "client", "-", &format!("open port={port} {settings}")).await;
+        java.must("opener", "client", "-", &format!("open url={url} {settings}")).await;
         java
     }
 

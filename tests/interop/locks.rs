@@ -44,11 +44,11 @@ impl Case<'_> {
     }
 
     async fn raw(&self) -> Raw {
-        self.world.server.raw().await
+        self.world.raw(&self.name).await
     }
 
-    fn passed(&self, verbs: &[&str]) {
-        shown(self.pair.row, verbs, self.holder.towards(&self.other));
+    fn passed(&self, verbs: &[&'static str]) {
+        self.world.cell(self.pair.row, self.holder.towards(&self.other)).shows(verbs);
     }
 
     fn renamed(&self, verb: &str) -> Self {
@@ -64,7 +64,7 @@ impl Case<'_> {
     async fn until_waiting(&self) {
         match self.pair.kind {
             Kind::Spin => sleep(ms(50)).await,
-            _ => until_listening(&self.world.server, &self.name).await,
+            _ => until_listening(self.world.place.server_of(&self.name), &self.name).await,
         }
     }
 }
@@ -74,7 +74,10 @@ impl Case<'_> {
 pub async fn leaves_nothing(world: &World, name: &str) {
     let begin = Instant::now();
     loop {
-        let left = left_of(&mut world.server.raw().await, name).await;
+        let mut left = Vec::new();
+        for server in world.place.primaries() {
+            left.extend(left_of(&mut server.raw().await, name).await);
+        }
         if left.is_empty() {
             return;
         }

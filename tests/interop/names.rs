@@ -5,7 +5,7 @@ use crate::*;
 /// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
 pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
     let java = world.java("prefix=app:").await;
-    let rust = world.rust(Locks::builder().key_prefix("app:")).await;
+    let rust = world.rust(client().key_prefix("app:")).await;
     let [j, r] = [Peer::Java(java.clone()), Peer::Rust(rust.clone())];
     for name in [unique("plain"), format!("{{{}}}:tagged", unique("tag")), unique("with:colons:and-dashes")] {
         for kind in Kind::ALL {
@@ -16,8 +16,7 @@ pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
                 mine.unlock().await.result.unwrap();
             }
         }
-        let mut raw = world.server.raw().await;
-        let keys = raw.keys(&format!("*{name}*")).await;
+        let keys = world.raw(&format!("app:{name}")).await.keys(&format!("*{name}*")).await;
         assert!(keys.iter().all(|key| key.contains("app:")), "{keys:?}");
     }
     let (name, owner) = (unique("identity"), Owner::named("request-17").unwrap());
@@ -28,7 +27,7 @@ pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
     assert_eq!((holder.client.as_str(), holder.field()), (id.as_str(), &*format!("{id}:{thread}")));
     assert!(rust.lock(&name).force_unlock_if(holder.field()).await.unwrap());
     rust.lock(&name).owned_by(&owner).lock().await.unwrap();
-    let fields = world.server.raw().await.hgetall(&format!("app:{name}")).await;
+    let fields = world.raw(&format!("app:{name}")).await.hgetall(&format!("app:{name}")).await;
     assert_eq!(fields, [(format!("{}:named-request-17", rust.client_id()), "1".to_owned())]);
     rust.lock(&name).owned_by(&owner).unlock().await.unwrap();
     tokens(&world).await;
@@ -40,15 +39,16 @@ pub async fn mapped_names(world: Arc<World>) {
     let group = unique("group");
     let java = world.java(&format!("prefix={{{group}}}: suffix=:v2")).await;
     let of = group.clone();
-    let rust = world.rust(Locks::builder().name_mapper(move |name| format!("{{{of}}}:{name}:v2"))).await;
+    let rust = world.rust(client().name_mapper(move |name| format!("{{{of}}}:{name}:v2"))).await;
     let [j, r] = [Peer::Java(java.clone()), Peer::Rust(rust.clone())];
     for kind in Kind::ALL {
         for (holder, other) in [(&j, &r), (&r, &j)] {
             let (mine, theirs) = (holder.lock(kind, "mapped", "mine"), other.lock(rival(kind), "mapped", "theirs"));
             mine.must_lock(None).await;
             assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{kind:?}");
-            let keys = world.server.raw().await.keys("*mapped*").await;
-            let is_ours = |key: &String| key.contains(&format!("{{{group}}}:mapped:v2"));
+            let key = format!("{{{group}}}:mapped:v2");
+            let keys = world.raw(&key).await.keys(&format!("*{group}*")).await;
+            let is_ours = |found: &String| found.contains(&key);
             assert!(!keys.is_empty() && keys.iter().all(is_ours), "{kind:?} {keys:?}");
             mine.unlock().await.result.unwrap();
         }
@@ -69,7 +69,7 @@ fn rival(kind: Kind) -> Kind {
 
 /// Tokens rise over both sides, and both read the last one.
 async fn tokens(world: &World) {
-    let (java, rust, name) = (world.java("").await, world.rust(Locks::builder()).await, unique("tokens"));
+    let (java, rust, name) = (world.java("").await, world.rust(client()).await, unique("tokens"));
     let lock = rust.fenced_lock(&name).owned_by(&Owner::unique());
     let mut last = 0;
     for round in 0..10 {
@@ -93,7 +93,7 @@ async fn tokens(world: &World) {
 
 /// Readers of both with several holds each: counts, holders and what is left agree at each step.
 pub async fn hold_counts_of_many_owners(world: Arc<World>) {
-    let (java, rust, name) = (world.java("").await, world.rust(Locks::builder()).await, unique("counts"));
+    let (java, rust, name) = (world.java("").await, world.rust(client()).await, unique("counts"));
     let side = rust.read_write_lock(&name);
     let owners: Vec<Owner> = (0..3).map(|at| Owner::named(format!("reader-{at}")).unwrap()).collect();
     for (at, owner) in owners.iter().enumerate() {

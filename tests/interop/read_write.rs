@@ -5,7 +5,7 @@ use crate::*;
 /// One side's readers come and go in all ways; the other side's hold stays, and no writer gets in. Both ways round.
 pub async fn readers_of_both_keep_each_other(world: Arc<World>) {
     let (seed, name, rounds) = (seed(), unique("readers"), soak(1000));
-    let rust = world.rust(Locks::builder()).await;
+    let rust = world.rust(client()).await;
     let [java, rust] = [Peer::Java(world.java("").await), Peer::Rust(rust)];
     for (stays, churns) in [(&rust, &java), (&java, &rust)] {
         let [reader, writer] = [Kind::Read, Kind::Write].map(|kind| stays.lock(kind, &name, "stays"));

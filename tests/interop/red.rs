@@ -20,9 +20,8 @@ impl Fleet {
     async fn start(jvm: &Arc<Jvm>, watched: Duration) -> Fleet {
         let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
         let settings = format!("watchdog={}", watched.as_millis());
-        let java = join_all(servers.iter().map(|server| jvm.client(server.port(), &settings))).await;
-        let urls: Vec<String> = servers.iter().map(Server::url).collect();
-        let rust = join_all(urls.iter().map(|url| connect(brief(watched), url))).await;
+        let java = join_all(servers.iter().map(async |server| jvm.client(&server.url(), &settings).await)).await;
+        let rust = join_all(servers.iter().map(async |server| connect(brief(watched), &server.url()).await)).await;
         Fleet { servers, java, rust, name: unique("red") }
     }
 
@@ -55,8 +54,8 @@ pub async fn red_locks_keep_each_other_out(world: Arc<World>) {
     tokio::join!(keeps_out(&world, true, "J>R"), keeps_out(&world, false, "R>J"));
 }
 
-async fn keeps_out(world: &World, is_java: bool, direction: &str) {
-    let (fleet, cell) = (Fleet::start(&world.jvms[1], secs(30)).await, (ROW, direction));
+async fn keeps_out(world: &World, is_java: bool, direction: &'static str) {
+    let (fleet, cell) = (Fleet::start(&world.jvms[1], secs(30)).await, world.cell(ROW, direction));
     let (mine, theirs) = (fleet.side(is_java, "mine"), fleet.side(!is_java, "theirs"));
     let counts = async || fleet.counts().await;
     verbs(cell, [&mine, &theirs], ms(900), (counts, ["1", "1", "1"]), sleep(secs(1))).await;
@@ -89,20 +88,19 @@ pub async fn red_locks_of_the_dead_are_free(world: Arc<World>) {
     let jvm = Jvm::start(&world.class_path);
     let doomed = Fleet::start(&jvm, world.short).await;
     assert!(doomed.side(true, "victim").take(LONG, None).await);
-    is_inherited(&world, (ROW, "J>R"), &doomed.side(false, "heir"), || jvm.kill()).await;
+    is_inherited(&world, world.cell(ROW, "J>R"), &doomed.side(false, "heir"), || jvm.kill()).await;
     let fleet = Fleet::start(&world.jvms[1], world.short).await;
     let short = world.short.as_millis().to_string();
-    let ports: Vec<String> = fleet.servers.iter().map(|server| server.port().to_string()).collect();
-    let mut process = holder("red", &[&ports[0], &short, &fleet.name, &ports[1], &ports[2]]).await;
-    is_inherited(&world, (ROW, "R>J"), &fleet.side(true, "heir"), || process.kill()).await;
+    let urls: Vec<String> = fleet.servers.iter().map(Server::url).collect();
+    let mut process = holder("red", &[&urls[0], &short, &fleet.name, &urls[1], &urls[2]]).await;
+    is_inherited(&world, world.cell(ROW, "R>J"), &fleet.side(true, "heir"), || process.kill()).await;
 }
 
 /// The process that is killed.
 pub async fn hold(url: &str, args: &[String]) {
     let short = ms(args[0].parse().unwrap());
-    let more = args[2..].iter().map(|port| format!("redis://127.0.0.1:{port}"));
-    let urls: Vec<String> = std::iter::once(url.to_owned()).chain(more).collect();
-    let locks = join_all(urls.iter().map(|url| connect(brief(short), url))).await;
+    let urls = std::iter::once(url).chain(args[2..].iter().map(String::as_str));
+    let locks = join_all(urls.map(|url| connect(brief(short), url))).await;
     red(&locks, &args[1], "victim").lock().await.unwrap();
     say_held().await
 }

@@ -44,12 +44,12 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
     }
     // They vote on red locks, with the first one.
     let voters = [Server::start(), Server::start()];
-    let ports = [world.server.port(), voters[0].port(), voters[1].port()];
+    let urls = [world.place.url(), voters[0].url(), voters[1].url()];
     let mut clients = Vec::new();
     for jvm in &world.jvms {
-        clients.push([jvm.client(ports[0], "").await, jvm.client(ports[1], "").await, jvm.client(ports[2], "").await]);
+        clients.push([jvm.client(&urls[0], "").await, jvm.client(&urls[1], "").await, jvm.client(&urls[2], "").await]);
     }
-    let [by_java, by_rust] = turns(&clients, &ports, &names, seed).await;
+    let [by_java, by_rust] = turns(&clients, &urls, &names, seed).await;
     are_exact(&world, &names, &by_java, &by_rust).await;
     for (_, name) in &names {
         leaves_nothing(&world, name).await;
@@ -62,11 +62,11 @@ pub async fn counters_are_exact_and_nothing_is_left(world: Arc<World>) {
 }
 
 /// How often each side moved each counter.
-async fn turns(clients: &[[Java; 3]], ports: &[u16; 3], names: &[Name], seed: u64) -> [Vec<u64>; 2] {
-    let (spec, [port, second, third]) = (spec(names), ports.map(|port| port.to_string()));
+async fn turns(clients: &[[Java; 3]], urls: &[String; 3], names: &[Name], seed: u64) -> [Vec<u64>; 2] {
+    let (spec, [url, second, third]) = (spec(names), urls.clone());
     let until = epoch() / 1000 + soak(120_000) as u64;
     let part =
-        |seed: u64| [port.clone(), spec.clone(), until.to_string(), seed.to_string(), second.clone(), third.clone()];
+        |seed: u64| [url.clone(), spec.clone(), until.to_string(), seed.to_string(), second.clone(), third.clone()];
     let mut parts: Vec<Process> =
         (0..2).map(|at| Process::start("interop", "soak", &part(seed + at).each_ref().map(String::as_str))).collect();
     let mut threads = Vec::new();
@@ -92,7 +92,7 @@ async fn turns(clients: &[[Java; 3]], ports: &[u16; 3], names: &[Name], seed: u6
 
 /// Each counter is the sum of the turns, both sides had some of each kind, and every permit is back.
 async fn are_exact(world: &World, names: &[Name], by_java: &[u64], by_rust: &[u64]) {
-    let mut raw = world.server.raw().await;
+    let mut raw = world.place.server().raw().await;
     for (at, (kind, name)) in names.iter().enumerate().filter(|(_, (kind, _))| kind != "read") {
         let counter: u64 = raw.get(&format!("{name}-counter")).await.map_or(0, |text| text.parse().unwrap());
         assert_eq!(counter, by_java[at] + by_rust[at], "{kind}: the counter is not exact");
@@ -115,12 +115,12 @@ async fn are_exact(world: &World, names: &[Name], by_java: &[u64], by_rust: &[u6
 
 /// Redisson forgets to end one now and then: it ends with its client.
 async fn no_subscription_is_left(world: &World, clients: impl Iterator<Item = Java>, names: &[Name]) {
-    let mut raw = world.server.raw().await;
+    let mut raw = world.place.server().raw().await;
     println!("  subscriptions before the clients of Redisson end: {:?}", channels(&mut raw, names).await);
     for java in clients {
         java.must("closer", "client", "-", "shutdown").await;
     }
-    let silent = async || channels(&mut world.server.raw().await, names).await.is_empty();
+    let silent = async || channels(&mut world.place.server().raw().await, names).await.is_empty();
     eventually(secs(20), "no subscription is left", silent).await;
 }
 
@@ -141,9 +141,8 @@ pub async fn part(url: &str, args: &[String]) {
     let names = spec.split(',').map(|lock| lock.split_once('/').unwrap());
     let names: Arc<Vec<Name>> = Arc::new(names.map(|(kind, name)| (kind.into(), name.into())).collect());
     let (until, seed) = (until.parse::<u64>().unwrap(), seed.parse::<u64>().unwrap());
-    let urls = others.iter().map(|port| format!("redis://127.0.0.1:{port}"));
-    let servers =
-        join_all(urls.chain([url.to_owned()]).map(|url| async move { connect(Locks::builder(), &url).await }));
+    let urls = others.iter().map(String::as_str).chain([url]);
+    let servers = join_all(urls.map(|url| connect(Locks::builder(), url)));
     let servers = Arc::new(servers.await);
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
     let raw = Arc::new(tokio::sync::Mutex::new(Raw::connect(port).await));

@@ -20,16 +20,21 @@ pub const ABSENT: Absent = &[
     ("latch", "crash", "a latch has no owner"),
 ];
 
+/// The thread of Java that waits for this; others go by the name, so that no case keeps another one's.
+fn waits(name: &str) -> String {
+    format!("waits-{name}")
+}
+
 /// Somebody listens for the name, and has looked once more.
 async fn until_waiting(world: &World, name: &str) {
-    until_listening(&world.server, name).await;
+    until_listening(world.place.server_of(name), name).await;
     sleep(ms(300)).await;
 }
 
 async fn semaphore(world: &World) -> (Java, Semaphore, String) {
     let (java, name) = (world.java("").await, unique("semaphore"));
-    let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.semaphore(&name);
-    assert!(java.get::<bool>("t", "semaphore", &name, "try_set_permits 3").await);
+    let rust = world.rust(client().wait_cap(secs(60))).await.semaphore(&name);
+    assert!(java.get::<bool>(&name, "semaphore", &name, "try_set_permits 3").await);
     assert!(!rust.try_set_permits(5).await.unwrap(), "Java has set it");
     (java, rust, name)
 }
@@ -38,26 +43,26 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     let (java, rust, name) = semaphore(&world).await;
     let free = async |expected: i64| {
         assert_eq!(rust.available_permits().await.unwrap(), expected);
-        assert_eq!(java.get::<i64>("t", "semaphore", &name, "available").await, expected);
+        assert_eq!(java.get::<i64>(&name, "semaphore", &name, "available").await, expected);
     };
     free(3).await;
     // Java has two of three.
-    java.must("t", "semaphore", &name, "acquire 2").await;
+    java.must(&name, "semaphore", &name, "acquire 2").await;
     assert!(!rust.try_acquire(2).await.unwrap().is_acquired());
     free(1).await;
     assert!(!rust.acquire(2).wait(secs(1)).await.unwrap().is_acquired());
     free(1).await;
     let waiter = spawn_with(rust.clone(), |rust| async move { rust.acquire(3).await });
     until_waiting(&world, &name).await;
-    java.must("t", "semaphore", &name, "release 2").await;
+    java.must(&name, "semaphore", &name, "release 2").await;
     assert!(patient("Java's release wakes", waiter).await.unwrap().unwrap().is_acquired());
     // Rust has all three.
     free(0).await;
-    assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 0").await);
+    assert!(!java.get::<bool>(&name, "semaphore", &name, "try_acquire 1 0").await);
     let began = Instant::now();
-    assert!(!java.get::<bool>("t", "semaphore", &name, "try_acquire 1 1000").await);
+    assert!(!java.get::<bool>(&name, "semaphore", &name, "try_acquire 1 1000").await);
     assert!(began.elapsed() >= ms(999));
-    let waiter = spawn_local(java.must("t", "semaphore", &name, "acquire 2"));
+    let waiter = spawn_local(java.must(&name, "semaphore", &name, "acquire 2"));
     until_waiting(&world, &name).await;
     rust.release(3).await.unwrap();
     patient("our release wakes", waiter).await.unwrap();
@@ -65,12 +70,11 @@ pub async fn semaphores_count_for_both(world: Arc<World>) {
     // What is taken away and added counts for both.
     rust.reduce_permits(2).await.unwrap();
     free(-1).await;
-    java.must("t", "semaphore", &name, "add 4").await;
+    java.must(&name, "semaphore", &name, "add 4").await;
     free(3).await;
     assert_eq!(rust.drain_permits().await.unwrap(), 3);
     free(0).await;
-    shown("semaphore", &["state", "excludes", "times out", "wakes"], "J>R");
-    shown("semaphore", &["state", "excludes", "times out", "wakes"], "R>J");
+    world.shows("semaphore", &["state", "excludes", "times out", "wakes"]);
 }
 
 struct Permits {
@@ -82,14 +86,14 @@ struct Permits {
 impl Permits {
     async fn of(world: &World, count: u32) -> Permits {
         let (java, name) = (world.java("").await, unique("permits"));
-        let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.permit_semaphore(&name);
+        let rust = world.rust(client().wait_cap(secs(60))).await.permit_semaphore(&name);
         assert!(rust.try_set_permits(count).await.unwrap());
-        assert!(!java.get::<bool>("t", "permits", &name, "try_set_permits 9").await);
+        assert!(!java.get::<bool>(&name, "permits", &name, "try_set_permits 9").await);
         Permits { java, rust, name }
     }
 
     async fn java<T: std::str::FromStr>(&self, verb: &str) -> T {
-        self.java.get("t", "permits", &self.name, verb).await
+        self.java.get(&self.name, "permits", &self.name, verb).await
     }
 
     async fn counts(&self, free: i64, taken: u64) {
@@ -126,7 +130,7 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     assert!(rust.remaining_lease(&ids[0]).await.unwrap().unwrap() > secs(65));
     assert!(both.take("try_acquire 1 0 60000").await.is_empty());
     assert!(both.take("try_acquire 1 1000 60000").await.is_empty());
-    let waiter = spawn_local(both.java.must("w", "permits", name, "try_acquire 2 60000 60000"));
+    let waiter = spawn_local(both.java.must(&waits(name), "permits", name, "try_acquire 2 60000 60000"));
     until_waiting(&world, name).await;
     rust.release(&ids[1..]).await.unwrap();
     assert!(patient("our release wakes", waiter).await.unwrap().contains(','));
@@ -139,33 +143,32 @@ pub async fn permits_are_the_same_for_both(world: Arc<World>) {
     both.counts(3, 2).await;
     rust.set_permits(1).await.unwrap();
     both.counts(-1, 2).await;
-    shown("permits", &["state", "excludes", "times out", "wakes"], "J>R");
-    shown("permits", &["state", "excludes", "times out", "wakes"], "R>J");
+    world.shows("permits", &["state", "excludes", "times out", "wakes"]);
 }
 
 /// A lease that ends gives its permits to the other side.
 pub async fn permits_expire_for_both(world: Arc<World>) {
     let both = Permits::of(&world, 1).await;
-    let ids = both.take("try_acquire 1 0 1500").await;
-    let waiter = both.rust.acquire(1).ids(ms(1500));
+    let ids = both.take("try_acquire 1 0 2000").await;
+    let waiter = both.rust.acquire(1).ids(ms(2000));
     let mine = patient("Java's lease ends", waiter).await.unwrap().unwrap();
     assert!(matches!(both.rust.release(&ids).await, Err(SyncError::NotHeld { .. })));
-    let waiter = both.java.must("w", "permits", &both.name, "try_acquire 1 60000 1000");
+    let waiter = both.java.must(&waits(&both.name), "permits", &both.name, "try_acquire 1 60000 1000");
     assert!(!patient("our lease ends", waiter).await.is_empty());
     assert!(matches!(both.rust.release(&mine).await, Err(SyncError::NotHeld { .. })));
-    shown("permits", &["expires"], "J>R");
-    shown("permits", &["expires"], "R>J");
+    world.shows("permits", &["expires"]);
 }
 
 /// For three leases and more: Java's by hand, with `updateLeaseTime`; lockson's by its watchdog.
 pub async fn permits_are_renewed_for_both(world: Arc<World>) {
-    let (by_java, by_rust) = (Permits::of(&world, 1).await, Permits::of(&world, 1).await);
-    let id = by_java.take("try_acquire 1 0 3000").await.remove(0);
+    let (by_java, by_rust, lease) =
+        (Permits::of(&world, 1).await, Permits::of(&world, 1).await, world.short.as_millis());
+    let id = by_java.take(&format!("try_acquire 1 0 {lease}")).await.remove(0);
     let renewed = world.rust(brief(world.short)).await.permit_semaphore(&by_rust.name);
     let guard = patient("a permit", renewed.guard(1)).await.unwrap();
     let until = Instant::now() + world.short * 3;
     while Instant::now() < until {
-        assert!(by_java.java::<bool>(&format!("update_lease_time {id} 3000")).await, "it has not ended");
+        assert!(by_java.java::<bool>(&format!("update_lease_time {id} {lease}")).await, "it has not ended");
         assert!(by_java.rust.acquire(1).wait(ms(0)).ids(secs(60)).await.unwrap().is_none(), "we have what is renewed");
         assert!(by_rust.take("try_acquire 1 0 60000").await.is_empty(), "Java has what is renewed");
         sleep(ms(200)).await;
@@ -173,70 +176,56 @@ pub async fn permits_are_renewed_for_both(world: Arc<World>) {
     assert!(by_java.java::<bool>(&format!("try_release {id}")).await);
     guard.release().await.unwrap();
     by_rust.counts(1, 0).await;
-    shown("permits", &["renews"], "J>R");
-    shown("permits", &["renews"], "R>J");
+    world.shows("permits", &["renews"]);
 }
 
-/// The permits of a process that is killed are the other side's when their leases end.
-pub async fn permits_of_the_dead_come_back(world: Arc<World>) {
-    let both = Permits::of(&world, 1).await;
-    let jvm = Jvm::start(&world.class_path);
-    let victim = jvm.client(world.server.port(), "").await;
-    victim.must("t", "permits", &both.name, "acquire 3000").await;
-    jvm.kill();
-    let ids = patient("Java's permit", both.rust.acquire(1).ids(secs(60))).await.unwrap().unwrap();
-    both.rust.release(&ids).await.unwrap();
-    let (port, short) = (world.server.port().to_string(), world.short.as_millis().to_string());
-    let mut process = holder("permit", &[&port, &short, &both.name]).await;
-    let waiter = spawn_local(both.java.must("w", "permits", &both.name, "try_acquire 1 60000 60000"));
-    assert!(!composite::outlives(&world, waiter, || process.kill()).await.is_empty());
-    shown("permits", &["crash"], "J>R");
-    shown("permits", &["crash"], "R>J");
-}
-
-/// The process that is killed.
-pub async fn permit(url: &str, args: &[String]) {
-    let short = ms(args[0].parse().unwrap());
-    let _guard = connect(brief(short), url).await.permit_semaphore(&args[1]).guard(1).await.unwrap();
-    say_held().await
+/// Waits for a permit.
+pub async fn permit_of(peer: Peer, name: String) {
+    match peer {
+        Peer::Java(java) => {
+            let ids = java.must(&waits(&name), "permits", &name, "try_acquire 1 60000 60000").await;
+            assert!(!ids.is_empty());
+        }
+        Peer::Rust(locks) => assert!(locks.permit_semaphore(&name).acquire(1).ids(secs(60)).await.unwrap().is_some()),
+    }
 }
 
 async fn latch(world: &World, count: u32) -> (Java, Latch, String) {
     let (java, name) = (world.java("").await, unique("latch"));
-    let rust = world.rust(Locks::builder().wait_cap(secs(60))).await.latch(&name);
+    let rust = world.rust(client().wait_cap(secs(60))).await.latch(&name);
     assert!(rust.try_set_count(count).await.unwrap());
-    assert!(!java.get::<bool>("t", "latch", &name, "try_set_count 9").await);
-    assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, u64::from(count));
+    assert!(!java.get::<bool>(&name, "latch", &name, "try_set_count 9").await);
+    assert_eq!(java.get::<u64>(&name, "latch", &name, "count").await, u64::from(count));
     (java, rust, name)
 }
 
 pub async fn latches_open_for_both(world: Arc<World>) {
     let (java, rust, name) = latch(&world, 2).await;
     assert_eq!(rust.wait_for(secs(1)).await.unwrap(), WaitOutcome::TimedOut);
-    assert!(!java.get::<bool>("w", "latch", &name, "await 300").await);
-    let waits = || spawn_with(rust.clone(), |rust| async move { rust.wait().await.unwrap() });
-    let java_waits = || spawn_local(java.get::<bool>("w", "latch", &name, "await 60000"));
-    let set_by_java = async || assert!(java.get::<bool>("t", "latch", &name, "try_set_count 1").await);
-    let (ours, theirs) = (waits(), java_waits());
+    assert!(!java.get::<bool>(&waits(&name), "latch", &name, "await 300").await);
+    let rust_waits = || spawn_with(rust.clone(), |rust| async move { rust.wait().await.unwrap() });
+    let java_waits = || spawn_local(java.get::<bool>(&waits(&name), "latch", &name, "await 60000"));
+    let set_by_java = async || assert!(java.get::<bool>(&name, "latch", &name, "try_set_count 1").await);
+    let (ours, theirs) = (rust_waits(), java_waits());
     until_waiting(&world, &name).await;
-    java.must("t", "latch", &name, "count_down").await;
+    java.must(&name, "latch", &name, "count_down").await;
     assert_eq!(rust.count().await.unwrap(), 1);
     sleep(ms(300)).await;
     assert!(!ours.is_finished() && !theirs.is_finished(), "one is left");
     assert_eq!(rust.count_down().await.unwrap(), Some(0));
     assert!(patient("our count wakes Java", theirs).await.unwrap());
     assert_eq!(patient("and us", ours).await.unwrap(), WaitOutcome::Opened);
-    assert_eq!(java.get::<u64>("t", "latch", &name, "count").await, 0);
+    assert_eq!(java.get::<u64>(&name, "latch", &name, "count").await, 0);
     // Java's last count wakes a Rust waiter; so does Java's delete, which leaves no trace by which it could be told.
     for (at, verb) in ["count_down", "delete"].into_iter().enumerate() {
         set_by_java().await;
         if at == 0 {
             assert_eq!(rust.wait_for(ms(300)).await.unwrap(), WaitOutcome::TimedOut);
         }
-        let waiter = waits();
+        let waiter = rust_waits();
         sleep(ms(500)).await;
         assert!(!waiter.is_finished());
-        let told = java.must("t", "latch", &name, verb).await;
+        let told = java.must(&name, "latch", &name, verb).await;
         assert!(verb != "delete" || told == "true", "{told}");
         assert_eq!(patient("Java wakes us", waiter).await.unwrap(), WaitOutcome::Opened, "{verb}");
     }
@@ -246,6 +235,5 @@ pub async fn latches_open_for_both(world: Arc<World>) {
     until_waiting(&world, &name).await;
     assert!(rust.delete().await.unwrap());
     assert!(patient("our delete wakes Java", waiter).await.unwrap());
-    shown("latch", &["excludes", "times out", "wakes", "state", "forces"], "R>J");
-    shown("latch", &["state", "excludes", "times out", "wakes", "forces"], "J>R");
+    world.shows("latch", &["excludes", "times out", "wakes", "state", "forces"]);
 }

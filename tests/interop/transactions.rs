@@ -14,6 +14,7 @@ pub const ABSENT: Absent = &[
     ),
     (ROW, "re-enters", "Java locks a bucket once in a transaction"),
     (ROW, "renews", "Java's have the transaction's time-out for a lease, and are not renewed"),
+    (ROW, "failover", "its lock is the plain one's: see there"),
     (ROW, "crash", "as no watchdog renews Java's, a crash ends as `expires`; lockson's is the lock's"),
 ];
 
@@ -25,7 +26,7 @@ struct Bucket {
 
 impl Bucket {
     async fn new(world: &World) -> Bucket {
-        let rust = world.rust(Locks::builder().wait_cap(secs(60))).await;
+        let rust = world.rust(client().wait_cap(secs(60))).await;
         Bucket { java: world.java("").await, rust, name: unique("bucket") }
     }
 
@@ -69,12 +70,11 @@ pub async fn transactions_exclude(world: Arc<World>) {
     lock.unlock().await.unwrap();
     patient("woken", write).await.unwrap().unwrap();
     let _ = bucket.java("rollback").await;
-    assert_eq!(world.server.raw().await.get(&bucket.name).await.as_deref(), Some("from-java"));
+    assert_eq!(world.raw(&bucket.name).await.get(&bucket.name).await.as_deref(), Some("from-java"));
     assert!(lock.try_lock().await.unwrap().is_acquired());
     assert!(!bucket.lock(&owner, "t-2").try_lock().await.unwrap().is_acquired(), "two transactions of one owner");
     lock.unlock().await.unwrap();
-    shown(ROW, &["excludes", "state", "wakes"], "J>R");
-    shown(ROW, &["state", "excludes", "wakes"], "R>J");
+    world.shows(ROW, &["excludes", "state", "wakes"]);
 }
 
 /// Leases that end, and holds that are ended by force.
@@ -83,7 +83,7 @@ pub async fn transactions_end(world: Arc<World>) {
     let lock = bucket.lock(&owner, "t-1");
     bucket.java("begin 2000").await.unwrap();
     bucket.java("set forgotten").await.unwrap();
-    let request = Request::default().lease(ms(2000));
+    let request = Request::default().lease(secs(3));
     assert!(patient("the transaction's lease ends", RLock::acquire_with(&lock, request)).await.unwrap().is_acquired());
     let _ = bucket.java("rollback").await;
     bucket.java("begin 60000").await.unwrap();
@@ -95,6 +95,5 @@ pub async fn transactions_end(world: Arc<World>) {
     let name = format!("{}:transaction_lock", bucket.name);
     assert!(bucket.java.get::<bool>("breaker", "lock", &name, "force_unlock").await);
     lock.unlock().await.expect_err("it was forced");
-    shown(ROW, &["expires", "forces"], "J>R");
-    shown(ROW, &["expires", "forces"], "R>J");
+    world.shows(ROW, &["expires", "forces"]);
 }

@@ -191,6 +191,30 @@ impl Cluster {
     }
 }
 
+/// Nodes that come and go.
+impl Cluster {
+    /// One more primary, without slots: its place.
+    pub fn add(&mut self, program: &str, settings: &[(&str, &str)]) -> usize {
+        let node = Server::of(program, &[&[("cluster-enabled", "yes")], settings].concat());
+        node.control(&["CLUSTER", "MEET", "127.0.0.1", &self.nodes[0].port().to_string()]);
+        self.nodes.push(node);
+        self.until("all nodes know the new one", || self.views().iter().all(|view| view.len() == self.nodes.len()));
+        self.settle();
+        self.nodes.len() - 1
+    }
+
+    /// The last one goes, which has no slots.
+    pub fn remove(&mut self) {
+        let node = self.nodes.pop().unwrap();
+        let id = node.control(&["CLUSTER", "MYID"]).text();
+        node.kill();
+        for other in &self.nodes {
+            other.control(&["CLUSTER", "FORGET", &id]);
+        }
+        self.settle();
+    }
+}
+
 /// A slot that is on its way.
 pub struct Moving<'a> {
     cluster: &'a Cluster,
@@ -220,6 +244,11 @@ impl Moving<'_> {
 
     /// Moves what is left, and gives the slot to its new node.
     pub fn finish(self) {
+        self.finish_at();
+    }
+
+    /// The same; when the old node knew of it.
+    pub fn finish_at(self) -> Instant {
         loop {
             let left = self.left();
             if left.is_empty() {
@@ -231,8 +260,14 @@ impl Moving<'_> {
         }
         let to = self.cluster.nodes[self.to].control(&["CLUSTER", "MYID"]).text();
         self.set(self.to, &["NODE", &to]);
-        self.set(self.from, &["NODE", &to]);
+        let (slot, from) = (self.slot.to_string(), &self.cluster.nodes[self.from]);
+        // One that has no slots any more is a replica by now, and knows it all.
+        if let Err(why) = from.try_control(&["CLUSTER", "SETSLOT", &slot, "NODE", &to]) {
+            assert!(why.contains("only with masters"), "{why}");
+        }
+        let at = Instant::now();
         self.cluster.settle();
+        at
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of several processes: the program that runs the tests runs itself again as the processes in them.
 
 use rustix::process::{kill_process, Pid, Signal};
+use rustix::time::{clock_gettime, ClockId};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
@@ -41,6 +42,12 @@ pub fn alone(test: &str) -> bool {
 /// Milliseconds of the clock that all processes share.
 pub fn epoch() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64
+}
+
+/// Nanoseconds of a clock that all processes share and nobody sets.
+pub fn clock() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The lines that come by stdin; the process ends when nobody holds it any more.

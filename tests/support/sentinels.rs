@@ -100,6 +100,39 @@ impl Sentinels {
         found.unwrap()
     }
 
+    /// The server that takes itself for the primary, and that all sentinels which run name.
+    pub fn primary(&self) -> Option<usize> {
+        let mut named = (0..SENTINELS).filter(|at| self.sentinels[*at].runs()).map(|at| self.named_by(at));
+        let first = named.next()??;
+        (named.all(|other| other == Some(first)) && self.is_primary(first)).then_some(first)
+    }
+
+    /// Waits until all sentinels name one primary, and all other servers are its replicas and in step.
+    #[track_caller]
+    pub fn settle(&self) -> usize {
+        let mut found = None;
+        self.until("one primary and its replicas", || {
+            found = self.primary().filter(|at| self.has_all(*at));
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn has_all(&self, primary: usize) -> bool {
+        let follows = format!("master_port:{}", self.servers[primary].port());
+        let mut others = self.servers.iter().enumerate().filter(|(at, _)| *at != primary);
+        others.all(|(_, server)| {
+            let info = server.try_control(&["INFO", "replication"]).map(|info| info.text()).unwrap_or_default();
+            info.contains(&follows) && info.contains("master_link_status:up")
+        })
+    }
+
+    /// Makes a server that was started anew a replica of this one, as the sentinels do after some seconds.
+    pub fn follow(&self, server: usize, primary: usize) {
+        let port = self.servers[primary].port().to_string();
+        self.servers[server].control(&["REPLICAOF", "127.0.0.1", &port]);
+    }
+
     /// Whether it takes itself for the primary.
     pub fn is_primary(&self, server: usize) -> bool {
         self.servers[server].try_control(&["ROLE"]).is_ok_and(|role| role.list()[0].text() == "master")

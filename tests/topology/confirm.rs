@@ -41,11 +41,25 @@ async fn every_kind_is_granted_by_all_replicas_or_not_at_all() {
         let none = Request::default().confirm(Replicas::AtLeast(0), secs(5));
         lock.guard_with(none).await.unwrap().unwrap().unlock().await.unwrap();
     }
+    no_permits(&locks).await;
     replicas[0].thaw();
     let lock = locks.lock(&unique("again"));
     let granted = async || lock.try_lock().await.is_ok_and(|outcome| outcome.is_acquired());
     eventually(secs(5), "a grant when the replica is back", granted).await;
     lock.unlock().await.unwrap();
+}
+
+/// Permits too are given back at once.
+async fn no_permits(locks: &Locks) {
+    let (counted, leased) = (locks.semaphore(&unique("counted")), locks.permit_semaphore(&unique("leased")));
+    assert!(counted.try_set_permits(2).await.unwrap() && leased.try_set_permits(2).await.unwrap());
+    let (one, other) = (counted.acquire(1).guard().await, leased.acquire(1).guard().await);
+    let not_confirmed =
+        |name: &str| SyncError::NotConfirmed { name: name.to_owned(), acked: 1, wanted: 2, given_back: true };
+    assert_eq!((one.err(), other.err()), (Some(not_confirmed(counted.name())), Some(not_confirmed(leased.name()))));
+    assert_eq!((counted.available_permits().await, leased.available_permits().await), (Ok(2), Ok(2)));
+    let guard = leased.acquire(1).confirm(Replicas::AtLeast(1), secs(5)).guard().await.unwrap().unwrap();
+    guard.release().await.unwrap();
 }
 
 /// What is inside a hold that all replicas have: a re-entry, another lease, renewals, and who comes next.
@@ -110,8 +124,8 @@ async fn hand_over(locks: &Locks, primary: &Server, replica: &Server) {
     replica.thaw();
 }
 
-/// A connection that breaks between a grant and its confirmation confirms nothing: the next copy waits as well, though it
-/// finds the work done.
+/// A connection that breaks between a grant and its confirmation confirms nothing: the next copy waits as well, though
+/// it finds the work done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_connection_confirms_nothing() {
     let all = Sentinels::start(secs(60));
@@ -133,6 +147,38 @@ async fn a_broken_connection_confirms_nothing() {
     replica.thaw();
     patient("a grant", waiting).await.unwrap().unwrap();
     assert!(exists(replica, &name));
+}
+
+/// Wherever connections break, nothing is granted that a silent replica does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_break_all_the_time_confirm_nothing() {
+    let all = Sentinels::start(secs(60));
+    let locks = confirming(ms(20)).connect(&all.url()).await.unwrap();
+    all.servers[1].freeze();
+    let end = Instant::now() + secs(2);
+    let tasks = (0..4).map(|task| {
+        spawn_with(locks.lock(&unique("breaks")), async move |lock| {
+            let mut refused = 0;
+            while Instant::now() < end {
+                match patient("an answer", lock.try_lock()).await {
+                    Err(LockError::NotConfirmed { .. }) => refused += 1,
+                    Err(error) if error.is_unreachable() => {}
+                    other => panic!("task {task}: {other:?}"),
+                }
+            }
+            refused
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut kills = 0;
+    while Instant::now() < end {
+        all.servers[0].control(&["CLIENT", "KILL", "TYPE", "normal"]);
+        kills += 1;
+        sleep(ms(fastrand::u64(1..30))).await;
+    }
+    let refused: usize = patient_all("a task", tasks).await.into_iter().sum();
+    println!("{kills} times all connections were cut: {refused} grants not confirmed, none confirmed");
+    assert!(refused > 0);
 }
 
 /// Clients that wait for replicas.
@@ -191,10 +237,18 @@ async fn a_failed_replica_counts() {
     assert!(locks.lock(&cluster.name_on(0, "well")).try_lock().await.unwrap().is_acquired());
 }
 
-/// More replicas than there are: said before anything is written.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_replicas_than_there_are() {
+/// More replicas than there are: said before anything is written. A primary that needs none of them is warned of, once.
+#[tokio::test]
+async fn what_servers_are_asked_for_is_looked_at() {
+    let (logs, _guard) = Logs::scoped();
     let all = Sentinels::start(secs(60));
+    let warned = || logs.find(tracing::Level::WARN, "min-replicas-to-write").len();
+    Locks::connect(&all.url()).await.unwrap();
+    assert_eq!(warned(), 1);
+    confirming(ms(200)).connect(&all.url()).await.unwrap();
+    all.servers[0].control(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    Locks::connect(&all.url()).await.unwrap();
+    assert_eq!(warned(), 1);
     let wanted = |replicas: Replicas| Locks::builder().confirm(replicas, ms(100));
     let refused = |asked: u32, listed: u32| Refused::Replicas { asked, listed };
     let told = wanted(Replicas::AtLeast(3)).connect(&all.url()).await.unwrap_err();
@@ -215,8 +269,8 @@ async fn more_replicas_than_there_are() {
     }
 }
 
-/// WAIT answers for what its connection wrote last: so what says that a lock is held has written, also where it finds its
-/// work done.
+/// WAIT answers for what its connection wrote last: so what says that something is held has written, also where it finds
+/// its work done.
 #[test]
 fn whatever_says_held_has_written() {
     let server = Server::start();
@@ -225,27 +279,33 @@ fn whatever_says_held_has_written() {
         let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")).unwrap();
         line.parse::<u64>().unwrap()
     };
-    let [long, short] = ["60000", "1000"];
-    let calls: [(&str, &[&str], &str); 13] = [
-        ("reentrant/acquire", &["k1"], "o LEASE 0"),
-        ("reentrant/renew", &["k1"], "o LEASE"),
-        ("reentrant/hand_over", &["k1"], "o p LEASE"),
-        ("plain/acquire", &["k2"], "o LEASE"),
-        ("plain/renew", &["k2"], "o LEASE"),
-        ("plain/hand_over", &["k2"], "o p LEASE"),
-        ("fair/acquire", &["k3", "k3q", "k3t", "k3s", "k3z"], "o LEASE 0 1"),
-        ("fair/renew", &["k3", "k3q", "k3t"], "o LEASE"),
-        ("write/acquire", &["k4", "k4w", "k4a"], "o:write LEASE 0 0"),
-        ("write/renew", &["k4"], "o:write LEASE"),
-        ("read/acquire", &["k5", "k5w", "k5t", "k5a"], "o LEASE 0 o:write"),
-        ("read/admit", &["k5", "k5w", "k5t", "k5a"], "o LEASE"),
-        ("read/renew", &["k5", "{k5}:o:rwlock_timeout:1"], "o LEASE"),
+    for semaphore in ["k6", "k7"] {
+        server.control(&["SET", semaphore, "5"]);
+    }
+    let id = "0123456789abcdef0123456789abcdef";
+    let calls: [(&str, &[&str], &str); 16] = [
+        ("reentrant/acquire", &["k1"], "o|LEASE|0"),
+        ("reentrant/renew", &["k1"], "o|LEASE"),
+        ("reentrant/hand_over", &["k1"], "o|p|LEASE"),
+        ("plain/acquire", &["k2"], "o|LEASE"),
+        ("plain/renew", &["k2"], "o|LEASE"),
+        ("plain/hand_over", &["k2"], "o|p|LEASE"),
+        ("fair/acquire", &["k3", "k3q", "k3t", "k3s", "k3z"], "o|LEASE|0|1"),
+        ("fair/renew", &["k3", "k3q", "k3t"], "o|LEASE"),
+        ("write/acquire", &["k4", "k4w", "k4a"], "o:write|LEASE|0|0"),
+        ("write/renew", &["k4"], "o:write|LEASE"),
+        ("read/acquire", &["k5", "k5w", "k5t", "k5a"], "o|LEASE|0|o:write"),
+        ("read/admit", &["k5", "k5w", "k5t", "k5a"], "o|LEASE"),
+        ("read/renew", &["k5", "{k5}:o:rwlock_timeout:1"], "o|LEASE"),
+        ("semaphore/acquire", &["k6", "k6m", "k6r"], "1|60000|1"),
+        ("permit_semaphore/acquire", &["k7", "k7e", "k7r"], "1|60000|LEASE ID"),
+        ("permit_semaphore/renew", &["k7e"], "ID|LEASE"),
     ];
     for (script, keys, args) in calls {
-        for lease in [long, short] {
-            let args = args.replace("LEASE", lease);
+        for lease in ["60000", "1000"] {
+            let args = args.replace("LEASE", lease).replace("ID", id);
             let before = changes();
-            assert_eq!(run(&server, script, keys, &args.split(' ').collect::<Vec<_>>()), "1", "{script}");
+            assert_eq!(run(&server, script, keys, &args.split('|').collect::<Vec<_>>()), "1", "{script}");
             assert!(changes() > before, "{script} {lease}");
         }
     }

@@ -8,14 +8,19 @@ mod clustered;
 mod confirm;
 mod connecting;
 mod credentials;
+mod examples;
 mod guarded;
 mod health;
+mod hearing;
+mod kinds;
 mod mixed;
 mod moving;
 mod refused;
 mod rights;
 mod sentinels;
+mod storm;
 mod times;
+mod waking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -23,6 +28,13 @@ use std::time::Instant;
 use support::prelude::*;
 use support::Reply;
 use tokio::task::JoinHandle;
+
+pub async fn play(part: &str, args: &[String]) {
+    match part {
+        "storm" => storm::worker::play(args).await,
+        other => panic!("no part {other}"),
+    }
+}
 
 /// What a server says: its answer, or the first word of its error.
 fn told(answer: Result<Reply, String>) -> String {

@@ -105,3 +105,28 @@ fn no_script_of_a_read_write_lock_runs_half_way_while_its_slot_moves() {
     moving.finish();
     assert_eq!((before(to), renew(to, "b")), (state, "1".into()));
 }
+
+/// A key that a script deletes it can't write again while the slot moves: the script ends there.
+#[test]
+fn no_script_of_a_semaphore_or_latch_runs_half_way_while_its_slot_moves() {
+    let cluster = Cluster::start(0, ms(2_000));
+    let node = &cluster.nodes[0];
+    let calls: [(&str, &[&str]); 5] = [
+        ("semaphore/change", &["3", "60000", "1", "always"]),
+        ("cancel", &["2", "60000"]),
+        ("latch/count_down", &["3", "60000"]),
+        ("latch/cancel", &["2", "60000"]),
+        ("latch/delete", &["3", "60000"]),
+    ];
+    for (script, args) in calls {
+        let name = cluster.name_on(0, "topology");
+        let keys = [name.clone(), format!("lockson:other:{{{name}}}"), format!("lockson:receipt:{{{name}}}")];
+        // The receipt is of call 2.
+        for (key, value) in keys.iter().zip(["5", "other", "2 1 1 other"]) {
+            node.control(&["SET", key, value]);
+        }
+        let moving = cluster.move_slot(cluster.slot_of(&name), 1);
+        assert_eq!(run(node, script, &keys.each_ref().map(String::as_str), args), "1", "{script}");
+        moving.finish();
+    }
+}

@@ -9,7 +9,28 @@ async fn a_single_server_is_no_cluster_and_has_no_sentinels() {
     let cluster = Locks::connect(&format!("redis-cluster://127.0.0.1:{port}")).await;
     assert_matches!(cluster, Err(ConnectError::NoCluster(why)) if why.contains(&port.to_string()));
     let sentinel = Locks::connect(&format!("redis-sentinel://127.0.0.1:{port}/mymaster")).await;
-    assert_matches!(sentinel, Err(ConnectError::Unreachable(why)) if why.contains("SENTINEL"));
+    assert_matches!(sentinel, Err(ConnectError::NoSentinel(why)) if why.contains(&port.to_string()));
+}
+
+/// A server that knows no HELLO, as old ones and some proxies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resp3_is_needed() {
+    let server = Server::with(&[("rename-command", "HELLO HOWDY")]);
+    let at = format!("127.0.0.1:{}", server.port());
+    for url in ["redis://AT", "redis-cluster://AT", "redis-sentinel://AT/mymaster"] {
+        let refused = patient("an error", Locks::connect(&url.replace("AT", &at))).await;
+        assert_matches!(refused, Err(ConnectError::Resp2(why)) if why.contains("HELLO"), url);
+    }
+}
+
+/// Of every node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_may_be_run() {
+    let cluster = Cluster::start(0, ms(2_000));
+    cluster.nodes[2].control(&["ACL", "SETUSER", "default", "-eval", "-evalsha"]);
+    let refused = Locks::connect(&cluster.url()).await;
+    let named = |why: &str| why.contains("eval");
+    assert_matches!(refused, Err(ConnectError::Refused(Refused::NoPermission(why))) if named(&why));
 }
 
 /// All that were tried are named.
@@ -42,4 +63,6 @@ async fn sentinels_that_know_no_such_primary_say_so() {
         Locks::connect(&url).await,
         Err(ConnectError::UnknownPrimary { name, sentinels }) if name == "nobody" && sentinels.contains("No such")
     );
+    let cluster = Locks::connect(&format!("redis-cluster://127.0.0.1:{}", all.sentinels[0].port())).await;
+    assert_matches!(cluster, Err(ConnectError::NoCluster(_)));
 }

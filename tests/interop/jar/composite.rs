@@ -56,7 +56,7 @@ pub async fn id_6_c_2b(jar: Jar) {
     let waiter = members.multi.begin("a", "multi", "lock_interruptibly");
     members.until_locked(0).await;
     // Past the calls about the second: now it sleeps.
-    members.jar.until_waiting(&members.jar.world.server).await;
+    members.jar.until_waiting(members.jar.world.place.server()).await;
     members.multi.must("a", "multi", "interrupt").await;
     asleep(&waiter, secs(3)).await;
     members.rival(1, "unlock").await;
@@ -69,7 +69,7 @@ pub async fn id_6_c_2d(jar: Jar) {
     members.rival(1, "lock 60000").await;
     let waiter = members.multi.begin("a", "multi", "try_lock 20000 -1");
     members.until_locked(0).await;
-    members.jar.until_waiting(&members.jar.world.server).await;
+    members.jar.until_waiting(members.jar.world.place.server()).await;
     members.lose(0).await;
     members.rival(1, "unlock").await;
     assert_eq!(waiter.await.unwrap().unwrap(), "true");
@@ -142,9 +142,9 @@ pub async fn id_6_c_2h(jar: Jar) {
 
 /// An interrupt while a member is asked makes attempts without a pause and without end, each of which takes it.
 pub async fn id_6_c_2i(jar: Jar) {
-    let proxy = Proxy::start(jar.world.server.port());
+    let proxy = Proxy::start(jar.world.place.server().port());
     let jvm = Jvm::start(&jar.world.class_path);
-    let java = jvm.client(proxy.port(), "").await;
+    let java = jvm.client(&proxy.url(), "").await;
     let members = of(Jar { world: jar.world.clone(), java, name: jar.name.clone() });
     proxy.delay_replies(ms(1500));
     let waiter = members.multi.begin("a", "multi", "lock");

@@ -36,12 +36,12 @@ pub async fn id_6_d_2(jar: Jar) {
 /// A waiter of a process that was killed holds up the next one, with the lock free.
 pub async fn id_6_d_9(jar: Jar) {
     let jvm = Jvm::start(&jar.world.class_path);
-    let dying = jvm.client(jar.world.server.port(), "").await;
+    let dying = jvm.client(&jar.world.place.url(), "").await;
     jar.must("a", "fair_lock", "lock 60000").await;
     let _dead = dying.call("dead", "fair_lock", &jar.name, "lock");
-    until_queued(&jar.world.server, &jar.name, 1).await;
+    until_queued(jar.world.place.server(), &jar.name, 1).await;
     let waiter = jar.begin("b", "fair_lock", "try_lock 20000 -1");
-    until_queued(&jar.world.server, &jar.name, 2).await;
+    until_queued(jar.world.place.server(), &jar.name, 2).await;
     jvm.kill();
     jar.must("a", "fair_lock", "unlock").await;
     jar.sleeps_though_free(&waiter, secs(5)).await;
@@ -52,10 +52,10 @@ pub async fn id_6_d_3(jar: Jar) {
     let jar = jar.with("watchdog=3000 fair_wait=1000").await;
     jar.must("a", "fair_lock", "lock").await;
     let waiters: Vec<_> = ["b", "c", "d"].map(|who| jar.begin(who, "fair_lock", "lock")).into();
-    until_queued(&jar.world.server, &jar.name, 3).await;
-    let order = queued(&jar.world.server, &jar.name).await;
+    until_queued(jar.world.place.server(), &jar.name, 3).await;
+    let order = queued(jar.world.place.server(), &jar.name).await;
     eventually(secs(30), "a live waiter loses its place", async || {
-        let now = queued(&jar.world.server, &jar.name).await;
+        let now = queued(jar.world.place.server(), &jar.name).await;
         !now.starts_with(&order)
     })
     .await;
@@ -67,10 +67,10 @@ pub async fn id_6_d_3(jar: Jar) {
 pub async fn id_6_d_5(jar: Jar) {
     jar.must("a", "fair_lock", "lock 3600000").await;
     let first = jar.begin("b", "fair_lock", "lock 60000");
-    until_queued(&jar.world.server, &jar.name, 1).await;
+    until_queued(jar.world.place.server(), &jar.name, 1).await;
     let _second = jar.begin("c", "fair_lock", "lock 60000");
-    until_queued(&jar.world.server, &jar.name, 2).await;
-    let second = queued(&jar.world.server, &jar.name).await[1].clone();
+    until_queued(jar.world.place.server(), &jar.name, 2).await;
+    let second = queued(jar.world.place.server(), &jar.name).await[1].clone();
     jar.must("a", "fair_lock", "unlock").await;
     first.await.unwrap().unwrap();
     let mut raw = jar.raw().await;
@@ -85,7 +85,7 @@ pub async fn id_6_d_8(jar: Jar) {
     let mut raw = jar.raw().await;
     jar.must("a", "fair_lock", "lock 60000").await;
     let waiter = jar.begin("b", "fair_lock", "lock 60000");
-    until_queued(&jar.world.server, &jar.name, 1).await;
+    until_queued(jar.world.place.server(), &jar.name, 1).await;
     enqueue(&mut raw, &jar.name, "foreign:1", 60_000).await;
     jar.must("a", "fair_lock", "unlock").await;
     waiter.await.unwrap().unwrap();
@@ -97,12 +97,12 @@ pub async fn id_6_d_8(jar: Jar) {
 pub async fn id_3_4_c(jar: Jar) {
     jar.must("a", "fair_lock", "lock 60000").await;
     let waiter = jar.begin("b", "fair_lock", "lock_interruptibly");
-    until_queued(&jar.world.server, &jar.name, 1).await;
+    until_queued(jar.world.place.server(), &jar.name, 1).await;
     sleep(ms(500)).await;
     jar.must("b", "fair_lock", "interrupt").await;
     waiter.await.unwrap().expect_err("interrupted");
     sleep(secs(1)).await;
-    assert_eq!(queued(&jar.world.server, &jar.name).await.len(), 1);
+    assert_eq!(queued(jar.world.place.server(), &jar.name).await.len(), 1);
 }
 
 /// The unlock of an expired hold says nothing.

@@ -44,24 +44,24 @@ impl Jar {
     }
 
     async fn with(&self, settings: &str) -> Jar {
-        Jar { world: self.world.clone(), java: self.world.java(settings).await, name: self.name.clone() }
+        Jar { world: self.world.clone(), java: own(&self.world, settings).await, name: self.name.clone() }
     }
 
     /// The same JVM with a server of its own, for what counts its calls.
     async fn at(&self, port: u16, settings: &str) -> Jar {
-        let java = self.world.jvms[1].client(port, settings).await;
+        let java = self.world.jvms[1].client(&format!("redis://127.0.0.1:{port}"), settings).await;
         Jar { world: self.world.clone(), java, name: self.name.clone() }
     }
 
     /// The same behind a proxy of its own.
     async fn cut_off(&self, settings: &str) -> (Proxy, Jar) {
-        let proxy = Proxy::start(self.world.server.port());
+        let proxy = Proxy::start(self.world.place.server().port());
         let jar = self.at(proxy.port(), settings).await;
         (proxy, jar)
     }
 
     async fn raw(&self) -> Raw {
-        self.world.server.raw().await
+        self.world.place.server().raw().await
     }
 
     /// Some waiter of the name has subscribed, and has asked once more, as Redisson's do.
@@ -75,11 +75,11 @@ impl Jar {
         let (proxy, cut) = self.cut_off("").await;
         self.must("a", object, take).await;
         let waiter = cut.begin("b", object, take);
-        self.until_waiting(&self.world.server).await;
+        self.until_waiting(self.world.place.server()).await;
         proxy.refuse(true);
         self.must("a", object, give).await;
         proxy.refuse(false);
-        self.until_waiting(&self.world.server).await;
+        self.until_waiting(self.world.place.server()).await;
         asleep(&waiter, secs(2)).await;
     }
 
@@ -192,6 +192,11 @@ pub fn names() -> impl Iterator<Item = String> {
     CASES.iter().map(|(id, _)| format!("jar::{id}"))
 }
 
+/// A client of its own.
+async fn own(world: &World, settings: &str) -> Java {
+    world.jvms[0].client(&world.place.url(), settings).await
+}
+
 /// All of them at the same time: they wait for leases more than they work.
 pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
     let mut running = JoinSet::new();
@@ -200,7 +205,7 @@ pub async fn the_weaknesses_are_the_jars(world: Arc<World>) {
         running.spawn_local(async move {
             // A busy machine may undo the order that a weakness needs.
             for _ in 0..5 {
-                let jar = Jar { world: world.clone(), java: world.java("").await, name: unique(id) };
+                let jar = Jar { world: world.clone(), java: own(&world, "").await, name: unique(id) };
                 if spawn_local(case(jar)).await.is_ok() {
                     return None;
                 }

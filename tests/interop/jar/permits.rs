@@ -9,7 +9,7 @@ pub async fn id_6_a_4a(jar: Jar) {
     for waiter in ["one", "two", "three"] {
         jar.must("b", "semaphore", &format!("begin_async {waiter}")).await;
     }
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     jar.must("a", "semaphore", "release 3").await;
     sleep(secs(2)).await;
     assert_eq!(jar.must("a", "semaphore", "available").await, "2", "idle, with two waiters");
@@ -44,7 +44,7 @@ pub async fn id_6_a_4d(jar: Jar) {
 pub async fn id_6_a_5a(jar: Jar) {
     jar.must("a", "latch", "try_set_count 1").await;
     let waiter = jar.begin("b", "latch", "await 60000");
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     assert_eq!(jar.must("a", "latch", "delete").await, "true");
     asleep(&waiter, secs(2)).await;
     assert_eq!(jar.must("a", "latch", "count").await, "0");

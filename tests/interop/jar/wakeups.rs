@@ -7,7 +7,7 @@ pub async fn id_6_a_1(jar: Jar) {
     jar.must("a", "write", "lock 20000").await;
     jar.must("a", "read", "lock 20000").await;
     let reader = jar.begin("b", "read", "lock");
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     jar.must("a", "write", "unlock").await;
     asleep(&reader, secs(2)).await;
     assert_eq!(jar.raw().await.hget(&jar.name, "mode").await.as_deref(), Some("read"));
@@ -18,7 +18,7 @@ pub async fn id_6_a_1(jar: Jar) {
 pub async fn id_6_a_2a(jar: Jar) {
     jar.must("a", "lock", "lock 20000").await;
     jar.must("b", "lock", "try_lock_async first 20000 -1").await;
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     jar.must("b", "lock", "try_lock_async second 20000 -1").await;
     sleep(secs(1)).await;
     jar.must("b", "lock", "cancel first").await;
@@ -48,7 +48,7 @@ pub async fn id_6_a_6(jar: Jar) {
     let mut raw = jar.raw().await;
     raw.must(&["HSET", &jar.name, "somebody:1", "1"]).await;
     let waiter = jar.begin("a", "lock", "lock");
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     raw.must(&["DEL", &jar.name]).await;
     asleep(&waiter, secs(3)).await;
     raw.must(&["PUBLISH", &format!("redisson_lock__channel:{{{}}}", jar.name), "0"]).await;
@@ -65,7 +65,7 @@ pub async fn id_6_a_7a(jar: Jar) {
 pub async fn id_6_a_8(jar: Jar) {
     jar.must("a", "spin_lock", "lock 20000").await;
     let waiter = jar.begin("b", "lock", "lock");
-    jar.until_waiting(&jar.world.server).await;
+    jar.until_waiting(jar.world.place.server()).await;
     jar.must("a", "spin_lock", "unlock").await;
     jar.sleeps_though_free(&waiter, secs(2)).await;
 }

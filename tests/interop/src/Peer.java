@@ -1,6 +1,7 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.net.URI;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Arrays;
@@ -12,6 +13,7 @@ import java.util.stream.Collectors;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.BaseConfig;
+import org.redisson.config.BaseMasterSlaveServersConfig;
 import org.redisson.config.Config;
 import org.redisson.config.NameMapper;
 import org.redisson.config.ReadMode;
@@ -120,14 +122,14 @@ public final class Peer {
         return "done";
     }
 
-    /** Settings are "name=value"; the port is one of them. With a replica's port both servers are used. */
+    /** Settings are "name=value"; the URL, as lockson has it, is one of them. With a replica's port both servers are used. */
     private static RedissonClient open(String[] settings) {
         Map<String, String> given = Arrays.stream(settings).map(setting -> setting.split("=", 2))
             .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         Config config = new Config();
         config.setThreads(8).setNettyThreads(4);
         config.setNameMapper(around(given.getOrDefault("prefix", ""), given.getOrDefault("suffix", "")));
-        BaseConfig<?> server = servers(config, given.remove("port"), given.remove("replica"));
+        BaseConfig<?> server = servers(config, URI.create(given.remove("url")), given.remove("replica"));
         given.forEach((name, value) -> {
             switch (name) {
                 case "watchdog" -> config.setLockWatchdogTimeout(Long.parseLong(value));
@@ -144,14 +146,34 @@ public final class Peer {
         return Redisson.create(config);
     }
 
-    private static BaseConfig<?> servers(Config config, String port, String replica) {
-        String host = "redis://127.0.0.1:";
-        if (replica == null) {
-            return config.useSingleServer().setAddress(host + port)
-                .setConnectionMinimumIdleSize(4).setSubscriptionConnectionMinimumIdleSize(1);
+    private static BaseConfig<?> servers(Config config, URI url, String replica) {
+        String[] hosts = Arrays.stream(url.getAuthority().split(",")).map(host -> "redis://" + host)
+            .toArray(String[]::new);
+        // The next look at the servers comes within this time: what a failover costs is not what is tested.
+        int scan = 500;
+        switch (url.getScheme()) {
+            case "redis-sentinel" -> {
+                return replicated(config.useSentinelServers().setMasterName(url.getPath().substring(1))
+                    .addSentinelAddress(hosts).setScanInterval(scan));
+            }
+            case "redis-cluster" -> {
+                return replicated(config.useClusterServers().addNodeAddress(hosts).setScanInterval(scan));
+            }
+            default -> {
+                if (replica == null) {
+                    return config.useSingleServer().setAddress(hosts[0])
+                        .setConnectionMinimumIdleSize(4).setSubscriptionConnectionMinimumIdleSize(1);
+                }
+                return replicated(config.useMasterSlaveServers().setMasterAddress(hosts[0])
+                    .addSlaveAddress("redis://127.0.0.1:" + replica));
+            }
         }
-        return config.useMasterSlaveServers().setMasterAddress(host + port).addSlaveAddress(host + replica)
-            .setReadMode(ReadMode.MASTER).setSubscriptionConnectionMinimumIdleSize(1);
+    }
+
+    /** Counts are asked of the primary: a replica may be behind. */
+    private static <T extends BaseMasterSlaveServersConfig<T>> T replicated(T servers) {
+        return servers.setReadMode(ReadMode.MASTER).setMasterConnectionMinimumIdleSize(4)
+            .setSlaveConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
     private static NameMapper around(String prefix, String suffix) {

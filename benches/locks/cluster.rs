@@ -1,0 +1,201 @@
+//! 64 tasks on 64 names: over three primaries, and on one server. Beside the same scripts, raw, each by the connection to
+//! its server: what lockson costs more in the cluster than there, and raw does not, is its routing.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fred::prelude::Client;
+use futures::future::{join_all, FutureExt};
+use lockson::{Locks, ReentrantLock};
+use rustix::time::ClockId;
+use support::cluster::PRIMARIES;
+use support::{unique, Cluster, Server};
+
+use crate::floor::{self, Ready};
+use crate::table::{interleave_rounds, median, time, Cell, Goal, Ratio, Row};
+
+const TASKS: usize = 64;
+const ROUNDS: u32 = 5;
+
+/// Where the names are.
+enum Place {
+    Server(Server),
+    Cluster(Cluster),
+}
+
+impl Place {
+    fn url(&self) -> String {
+        match self {
+            Self::Server(server) => server.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
+    fn servers(&self) -> &[Server] {
+        match self {
+            Self::Server(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => &cluster.nodes,
+        }
+    }
+
+    /// By which messages are sent.
+    fn publish(&self) -> &'static str {
+        match self {
+            Self::Server(_) => "PUBLISH",
+            Self::Cluster(_) => "SPUBLISH",
+        }
+    }
+
+    /// A name for each task, as many on each server, which is the second.
+    fn names(&self, beginning: &str) -> Vec<(String, usize)> {
+        let name = |task: usize| match self {
+            Self::Server(_) => (unique(beginning), 0),
+            Self::Cluster(cluster) => (cluster.name_on(task % PRIMARIES, beginning), task % PRIMARIES),
+        };
+        (0..TASKS).map(name).collect()
+    }
+}
+
+/// What one task does again and again.
+trait Pair: Send + Sync + 'static {
+    fn run(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Pair for ReentrantLock {
+    async fn run(&self) {
+        self.lock().await.expect("held");
+        self.unlock().await.expect("given back");
+    }
+}
+
+struct Raw {
+    client: Client,
+    acquire: Ready,
+    release: Ready,
+}
+
+impl Pair for Raw {
+    async fn run(&self) {
+        self.acquire.send(&self.client).await;
+        self.release.send(&self.client).await;
+    }
+}
+
+/// What of a slice a cell is about.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// Pairs a second.
+    Rate,
+    /// Microseconds of this process's CPU for each.
+    Cpu,
+}
+
+/// Lets every task do its pairs while a slice lasts. How many were done.
+async fn run_all(slice: Duration, all: &[Arc<impl Pair>]) -> u64 {
+    let began = Instant::now();
+    let tasks = all.iter().cloned().map(|pair| {
+        tokio::spawn(async move {
+            let mut count = 0;
+            while began.elapsed() < slice {
+                pair.run().await;
+                count += 1;
+            }
+            count
+        })
+    });
+    join_all(tasks).await.into_iter().map(|count| count.expect("no task fails")).sum()
+}
+
+fn cell(figure: Figure, all: &[Arc<impl Pair>]) -> Cell {
+    let all = all.to_vec();
+    Box::new(move |slice| {
+        let all = all.clone();
+        async move {
+            let (began, before) = (Instant::now(), time(ClockId::ProcessCPUTime));
+            let count = run_all(slice, &all).await as f64;
+            match figure {
+                Figure::Rate => count / began.elapsed().as_secs_f64(),
+                Figure::Cpu => (time(ClockId::ProcessCPUTime) - before).as_secs_f64() * 1e6 / count,
+            }
+        }
+        .boxed()
+    })
+}
+
+async fn lockson(place: &Place) -> Vec<Arc<ReentrantLock>> {
+    let locks = Locks::connect(&place.url()).await.expect("a client");
+    place.names("lockson").into_iter().map(|(name, _)| Arc::new(locks.lock(&name))).collect()
+}
+
+async fn raw(place: &Place) -> Vec<Arc<Raw>> {
+    let clients = join_all(place.servers().iter().map(floor::client)).await;
+    let pair = |(task, (name, at)): (u32, (String, usize))| {
+        let (server, owner) = (&place.servers()[at], floor::owner(task));
+        let acquire = Ready::acquire(server, &name, &owner);
+        let release = Ready::release_by(server, &name, &owner, place.publish());
+        Arc::new(Raw { client: clients[at].clone(), acquire, release })
+    };
+    (1..).zip(place.names("raw")).map(pair).collect()
+}
+
+/// The rows of this group.
+pub async fn run(seconds: Duration) -> Vec<Row> {
+    let cluster = Place::Cluster(Cluster::start(0, Duration::from_secs(2)));
+    let server = Place::Server(Server::start());
+    let (ours, floor) = (lockson(&cluster).await, raw(&cluster).await);
+    let (ours_on_one, floor_on_one) = (lockson(&server).await, raw(&server).await);
+    let cells =
+        |figure| [cell(figure, &ours), cell(figure, &floor), cell(figure, &ours_on_one), cell(figure, &floor_on_one)];
+    let rates = interleave_rounds(ROUNDS, seconds, &cells(Figure::Rate)).await;
+    let cpu = interleave_rounds(ROUNDS, seconds, &cells(Figure::Cpu)).await;
+    let rate = |cell: usize| format!("{:.0}/s", median(&rates[cell]));
+    let micros = |cell: usize| format!("{:.1} us", median(&cpu[cell]));
+    // What lockson needs beyond raw here, and does not need there.
+    let routing: Vec<f64> =
+        (0..ROUNDS as usize).map(|at| cpu[0][at] - cpu[1][at] - (cpu[2][at] - cpu[3][at])).collect();
+    vec![
+        Row::new("64 tasks on 64 names, 3 primaries: lock + unlock", rate(0))
+            .beside(format!("the same scripts raw: {}", rate(1)))
+            .ratio(Ratio::of(&rates[0], &rates[1])),
+        Row::new("the same on one server", rate(2))
+            .beside(format!("raw: {}", rate(3)))
+            .ratio(Ratio::of(&rates[2], &rates[3])),
+        Row::new("3 primaries over one server", rate(0)).beside(rate(2)).ratio(Ratio::of(&rates[0], &rates[2])),
+        Row::new("CPU of this process per pair, 3 primaries", micros(0))
+            .beside(format!("raw: {}", micros(1)))
+            .ratio(Ratio::of(&cpu[0], &cpu[1])),
+        Row::new("the same on one server", micros(2))
+            .beside(format!("raw: {}", micros(3)))
+            .ratio(Ratio::of(&cpu[2], &cpu[3])),
+        Row::new(
+            "routing's part of it: beyond raw on 3, less beyond raw on one",
+            format!("{:.1} us", median(&routing)),
+        )
+        .beside(micros(0))
+        .ratio(Ratio::of(&routing, &cpu[0]))
+        .goal(Goal::AtMost(0.05)),
+        cost(&cluster, &ours, seconds).await,
+    ]
+}
+
+/// What all servers were asked for each pair.
+async fn cost(place: &Place, all: &[Arc<impl Pair>], slice: Duration) -> Row {
+    place.servers().iter().for_each(Server::reset_stats);
+    let pairs = run_all(slice, all).await as f64;
+    // What INFO counts of a script's own commands is in the script's time.
+    let (mut scripts, mut micros, mut others) = (0, 0, 0);
+    for server in place.servers() {
+        for (command, (calls, time)) in server.stats() {
+            match command.as_str() {
+                "evalsha" => (scripts, micros) = (scripts + calls, micros + time),
+                "ping" | "cluster|slots" | "info" => others += calls,
+                _ => {}
+            }
+        }
+    }
+    Row::new("servers: scripts per pair, all three", format!("{:.3}", scripts as f64 / pairs))
+        .beside(format!("{:.1} us; PING, INFO, CLUSTER: {others} in {slice:.0?}", micros as f64 / pairs))
+        .ratio(Ratio::single(scripts as f64 / pairs))
+        .goal(Goal::Exactly(2.0))
+}
