@@ -3,7 +3,8 @@
 -- with a copy of the data, which may lack the last of it, and one ahead of the clock tells nothing: both are written anew.
 -- Of a node of a cluster it lies in one of its slots. Where that is on its way to another node, nothing is known.
 -- string  since_ms run_id; no TTL
-local function whole_since(boot)
+-- trusts_uptime: where there is none, the process says it: its uptime is up to a second too long.
+local function whole_since(boot, trusts_uptime)
   local server = redis.pcall('INFO', 'server')
   if type(server) == 'table' then return nil, server.err end
   local run = string.match(server, 'run_id:(%w+)') or ''
@@ -16,7 +17,11 @@ local function whole_since(boot)
   since = tonumber(since)
   if of ~= run or since > now then
     since = now
-    local set = redis.pcall('SET', boot, string.format('%.0f %s', now, run))
+    if trusts_uptime and not found then
+      local uptime = tonumber(string.match(server, 'uptime_in_seconds:(%d+)')) or 0
+      since = now - math.max(uptime - 1, 0) * 1000
+    end
+    local set = redis.pcall('SET', boot, string.format('%.0f %s', since, run))
     if set.err then return nil, set.err end
   end
   return since, run

@@ -77,7 +77,8 @@ impl Engine {
             None => id.to_string(),
         };
         let (janitor, chores) = Janitor::new();
-        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout));
+        let quarantine = settings.quarantine.then_some(settings.max_lease);
+        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout, quarantine));
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
@@ -272,7 +273,7 @@ impl Engine {
         // One that is only looked at writes nothing that a replica could have.
         let confirm = leased.confirm().filter(|_| lease.is_some());
         let args = [&*leased.mark, &ms];
-        let called = self.wire.grant(Query { script, keys, args: &args, confirm }, patience).await;
+        let called = self.wire.grant(Query { script, keys, args: &args, confirm, takes: false }, patience).await;
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
@@ -312,7 +313,7 @@ async fn renew_all(
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
     // That of all of them: the watchdog puts no others together.
     let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
-    let query = Query { script, keys: &keys, args: &args, confirm };
+    let query = Query { script, keys: &keys, args: &args, confirm, takes: false };
     // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
     let (mut answer, _) = wire.copy(query).await;
     if matches!(answer, Err(Fate::Late)) {

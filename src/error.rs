@@ -392,6 +392,41 @@ impl SyncError {
     }
 }
 
+/// An error that passes.
+pub(crate) trait Passing {
+    /// After how long it is worth another try, for those who wait.
+    fn passes_after(&self) -> Option<Duration>;
+}
+
+impl Passing for QueryError {
+    fn passes_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { why: Refused::Quarantine(left), .. } => Some(*left),
+            _ => None,
+        }
+    }
+}
+
+impl Passing for LockError {
+    fn passes_after(&self) -> Option<Duration> {
+        if let Self::Query(error) = self {
+            error.passes_after()
+        } else {
+            None
+        }
+    }
+}
+
+impl Passing for SyncError {
+    fn passes_after(&self) -> Option<Duration> {
+        if let Self::Query(error) = self {
+            error.passes_after()
+        } else {
+            None
+        }
+    }
+}
+
 /// tokio's timers panic outside of a runtime.
 pub(crate) fn in_runtime() -> Result<(), QueryError> {
     tokio::runtime::Handle::try_current().map(drop).map_err(|_| QueryError::NoRuntime)

@@ -379,7 +379,7 @@ async fn beat(
                 away.end();
                 let _ = signals.send(Signal::Whole);
             } else {
-                away.begin();
+                away.begin(false);
                 // The reconnect signals a gap too; this one is for waiters that should poll until then.
                 let _ = signals.send(Signal::Gap);
                 let _ = client.force_reconnection().await;

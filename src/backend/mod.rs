@@ -35,8 +35,10 @@ pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 /// Every slot there is.
 pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
 
-/// The key that says since when a server has lost nothing; in a cluster it has a tag behind it.
+/// The keys that say since when a server has lost nothing, strictly, and as far as failovers go. In a cluster each node
+/// has its own, with a tag behind it.
 pub(crate) const BOOT: &str = "lockson:boot";
+pub(crate) const QUARANTINE: &str = "lockson:quarantine";
 
 /// Told whenever more is known of the servers: one is there again, or another has its keys.
 pub(crate) type Changes = watch::Receiver<()>;
@@ -76,9 +78,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
         0
     }
 
-    /// The key on the node that has this key which says since when that node has lost nothing.
-    fn marker(&self, _key: &str) -> Cow<'static, str> {
-        BOOT.into()
+    /// The marker of this name on the node that has this key.
+    fn marker(&self, name: &'static str, _key: &str) -> Cow<'static, str> {
+        name.into()
     }
 
     /// Whether another server may take the place of one, which may have lost what that one did last.

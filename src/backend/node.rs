@@ -40,6 +40,8 @@ pub(crate) struct Node {
     /// Which generation this is, once that is known.
     generation: OnceLock<String>,
     over: AtomicBool,
+    /// When it may grant what nobody holds, for a client that waits after failovers; once that is known.
+    grants_from: OnceLock<Moment>,
     /// How many replicas the topology lists, one more than that; 0 while it is not known.
     replicas: AtomicU32,
 }
@@ -71,6 +73,7 @@ impl Node {
             heard_at: AtomicU64::new(0),
             generation: OnceLock::new(),
             over: AtomicBool::new(false),
+            grants_from: OnceLock::new(),
             replicas: AtomicU32::new(0),
         })
     }
@@ -78,6 +81,15 @@ impl Node {
     /// Whether this is its generation. The first that is told is.
     pub(crate) fn is_of(&self, generation: &str) -> bool {
         self.generation.get_or_init(|| generation.to_owned()) == generation
+    }
+
+    pub(crate) fn grants_from(&self) -> Option<Moment> {
+        self.grants_from.get().copied()
+    }
+
+    /// The first that is told counts.
+    pub(crate) fn grant_from(&self, moment: Moment) -> Moment {
+        *self.grants_from.get_or_init(|| moment)
     }
 
     /// Its generation has ended: what it answers from here on grants nothing. Whoever says so has put another node in
@@ -228,24 +240,21 @@ impl fmt::Display for NodeHealth {
 
 /// Since when a connection is away.
 #[derive(Debug, Default)]
-pub(crate) struct Away(Mutex<Option<Instant>>);
+pub(crate) struct Away(Mutex<Option<(Instant, bool)>>);
 
 impl Away {
-    /// `true`: since now.
-    pub(crate) fn begin(&self) -> bool {
-        let mut since = self.0.lock();
-        let begins = since.is_none();
-        since.get_or_insert_with(Instant::now);
-        begins
+    /// Since now, unless it is; and whether people are told, so that they are told of its end.
+    pub(crate) fn begin(&self, is_told: bool) {
+        self.0.lock().get_or_insert_with(|| (Instant::now(), is_told));
     }
 
-    /// For how long it was.
+    /// For how long it was, if people were told.
     pub(crate) fn end(&self) -> Option<Duration> {
-        self.0.lock().take().map(|since| since.elapsed())
+        self.0.lock().take().filter(|(_, is_told)| *is_told).map(|(since, _)| since.elapsed())
     }
 
     /// For how long it has been, so far.
     pub(crate) fn so_far(&self) -> Option<Duration> {
-        self.0.lock().map(|since| since.elapsed())
+        self.0.lock().map(|(since, _)| since.elapsed())
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Settings {
     /// Each topology has its own where none is set.
     pub(crate) refresh_interval: Option<Duration>,
     pub(crate) confirm: Option<Confirm>,
+    /// Whether nothing is granted for `max_lease` after a failover.
+    pub(crate) quarantine: bool,
 }
 
 impl Default for Settings {
@@ -110,6 +112,7 @@ impl Default for Settings {
             connect_timeout: None,
             refresh_interval: None,
             confirm: None,
+            quarantine: false,
         }
     }
 }

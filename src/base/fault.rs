@@ -1,5 +1,7 @@
 //! Why a server did not do what it was asked: it refused, or it was not reached.
 
+use std::time::Duration;
+
 /// Why the server did not do what it was asked. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -30,6 +32,12 @@ pub enum Refused {
         /// How many there are, also those that are silent.
         listed: u32,
     },
+    /// The server took another's place, or was started anew: nothing is granted for so long, as it may have lost what
+    /// others hold (`Builder::quarantine`). Those who wait do so meanwhile.
+    #[error(
+        "the server took another's place, or was started anew: it grants nothing for {0:?} (`Builder::quarantine`)"
+    )]
+    Quarantine(Duration),
     /// Any other refusal, in the server's words.
     #[error("the server answered: {0}")]
     Other(String),

@@ -243,6 +243,29 @@ impl Builder {
         self
     }
 
+    /// Grants nothing for [`max_lease`](Builder::max_lease) after a server took another's place, or was started anew:
+    /// what the one before it granted last may be lost, and whoever holds it knows by then that it does not any more.
+    /// Default: off. For those who do not have grants [confirmed](Builder::confirm) by all replicas.
+    ///
+    /// Meanwhile those who wait go on waiting, for locks and permits; one attempt is
+    /// [`Refused::Quarantine`](crate::Refused::Quarantine). Holds that the new server has are entered again, renewed,
+    /// handed over and given back.
+    ///
+    /// `max_lease` has to be the same in all clients, and no shorter than any lease that others take, Java's
+    /// `leaseTime` and `lockWatchdogTimeout` too: nobody believes in a hold for longer than its lease, from the last
+    /// renewal that the old server answered. Its default of 24 h is far too long for this: with the watchdog's leases
+    /// alone, set it to [`watchdog_lease`](Builder::watchdog_lease).
+    ///
+    /// Each process knows it, however late it starts: a key (`lockson:quarantine`, in a cluster one for each node) has
+    /// the run of the server that it was written on, so a replica in its place finds another's. A planned
+    /// `CLUSTER FAILOVER` can't be told from one that loses writes, and counts too. Without the key the age of the
+    /// server's process counts: so a new server rests as well. Not covered is a failover before the first such client
+    /// came, and what an operator deletes.
+    pub fn quarantine(mut self, on: bool) -> Self {
+        self.settings.quarantine = on;
+        self
+    }
+
     /// How many times one owner may hold one lock. Default: 2^31 - 1. A lower limit finds recursion without end.
     pub fn max_holds(mut self, limit: u32) -> Self {
         self.settings.max_holds = limit;

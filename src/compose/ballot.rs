@@ -17,7 +17,7 @@ use crate::base::clock::Moment;
 use crate::compose::held::Held;
 use crate::compose::quorum::{Rules, Voter};
 use crate::engine::Session;
-use crate::error::LockError;
+use crate::error::{LockError, Passing};
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Tried};
 use crate::wire::life::Trust;
@@ -219,7 +219,10 @@ impl Count {
             Some(Ok(Tried::Busy(left))) => self.busy.push(left),
             None => self.silent += 1,
             Some(Err(error)) if error.is_unreachable() => self.silent += 1,
-            Some(Err(error)) => self.errors.push(error),
+            Some(Err(error)) => match error.passes_after() {
+                Some(left) => self.resting.push(left),
+                None => self.errors.push(error),
+            },
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use crate::backend::BOOT;
 use crate::base::clock::{millis, Moment};
 use crate::base::owner::Owner;
 use crate::error::{LockError, LostReason, QueryError};
@@ -171,7 +172,7 @@ impl Wish {
             fence = self.entry.fence(&gate);
             args.extend([&*self.entry.field, &fence[0], &fence[1]]);
         }
-        let marker = self.vote.map(|_| self.engine.wire.backend.marker(&keys.lock));
+        let marker = self.vote.map(|_| self.engine.wire.backend.marker(BOOT, &keys.lock));
         args.extend(marker.as_deref());
         let script = self.vote.unwrap_or(self.kind.acquire);
         // Nothing moves the validity of a hold by less than confirms its others.
@@ -179,7 +180,8 @@ impl Wish {
         if let Err(why) = check(&*self.engine.wire.backend, &keys.lock, confirm).await {
             return (Err(QueryError::Refused { name: self.name(), why }.into()), Some(gate));
         }
-        let query = Query { script, keys: &keys.of(script.keys), args: &args, confirm };
+        let takes = self.entry.count() == 0;
+        let query = Query { script, keys: &keys.of(script.keys), args: &args, confirm, takes };
         let mut called = self.engine.wire.grant(query, &patience).await;
         // It had more to tidy up than one call may (rule 12).
         while called.goes_on() && !patience.is_abandoned() && !self.engine.is_closing() {

@@ -256,7 +256,8 @@ impl Pool {
             Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.
-        let call = OnceCall { script: self.scripts.give_back, args, confirm: None, cancel: None, waits: false };
+        let call =
+            OnceCall { script: self.scripts.give_back, args, confirm: None, cancel: None, takes: false, waits: false };
         let (answer, in_doubt) = self.ledger.once(call, patience).await;
         let all_given =
             |answer: Answer| is_done(&answer) && answer.int(0).is_none_or(|given| given == i64::from(count));
@@ -296,7 +297,7 @@ impl Pool {
         let named = if all.is_empty() { Vec::new() } else { vec![all] };
         let confirm = takers.first().and_then(|(waiter, _)| waiter.wish.confirm);
         let cancel = Some((self.scripts.cancel, named));
-        OnceCall { script: self.scripts.acquire, args, confirm, cancel, waits: false }
+        OnceCall { script: self.scripts.acquire, args, confirm, cancel, takes: true, waits: false }
     }
 
     /// One attempt for the first of the row, as many as may fit, and this one if it is among them. What others get,
@@ -383,7 +384,7 @@ impl Pool {
                 let cancel = Some((pool.scripts.cancel, Vec::new()));
                 let (script, args, confirm) =
                     (pool.scripts.acquire, vec!["all".to_owned()], pool.engine().settings.confirm);
-                let call = OnceCall { script, args, confirm, cancel, waits: false };
+                let call = OnceCall { script, args, confirm, cancel, takes: true, waits: false };
                 let answer = pool.ledger.once(call, patience).await.0?;
                 let count = answer.count(1);
                 let made: Arc<str> = answer.text(2).unwrap_or_default().into();

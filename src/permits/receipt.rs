@@ -54,6 +54,8 @@ pub(crate) struct OnceCall {
     pub(crate) confirm: Option<Confirm>,
     /// What undoes it, with what it has to be told, where a call must not be done behind its caller's back.
     pub(crate) cancel: Option<(&'static Script, Vec<String>)>,
+    /// Whether it takes permits.
+    pub(crate) takes: bool,
     /// Whether its caller hears that it was not done only when no copy can do it any more.
     pub(crate) waits: bool,
 }
@@ -98,7 +100,7 @@ impl Ledger {
         match (in_doubt || short.is_some(), call.cancel) {
             (false, _) => self.free.lock().push(key),
             (true, Some((script, args))) if !was_done => {
-                let cancel = OnceCall { script, args, confirm: None, cancel: None, waits: false };
+                let cancel = OnceCall { script, args, confirm: None, cancel: None, takes: false, waits: false };
                 let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
                 let patience = engine.patience().until(engine.now().after(limit));
                 let undone = async move {
@@ -130,11 +132,11 @@ impl Ledger {
 
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.
     async fn send_once(&self, call: &OnceCall, [receipt, number, life]: [&str; 3], patience: &Patience) -> Called {
-        let OnceCall { script, confirm, .. } = *call;
+        let OnceCall { script, confirm, takes, .. } = *call;
         let mut keys = self.keys.of(script.keys);
         keys.push(receipt);
         let args: Vec<&str> = [number, life].into_iter().chain(call.args.iter().map(String::as_str)).collect();
-        self.engine.wire.grant(Query { script, keys: &keys, args: &args, confirm }, patience).await
+        self.engine.wire.grant(Query { script, keys: &keys, args: &args, confirm, takes }, patience).await
     }
 
     /// Asks a question of a caller's, which has a limit of its own.
@@ -167,8 +169,14 @@ impl Ledger {
         cancel: Option<&'static Script>,
     ) -> Result<Answer, SyncError> {
         self.engine.ready()?;
-        let call =
-            OnceCall { script, args, confirm: None, cancel: cancel.map(|script| (script, Vec::new())), waits: true };
+        let call = OnceCall {
+            script,
+            args,
+            confirm: None,
+            cancel: cancel.map(|script| (script, Vec::new())),
+            takes: false,
+            waits: true,
+        };
         let ledger = self.clone();
         let work = self.engine.janitor.carry(|_| async move { ledger.once(call, ledger.engine.patience()).await.0 });
         work.await

@@ -2,7 +2,7 @@
 //! ask the others again.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
-use super::slots::{best, followers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
+use super::slots::{best, followers, newcomers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
-use crate::backend::{Backend, Changes, Fate, Signal, BOOT};
+use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
 
@@ -161,9 +161,7 @@ impl Map {
         let mut state = self.state.write();
         state.owners = owners;
         let before = std::mem::replace(&mut state.ranges, ranges.to_vec());
-        let had_slots = |at: &HostPort| before.iter().any(|range| range.primary == *at);
-        let new: BTreeSet<_> = ranges.iter().map(|range| &range.primary).filter(|at| !had_slots(at)).collect();
-        for server in new.into_iter().filter(|_| !before.is_empty()) {
+        for server in newcomers(&before, ranges) {
             say(|| tracing::info!(target: "lockson", %server, "the server has slots now"));
         }
         let has_slots = |at: &HostPort| ranges.iter().any(|range| range.primary == *at);
@@ -448,8 +446,8 @@ impl Backend for Cluster {
     }
 
     /// In the first slot of its node.
-    fn marker(&self, key: &str) -> Cow<'static, str> {
-        format!("{BOOT}:{{{}}}", self.map.tag(slot(key))).into()
+    fn marker(&self, name: &'static str, key: &str) -> Cow<'static, str> {
+        format!("{name}:{{{}}}", self.map.tag(slot(key))).into()
     }
 
     fn fails_over(&self) -> bool {

@@ -265,8 +265,10 @@ impl Connection {
                         }
                     }
                     Told::Down(why) => {
-                        *state.lock() = Err(why.clone());
-                        if away.begin() {
+                        // Of one that was never there whoever wants it is told.
+                        let was_up = std::mem::replace(&mut *state.lock(), Err(why.clone())).is_ok();
+                        away.begin(was_up);
+                        if was_up {
                             say(|| tracing::warn!(target: "lockson", server, why, "a server is away"));
                         }
                     }

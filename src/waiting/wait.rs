@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::base::clock::Moment;
 use crate::engine::Engine;
+use crate::error::Passing;
 use crate::wire::channels::Subscription;
 
 /// How long a message that has come by its connection may still need to be counted in this process.
@@ -64,7 +65,7 @@ pub(crate) enum Tried<P> {
 /// Something that is contended for.
 pub(crate) trait Contest: Send {
     type Prize: Send;
-    type Error: Send;
+    type Error: Send + Passing;
 
     /// Waits until an attempt is worth it, at most `pause`; without one, until told. `Some`: it was given meanwhile.
     fn turn(
@@ -90,7 +91,9 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
         if let Some(prize) = contest.turn(pause).await? {
             return Ok(prize);
         }
-        match contest.attempt().await? {
+        let tried = contest.attempt().await;
+        let passing = |error: C::Error| error.passes_after().map(|left| Tried::Busy(Some(left))).ok_or(error);
+        match tried.or_else(passing)? {
             Tried::Won(prize) => return Ok(prize),
             Tried::Busy(_) if contest.listen() => pause = Some(Duration::ZERO),
             Tried::Busy(left) => {

@@ -188,18 +188,19 @@ pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Clock,
     pub(crate) command_timeout: Duration,
-    nonce: AtomicU64,
+    pub(super) quarantine: Option<Duration>,
+    pub(super) nonce: AtomicU64,
     closed: AtomicBool,
 }
 
 /// A copy on its way, or one that was sent: where to, when, until when it may run by the clock of that node, and how
 /// many replicas have to have what it wrote.
-struct Sent {
-    node: Arc<Node>,
-    at: Moment,
-    nonce: u64,
-    not_after: ServerTime,
-    confirm: Option<(Confirm, u32)>,
+pub(super) struct Sent {
+    pub(super) node: Arc<Node>,
+    pub(super) at: Moment,
+    pub(super) nonce: u64,
+    pub(super) not_after: ServerTime,
+    pub(super) confirm: Option<(Confirm, u32)>,
 }
 
 /// A script with its KEYS and ARGV, and by whom what it grants has to be confirmed.
@@ -209,11 +210,19 @@ pub(crate) struct Query<'a> {
     pub(crate) keys: &'a [&'a str],
     pub(crate) args: &'a [&'a str],
     pub(crate) confirm: Option<Confirm>,
+    /// Whether it takes what nobody holds, as far as its node knows.
+    pub(crate) takes: bool,
 }
 
 impl Wire {
-    pub(crate) fn new(backend: Arc<dyn Backend>, clock: Clock, command_timeout: Duration) -> Self {
-        Self { backend, clock, command_timeout, nonce: AtomicU64::new(1), closed: AtomicBool::new(false) }
+    /// `quarantine`: for how long a node in another's place grants nothing.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        clock: Clock,
+        command_timeout: Duration,
+        quarantine: Option<Duration>,
+    ) -> Self {
+        Self { backend, clock, command_timeout, quarantine, nonce: AtomicU64::new(1), closed: AtomicBool::new(false) }
     }
 
     /// Ends every call that is under way, and the connections.
@@ -279,7 +288,7 @@ impl Wire {
     }
 
     /// Until when copies that were sent to this node before `moment` may run.
-    fn latest(&self, node: &Node, moment: Moment) -> ServerTime {
+    pub(super) fn latest(&self, node: &Node, moment: Moment) -> ServerTime {
         node.time_at(moment).saturating_add(millis(self.command_timeout))
     }
 
@@ -291,7 +300,7 @@ impl Wire {
         args: &'a [&'a str],
         patience: &'a Patience,
     ) -> impl Future<Output = Called> + Send + 'a {
-        self.grant(Query { script, keys, args, confirm: None }, patience)
+        self.grant(Query { script, keys, args, confirm: None, takes: false }, patience)
     }
 
     /// The same, of what may have to be confirmed. Only here is anything sent again.
@@ -369,7 +378,7 @@ impl Wire {
     /// Sends one copy to the node that has its first key. One that was sent elsewhere did not run, so that sending it
     /// on is no second one.
     async fn send(&self, query: Query<'_>) -> (Result<Answer, Fate>, Option<Sent>) {
-        let Query { script, keys, args, confirm } = query;
+        let Query { script, keys, args, confirm, takes } = query;
         let key = keys.first().copied().unwrap_or_default();
         let (mut to, mut asking) = (self.backend.node(key), false);
         let mut last = None;
@@ -378,6 +387,9 @@ impl Wire {
                 Ok(node) => node,
                 Err(fate) => return (Err(fate), last),
             };
+            if let Err(fate) = self.may_take(takes, &node, key).await {
+                return (Err(fate), last);
+            }
             let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, &node, confirm)));
             let confirm = match wanted.await.transpose() {
                 Ok(wanted) => confirm.zip(wanted),
@@ -402,7 +414,7 @@ impl Wire {
         (Err(Fate::NotSent("it was sent on too often: the cluster is changing".to_owned())), last)
     }
 
-    async fn send_to(&self, node: &Node, call: Call<'_>, at: Moment) -> Outcome {
+    pub(super) async fn send_to(&self, node: &Node, call: Call<'_>, at: Moment) -> Outcome {
         let outcome = node.link.call(call);
         // One that waits for replicas says nothing of a server that is slow.
         if call.confirm.is_none() {
@@ -422,7 +434,7 @@ impl Wire {
         outcome
     }
 
-    fn read(&self, script: &'static str, mut items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
+    pub(super) fn read(&self, script: &'static str, mut items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
         let short = sent.confirm.and_then(|(confirm, wanted)| short(&mut items, confirm, wanted));
         let mut items = items.into_iter();
         let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =

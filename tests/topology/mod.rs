@@ -15,6 +15,7 @@ mod hearing;
 mod kinds;
 mod mixed;
 mod moving;
+mod quarantine;
 mod refused;
 mod rights;
 mod sentinels;
