@@ -27,6 +27,7 @@ mod topology;
 mod waiting;
 mod wire;
 
+pub use backend::node::{NodeHealth, Role, Topology};
 pub use base::backoff::Backoff;
 pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};

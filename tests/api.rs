@@ -19,8 +19,8 @@ fn future<T: std::future::Future + Send>(_: impl FnOnce(Locks) -> T) {}
 
 #[test]
 fn types_are_what_users_count_on() {
-    all!(Locks, Builder, EmbeddedServer, Owner, Holder, Health, HoldState, Request, Reply, WaitOutcome, PermitId
-        => Send + Sync + Unpin + Debug + 'static);
+    all!(Locks, Builder, EmbeddedServer, Owner, Holder, Health, NodeHealth, Role, Topology, HoldState, Request, Reply,
+        WaitOutcome, PermitId => Send + Sync + Unpin + Debug + 'static);
     all!(ReentrantLock, Mutex, PlainLock, ReadWriteLock, ReadLock, WriteLock, FencedLock, Arc<dyn RLock>, MultiLock,
         MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
         => Send + Sync + Unpin + Debug + 'static);
@@ -28,7 +28,8 @@ fn types_are_what_users_count_on() {
         => Send + Sync + Unpin + Debug + 'static);
     all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, AcquirePermits<'static>,
         AcquirePermits<'static, kind::Expirable> => Send + Sync + Unpin + Debug + 'static);
-    all!(Owner, Request, Holder, Health, HoldState, LostReason, PermitId, WaitOutcome, Replicas => Clone + PartialEq);
+    all!(Owner, Request, Holder, Health, NodeHealth, Role, Topology, HoldState, LostReason, PermitId, WaitOutcome, Replicas
+        => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
     all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError,
         NameError, Refused, Leftover, InvalidOwner, InvalidPermitId

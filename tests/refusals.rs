@@ -277,11 +277,13 @@ async fn bad_settings_are_refused_by_name() {
         Err(ConnectError::Setting { setting, .. }) => Some(setting),
         other => other.map(|_| None).unwrap(),
     };
-    let bad: [(&str, Change); 10] = [
+    let bad: [(&str, Change); 12] = [
         ("command_timeout", |builder| builder.command_timeout(ms(9))),
         ("watchdog_lease", |builder| builder.watchdog_lease(ms(2999))),
         ("watchdog_lease", |builder| builder.watchdog_lease(ms(900)).command_timeout(ms(50))),
         ("wait_cap", |builder| builder.wait_cap(ms(0))),
+        ("connect_timeout", |builder| builder.connect_timeout(ms(9))),
+        ("refresh_interval", |builder| builder.refresh_interval(ms(99))),
         ("max_hold", |builder| builder.max_hold(ms(99))),
         ("max_lease", |builder| builder.max_lease(ms(29_999))),
         ("max_holds", |builder| builder.max_holds(0)),

@@ -7,7 +7,7 @@ use ::futures::future::BoxFuture;
 use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
-use super::node::{Link, Node};
+use super::node::{Link, Node, NodeHealth, Role, Topology};
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
 use crate::base::clock::Clock;
 
@@ -71,6 +71,14 @@ impl Backend for Client {
 
     fn nodes(&self) -> Vec<Arc<Node>> {
         vec![self.node.clone()]
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Embedded
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        vec![NodeHealth { address: self.node.address.clone(), role: Role::Primary, away: None }]
     }
 
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {

@@ -21,8 +21,8 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 
 use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
-use super::fred_config::{client, connect_error, Config};
-use super::node::{entry, generation, Link, Node};
+use super::fred_config::{client, connect_error, Config, Times};
+use super::node::{entry, generation, Away, Link, Node, NodeHealth, Role, Topology};
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
@@ -37,13 +37,13 @@ const TWO_NUMBERS: usize = 40;
 /// Connects both connections, or neither.
 pub(crate) async fn connect(
     config: Config,
-    command_timeout: Duration,
+    times: Times,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-    let client_of =
-        || client(Config { fail_fast: true, ..config.clone() }, command_timeout, 1000, Some(command_timeout * 2));
+    let command_timeout = times.command;
+    let client_of = || client(Config { fail_fast: true, ..config.clone() }, times, 1000, Some(command_timeout * 2));
     let (commands, subscriber) = (client_of()?, client_of()?);
     let (phase, _) = watch::channel(Phase::Open);
-    let lanes = Lanes::new(&config, command_timeout);
+    let lanes = Lanes::new(&config, times);
     let link = Commands {
         client: commands.clone(),
         runtime: Handle::current(),
@@ -61,9 +61,10 @@ pub(crate) async fn connect(
         command_timeout,
         runtime: Handle::current(),
         barriers: AtomicU64::new(0),
+        away: Arc::default(),
         phase,
     });
-    let limit = command_timeout.max(Duration::from_secs(2)) * 2;
+    let limit = times.connect() * 2;
     for client in [&commands, &subscriber] {
         let task = match tokio::time::timeout(limit, begin(client)).await {
             Ok(Ok(task)) => task,
@@ -76,7 +77,8 @@ pub(crate) async fn connect(
     tokio::spawn(recognize(Arc::downgrade(&backend), commands, signals.clone(), backend.phase.subscribe()));
     let (messages, reconnects) = (subscriber.message_rx(), subscriber.reconnect_rx());
     tokio::spawn(listen(messages, reconnects, signals.clone(), backend.phase.subscribe()));
-    tokio::spawn(beat(subscriber, command_timeout, signals, backend.phase.subscribe()));
+    let beating = beat(subscriber, command_timeout, signals, backend.away.clone(), backend.phase.subscribe());
+    tokio::spawn(beating);
     Ok((backend, received))
 }
 
@@ -84,14 +86,14 @@ pub(crate) async fn connect(
 pub(crate) fn link(
     config: &Config,
     to: &HostPort,
-    command_timeout: Duration,
+    times: Times,
     mut left: watch::Receiver<()>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
     let own = Config { server, fail_fast: false, ..config.clone() };
-    let client = client(own.clone(), command_timeout, 200, Some(command_timeout * 2))?;
-    let lanes = Lanes::new(&own, command_timeout);
+    let client = client(own.clone(), times, 200, Some(times.command * 2))?;
+    let lanes = Lanes::new(&own, times);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
     let (runtime, timeouts) = (Handle::current(), Arc::default());
@@ -129,6 +131,8 @@ struct Fred {
     command_timeout: Duration,
     runtime: Handle,
     barriers: AtomicU64,
+    /// As the connection for messages tells.
+    away: Arc<Away>,
     phase: watch::Sender<Phase>,
 }
 
@@ -181,6 +185,15 @@ impl Backend for Fred {
 
     fn nodes(&self) -> Vec<Arc<Node>> {
         vec![self.node.lock().clone()]
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Single
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        let address = self.node.lock().address.clone();
+        vec![NodeHealth { address, role: Role::Primary, away: self.away.so_far() }]
     }
 
     /// The best there is: those that are connected at this moment.
@@ -354,6 +367,7 @@ async fn beat(
     client: Client,
     command_timeout: Duration,
     signals: UnboundedSender<Signal>,
+    away: Arc<Away>,
     mut phase: watch::Receiver<Phase>,
 ) {
     let beating = async {
@@ -362,8 +376,10 @@ async fn beat(
             let token = format!("beat-{beats}");
             let alive = matches!(client.ping::<Value>(Some(token.clone())).await, Ok(echo) if echoes(&echo, &token));
             if alive {
+                away.end();
                 let _ = signals.send(Signal::Whole);
             } else {
+                away.begin(false);
                 // The reconnect signals a gap too; this one is for waiters that should poll until then.
                 let _ = signals.send(Signal::Gap);
                 let _ = client.force_reconnection().await;

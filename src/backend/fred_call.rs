@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::fred_config::{client, Config};
+use super::fred_config::{client, Config, Times};
 use super::node::online;
 use super::{Fate, Item, Outcome, Script};
 use crate::base::janitor::say;
@@ -88,7 +88,7 @@ pub(super) async fn begin(client: &Client) -> FredResult<Connection> {
 /// The connections to one server that have nothing else to do. They are made when they are needed.
 pub(super) struct Lanes {
     config: Config,
-    command_timeout: Duration,
+    times: Times,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     idle: Mutex<Vec<Lane>>,
@@ -101,9 +101,9 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(config: &Config, command_timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(config: &Config, times: Times) -> Arc<Self> {
         let (config, runtime) = (Config { fail_fast: true, ..config.clone() }, Handle::current());
-        Arc::new(Self { config, command_timeout, runtime, idle: Mutex::default(), room: Semaphore::new(MOST) })
+        Arc::new(Self { config, times, runtime, idle: Mutex::default(), room: Semaphore::new(MOST) })
     }
 
     /// Ends those that are idle; each of the others ends with its call.
@@ -116,7 +116,7 @@ impl Lanes {
     /// Sends a script and, if it grants something, behind it what waits for so many replicas, for so many milliseconds.
     /// Behind the script's answer stand how many have what it wrote, and how many are connected.
     pub(super) async fn send(&self, order: Order, confirm: (u32, i64)) -> Outcome {
-        let _room = match timeout(self.command_timeout, self.room.acquire()).await {
+        let _room = match timeout(self.times.command, self.room.acquire()).await {
             Ok(Ok(room)) => room,
             Ok(Err(_)) => return Err(Fate::NotSent("the client is closed".to_owned())),
             Err(_) => return Err(Fate::NotSent(format!("{MOST} calls wait for replicas already"))),
@@ -151,7 +151,7 @@ impl Lanes {
 
     /// Waits for so many replicas. How many have what was written last, and how many are connected.
     async fn wait(&self, client: &Client, (replicas, ms): (u32, i64)) -> Result<(u32, u32), Fate> {
-        let limit = Duration::from_millis(ms.unsigned_abs()) + self.command_timeout;
+        let limit = Duration::from_millis(ms.unsigned_abs()) + self.times.command;
         let options = Options { timeout: Some(limit), ..Options::default() };
         let pipeline = client.pipeline().with_options(&options);
         let queued = async {
@@ -178,10 +178,11 @@ impl Lanes {
             return Ok(lane);
         }
         let not_sent = |why: String| Fate::NotSent(format!("no connection that can wait for replicas: {why}"));
-        let (config, limit) = (self.config.clone(), self.command_timeout);
+        let (config, times) = (self.config.clone(), self.times);
+        let limit = times.connect.unwrap_or(SHORTEST_LIMIT).max(times.command);
         let begun = self.runtime.spawn(async move {
-            let client = client(config, limit, 200, None).map_err(|error| error.to_string())?;
-            let begun = timeout(limit.max(SHORTEST_LIMIT), begin(&client)).await.map_err(|_| "no answer".to_owned())?;
+            let client = client(config, times, 200, None).map_err(|error| error.to_string())?;
+            let begun = timeout(limit, begin(&client)).await.map_err(|_| "no answer".to_owned())?;
             let connection = begun.map_err(|error| error.to_string())?;
             Ok::<_, String>(Lane { client, connection })
         });

@@ -1,14 +1,26 @@
 //! What a URL or a configuration of fred's comes to: which servers, as whom, and how a connection behaves.
 
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::futures::future::{BoxFuture, FutureExt};
+use async_trait::async_trait;
 pub(crate) use fred::prelude::Config;
 use fred::prelude::*;
+use fred::types::config::CredentialProvider;
+#[cfg(feature = "tls")]
+use fred::types::config::TlsHostMapping;
 use fred::types::RespVersion;
+use parking_lot::Mutex;
+use tokio::time::{timeout, Instant};
 
 use super::url::{Address, Endpoint, HostPort};
 use super::Fate;
 use crate::base::fault::{ConnectError, Refused};
+use crate::base::janitor::say;
 
 /// Commands that may wait for a connection.
 const BUFFER: usize = 1 << 17;
@@ -18,28 +30,199 @@ const MESSAGES: usize = 1 << 10;
 /// Which servers a configuration names.
 pub(crate) enum Servers {
     One,
-    Sentinel { sentinels: Vec<HostPort>, name: String },
-    Cluster { seeds: Vec<HostPort> },
+    /// `login` is for the sentinels.
+    Sentinel {
+        sentinels: Vec<HostPort>,
+        name: String,
+        login: Login,
+    },
+    Cluster {
+        seeds: Vec<HostPort>,
+    },
 }
 
-pub(crate) fn servers(config: &Config) -> Servers {
-    let places = |servers: &[Server]| {
-        servers.iter().map(|server| HostPort { host: server.host.to_string(), port: server.port }).collect()
+/// What can't be kept of a configuration is refused, not left out.
+pub(crate) fn servers(config: &Config) -> Result<Servers, ConnectError> {
+    let refused = |setting, problem: &str| ConnectError::Setting { setting, problem: problem.to_owned() };
+    let places = |servers: &[Server]| match servers {
+        [] => Err(refused("ServerConfig", "names no server")),
+        #[cfg(feature = "tls")]
+        _ if servers.iter().any(|server| server.tls_server_name.is_some()) => Err(refused(
+            "tls_server_name",
+            "is of one server alone: give the sentinels or seeds by names of certificates",
+        )),
+        _ => Ok(servers.iter().map(|server| HostPort { host: server.host.to_string(), port: server.port }).collect()),
     };
+    let is_one = matches!(config.server, ServerConfig::Centralized { .. } | ServerConfig::Unix { .. });
+    if !is_one && config.uses_tls() && !cfg!(feature = "tls") {
+        return Err(ConnectError::NeedsTls);
+    }
     match &config.server {
-        ServerConfig::Sentinel { hosts, service_name, .. } => {
-            Servers::Sentinel { sentinels: places(hosts), name: service_name.clone() }
+        #[cfg(feature = "fred")]
+        ServerConfig::Sentinel { hosts, service_name, username, password } => {
+            // Who is asked for the servers' is asked for theirs too, in fred.
+            let (username, password) = (username.clone(), password.clone());
+            let login = Login { username, password, provider: config.credential_provider.clone() };
+            Ok(Servers::Sentinel { sentinels: places(hosts)?, name: service_name.clone(), login })
         }
-        ServerConfig::Clustered { hosts, .. } => Servers::Cluster { seeds: places(hosts) },
-        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Servers::One,
+        #[cfg(not(feature = "fred"))]
+        ServerConfig::Sentinel { hosts, service_name, .. } => {
+            Ok(Servers::Sentinel { sentinels: places(hosts)?, name: service_name.clone(), login: Login::default() })
+        }
+        ServerConfig::Clustered { .. } if config.database.is_some_and(|database| database != 0) => {
+            Err(refused("database", "must be 0: a cluster has no other"))
+        }
+        #[cfg(feature = "tls")]
+        ServerConfig::Clustered { .. }
+            if config.tls.as_ref().is_some_and(|tls| tls.hostnames != TlsHostMapping::None) =>
+        {
+            Err(refused(
+                "TlsConfig::hostnames",
+                "is not used: `Builder::address_map` says the host name of each server",
+            ))
+        }
+        ServerConfig::Clustered { hosts, .. } => Ok(Servers::Cluster { seeds: places(hosts)? }),
+        ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Servers::One),
+    }
+}
+
+/// Before the words of whoever has no credentials for us.
+pub(crate) const CREDENTIALS: &str = "credentials: ";
+/// Whoever is asked for credentials has at least so long.
+const SHORTEST_ASK: Duration = Duration::from_secs(1);
+
+/// As whom to talk to a server.
+#[derive(Clone, Default)]
+pub(crate) struct Login {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    /// Asked for each connection, in place of these.
+    pub(crate) provider: Option<Arc<dyn CredentialProvider>>,
+}
+
+impl Login {
+    /// User and password for a connection that is being made.
+    pub(crate) async fn ask(&self, to: &HostPort) -> Result<(Option<String>, Option<String>), String> {
+        match &self.provider {
+            Some(provider) => {
+                let to = Server::new(to.host.clone(), to.port);
+                // One that an application gave to fred may do what ours is kept from.
+                let asked = AssertUnwindSafe(provider.fetch(Some(&to))).catch_unwind().await;
+                let asked = asked.map_err(|_| format!("{CREDENTIALS}the provider panicked"))?;
+                asked.map_err(|error| error.details().to_owned())
+            }
+            None => Ok((self.username.clone(), self.password.clone())),
+        }
+    }
+}
+
+/// User and password, or why there are none.
+type Had = Result<(String, String), String>;
+
+/// What asks for them. Builders that are clones of one another share it.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<Provider>);
+
+struct Provider {
+    ask: Box<dyn Fn() -> BoxFuture<'static, Had> + Send + Sync>,
+    told: Mutex<Told>,
+}
+
+/// What was said of it.
+#[derive(Default)]
+struct Told {
+    is_failing: bool,
+    /// When it had some last.
+    had: Option<Instant>,
+}
+
+impl fmt::Debug for Credentials {
+    /// Nobody is asked.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials(..)")
+    }
+}
+
+impl Credentials {
+    pub(crate) fn new<F, E>(ask: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(String, String), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let ask = move || ask().map(|asked| asked.map_err(|error| error.into().to_string())).boxed();
+        Self(Arc::new(Provider { ask: Box::new(ask), told: Mutex::default() }))
+    }
+
+    /// Asks once, for a connection that is being made; why there are none is said once, until there are again.
+    pub(crate) async fn ask(&self, limit: Duration) -> Had {
+        let (Provider { ask, told }, began) = (&*self.0, Instant::now());
+        let asked = timeout(limit, AssertUnwindSafe(async { ask().await }).catch_unwind()).await;
+        let asked = match asked {
+            Ok(Ok(asked)) => asked,
+            Ok(Err(_)) => Err("the provider panicked".to_owned()),
+            Err(_) => Err(format!("the provider said nothing within {limit:?}")),
+        };
+        let mut told = told.lock();
+        // One that was late is no news where others have had some meanwhile.
+        let is_news = told.had.is_none_or(|had| had < began);
+        match &asked {
+            Ok(_) => {
+                told.had = Some(Instant::now());
+                if std::mem::replace(&mut told.is_failing, false) {
+                    say(|| tracing::info!(target: "lockson", "credentials: there are some again"));
+                }
+            }
+            Err(why) if is_news && !std::mem::replace(&mut told.is_failing, true) => {
+                say(|| tracing::warn!(target: "lockson", why, "credentials: none, so no connection can be made"));
+            }
+            Err(_) => {}
+        }
+        drop(told);
+        asked
+    }
+}
+
+/// The same in fred's words.
+#[derive(Debug)]
+struct Asked {
+    credentials: Credentials,
+    limit: Duration,
+}
+
+#[async_trait]
+impl CredentialProvider for Asked {
+    async fn fetch(&self, _: Option<&Server>) -> FredResult<(Option<String>, Option<String>)> {
+        match self.credentials.ask(self.limit).await {
+            Ok((username, password)) => Ok((Some(username), Some(password))),
+            Err(why) => Err(Error::new(ErrorKind::IO, format!("{CREDENTIALS}{why}"))),
+        }
+    }
+}
+
+/// The same for fred.
+pub(crate) fn provider(credentials: Credentials, command_timeout: Duration) -> Arc<dyn CredentialProvider> {
+    Arc::new(Asked { credentials, limit: command_timeout.max(SHORTEST_ASK) })
+}
+
+/// How long one answer may take, and the making of a connection, if that was set.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) command: Duration,
+    pub(crate) connect: Option<Duration>,
+}
+
+impl Times {
+    pub(super) fn connect(self) -> Duration {
+        self.connect.unwrap_or(Duration::from_secs(2)).max(self.command)
     }
 }
 
 /// How servers are reached, and as whom.
 #[derive(Clone)]
 pub(crate) struct Dial {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
+    pub(crate) login: Login,
+    /// Until a connection is there.
+    pub(crate) connect: Duration,
     /// The limit of each answer; a server that says nothing for twice as long is taken for dead.
     pub(crate) limit: Duration,
     #[cfg(feature = "tls")]
@@ -47,10 +230,14 @@ pub(crate) struct Dial {
 }
 
 /// The same for connections of our own.
-pub(crate) fn dial(config: &Config, limit: Duration) -> Result<Dial, ConnectError> {
+pub(crate) fn dial(config: &Config, limit: Duration, connect: Option<Duration>) -> Result<Dial, ConnectError> {
     Ok(Dial {
-        username: config.username.clone(),
-        password: config.password.clone(),
+        connect: connect.unwrap_or(limit).max(limit),
+        login: Login {
+            username: config.username.clone(),
+            password: config.password.clone(),
+            provider: config.credential_provider.clone(),
+        },
         limit,
         #[cfg(feature = "tls")]
         tls: match config.tls.as_ref().map(|tls| &tls.connector) {
@@ -63,7 +250,10 @@ pub(crate) fn dial(config: &Config, limit: Duration) -> Result<Dial, ConnectErro
 }
 
 /// What a URL says, and what the builder adds to it.
-pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config, ConnectError> {
+pub(crate) fn config(
+    endpoint: Endpoint,
+    #[cfg(feature = "tls")] pem: &super::tls::Pem,
+) -> Result<Config, ConnectError> {
     let server = match endpoint.address {
         Address::Tcp(HostPort { host, port }) => ServerConfig::new_centralized(host, port),
         Address::Unix { path } => ServerConfig::Unix { path: path.into() },
@@ -84,11 +274,9 @@ pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config
     };
     #[cfg(feature = "tls")]
     if endpoint.tls {
-        let trusted: fred::types::config::TlsConnector = super::tls::config(ca_pem)?.into();
+        let trusted: fred::types::config::TlsConnector = super::tls::config(pem)?.into();
         config.tls = Some(trusted.into());
     }
-    #[cfg(not(feature = "tls"))]
-    let _ = ca_pem;
     Ok(config)
 }
 
@@ -96,11 +284,14 @@ pub(crate) fn config(endpoint: Endpoint, ca_pem: Option<&[u8]>) -> Result<Config
 /// most, in milliseconds, and also where an answer takes longer than `dead_after`.
 pub(super) fn client(
     mut config: Config,
-    command_timeout: Duration,
+    times: Times,
     longest_pause: u32,
     dead_after: Option<Duration>,
 ) -> Result<Client, ConnectError> {
+    let command_timeout = times.command;
     config.version = RespVersion::RESP3;
+    // As its first answers have this limit, credentials that are asked for before them included.
+    let credentials = config.credential_provider.as_ref().map_or(Duration::ZERO, |_| command_timeout.max(SHORTEST_ASK));
     let mut policy = ReconnectPolicy::new_exponential(0, 20, longest_pause, 2);
     policy.set_jitter(20);
     let mut builder = fred::types::Builder::from_config(config);
@@ -108,8 +299,8 @@ pub(super) fn client(
         .with_connection_config(|connection| {
             connection.max_command_attempts = 1;
             connection.max_redirections = 0;
-            connection.connection_timeout = command_timeout.max(Duration::from_secs(2));
-            connection.internal_command_timeout = command_timeout.max(Duration::from_secs(2));
+            connection.connection_timeout = times.connect();
+            connection.internal_command_timeout = times.connect() + credentials;
             connection.max_command_buffer_len = BUFFER;
             connection.unresponsive.max_timeout = dead_after;
             connection.unresponsive.interval = Duration::from_millis(200);
@@ -131,6 +322,26 @@ pub(super) fn client(
     builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))
 }
 
+/// Alerts of TLS by which a server says that it wants another certificate of its client, or one at all.
+const ALERTS: [&str; 10] = [
+    "CertificateRequired",
+    "NoCertificate",
+    "BadCertificate",
+    "UnsupportedCertificate",
+    "CertificateRevoked",
+    "CertificateExpired",
+    "CertificateUnknown",
+    "UnknownCA",
+    "AccessDenied",
+    "DecryptError",
+];
+
+/// Whether these are rustls' words, or fred's for them, for such an alert.
+pub(crate) fn wants_certificate(why: &str) -> bool {
+    let alert = ["received fatal alert: ", "AlertReceived("].iter().find_map(|words| why.split_once(words));
+    alert.is_some_and(|(_, alert)| ALERTS.iter().any(|name| alert.starts_with(name)))
+}
+
 /// Whether a server does not speak RESP3, by what it said to HELLO.
 pub(crate) fn is_resp2(why: &str) -> bool {
     why.starts_with("NOPROTO") || why.starts_with("ERR unknown command") && why.contains("HELLO")
@@ -138,9 +349,13 @@ pub(crate) fn is_resp2(why: &str) -> bool {
 
 /// Why there is no connection.
 pub(super) fn connect_error(error: &Error) -> ConnectError {
+    if let Some(why) = error.details().strip_prefix(CREDENTIALS) {
+        return ConnectError::Credentials(why.to_owned());
+    }
     match Fate::of_error(error.details()) {
         Some(Fate::Refused(why @ (Refused::NoPermission(_) | Refused::NotAuthenticated(_)))) => why.into(),
         _ if is_resp2(error.details()) => ConnectError::Resp2(error.details().to_owned()),
+        _ if wants_certificate(error.details()) => ConnectError::ClientCertificate(error.details().to_owned()),
         _ if *error.kind() == ErrorKind::Auth => Refused::NotAuthenticated(error.details().to_owned()).into(),
         #[cfg(feature = "tls")]
         _ if *error.kind() == ErrorKind::Tls => ConnectError::Tls(error.details().to_owned()),

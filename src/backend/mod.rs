@@ -12,7 +12,7 @@ mod fred_call;
 pub(crate) mod fred_config;
 pub(crate) mod node;
 #[cfg(feature = "tls")]
-mod tls;
+pub(crate) mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 pub use call::Script;
 pub(crate) use call::{Call, Fate, Item, Outcome};
-use node::Node;
+use node::{Node, NodeHealth, Topology};
 
 use crate::base::fault::Refused;
 
@@ -65,6 +65,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// All nodes that have keys.
     fn nodes(&self) -> Vec<Arc<Node>>;
+
+    /// How they belong together.
+    fn topology(&self) -> Topology;
+
+    /// All servers that it has, or wants, a connection to, as far as the connections tell.
+    fn seen(&self) -> Vec<NodeHealth>;
 
     /// The slot of a key: keys of two slots are in no script together.
     fn slot(&self, _key: &str) -> u16 {

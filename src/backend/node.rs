@@ -1,4 +1,4 @@
-//! One server as a client sees it: the way to it, its clock, and since when it is silent. Rules 24 and 25 of
+//! One server as a client sees it: the way to it, its clock, and since when it is silent or away. Rules 24 and 25 of
 //! docs/PROTOCOL.md.
 
 use std::fmt;
@@ -7,6 +7,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::call::{Call, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
@@ -172,5 +174,87 @@ impl Node {
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.address)
+    }
+}
+
+/// How the servers of a client belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Topology {
+    /// One inside this process.
+    Embedded,
+    /// One.
+    Single,
+    /// The primary that sentinels name.
+    Sentinel,
+    /// The primaries of a cluster.
+    Cluster,
+}
+
+/// What a server is to its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// It has keys, and calls are sent to it.
+    Primary,
+    /// None of the primaries: it is only asked who they are.
+    Other,
+    /// A sentinel.
+    Sentinel,
+}
+
+/// One server, as its client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeHealth {
+    /// `host:port` as the client dials it; `embedded` of one inside this process.
+    pub address: String,
+    /// What it is to the client.
+    pub role: Role,
+    /// How long it has not been connected, or has not answered what it was asked. `None`: it is there.
+    pub away: Option<Duration>,
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Embedded => "embedded",
+            Self::Single => "single",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+        })
+    }
+}
+
+impl fmt::Display for NodeHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = match self.role {
+            Role::Primary => "primary",
+            Role::Other => "other",
+            Role::Sentinel => "sentinel",
+        };
+        write!(f, "{} {role}", self.address)?;
+        self.away.map_or(Ok(()), |away| write!(f, " away for {away:?}"))
+    }
+}
+
+/// Since when a connection is away.
+#[derive(Debug, Default)]
+pub(crate) struct Away(Mutex<Option<(Instant, bool)>>);
+
+impl Away {
+    /// Since now, unless it is; and whether people are told, so that they are told of its end.
+    pub(crate) fn begin(&self, is_told: bool) {
+        self.0.lock().get_or_insert_with(|| (Instant::now(), is_told));
+    }
+
+    /// For how long it was, if people were told.
+    pub(crate) fn end(&self) -> Option<Duration> {
+        self.0.lock().take().filter(|(_, is_told)| *is_told).map(|(since, _)| since.elapsed())
+    }
+
+    /// For how long it has been, so far.
+    pub(crate) fn so_far(&self) -> Option<Duration> {
+        self.0.lock().map(|(since, _)| since.elapsed())
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::base::keys::Naming;
+
 /// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 /// One attempt, or a question, gives up after so many command timeouts: long before the outage limit, as nobody who
@@ -75,7 +77,7 @@ impl Confirm {
 /// The settings of a client, as they were checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    pub(crate) key_prefix: String,
+    pub(crate) naming: Naming,
     pub(crate) label: Option<String>,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
@@ -84,8 +86,11 @@ pub(crate) struct Settings {
     pub(crate) outage_limit: Duration,
     pub(crate) max_lease: Duration,
     pub(crate) max_holds: u32,
-    pub(crate) max_name_len: usize,
     pub(crate) allow_eviction: bool,
+    /// Each sort of connection has its own where none is set.
+    pub(crate) connect_timeout: Option<Duration>,
+    /// Each topology has its own where none is set.
+    pub(crate) refresh_interval: Option<Duration>,
     pub(crate) confirm: Option<Confirm>,
     /// Whether nothing is granted for `max_lease` after a failover.
     pub(crate) quarantine: bool,
@@ -94,7 +99,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            key_prefix: String::new(),
+            naming: Naming::default(),
             label: None,
             watchdog_lease: Duration::from_secs(30),
             command_timeout: Duration::from_secs(1),
@@ -103,8 +108,9 @@ impl Default for Settings {
             outage_limit: Duration::from_secs(30),
             max_lease: Duration::from_secs(24 * 60 * 60),
             max_holds: u32::MAX >> 1,
-            max_name_len: 512,
             allow_eviction: false,
+            connect_timeout: None,
+            refresh_interval: None,
             confirm: None,
             quarantine: false,
         }

@@ -65,12 +65,19 @@ pub enum ConnectError {
     /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
-    /// `rediss` and `valkeys` need the cargo feature `tls`.
-    #[error("rediss and valkeys need the cargo feature `tls` of lockson")]
+    /// `rediss` and `valkeys`, and TLS in a configuration of sentinels or a cluster, need the cargo feature `tls`.
+    #[error("TLS (rediss, valkeys) needs the cargo feature `tls` of lockson")]
     NeedsTls,
-    /// A certificate or key is not readable as PEM, or no root certificate was found.
+    /// A certificate or key is not readable as PEM, no root certificate was found, or the server's is not trusted.
     #[error("TLS, look at the certificate, the name in the URL and `Builder::ca_pem`: {0}")]
     Tls(String),
+    /// The server wants another certificate of this client, or one at all.
+    #[error("the server refused this client's certificate, or its lack of one, look at `Builder::client_pem`: {0}")]
+    ClientCertificate(String),
+    /// Whoever was asked by [`Builder::credentials`](crate::Builder::credentials) had none: it failed, panicked or
+    /// said nothing.
+    #[error("there are no credentials, look at what `Builder::credentials` asks: {0}")]
+    Credentials(String),
     /// A setting of the builder is out of its range.
     #[error("{setting} {problem}")]
     Setting {

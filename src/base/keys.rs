@@ -1,6 +1,7 @@
 //! Every key and channel name. Redisson's layout: docs/PROTOCOL.md, "Layout".
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
@@ -12,13 +13,13 @@ const RESERVED_ENDS: [&str; 2] = [":timeout", ":rwlock_timeout"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The name is empty.
-    #[error("a lock needs a name; this one is empty")]
+    /// The name is empty, or the name mapper made it so.
+    #[error("a lock needs a name; this one is empty, or is mapped to an empty one")]
     Empty,
-    /// The name, with the client's key prefix, is over the limit of the builder.
+    /// The name, mapped and with the client's key prefix, is over the limit of the builder.
     #[error("the name has {len} bytes with its prefix, the limit is {limit}: shorten it, or raise `max_name_len`")]
     TooLong {
-        /// Bytes of the name and the prefix.
+        /// Bytes of the key: of the mapped name and the prefix.
         len: usize,
         /// The limit in force.
         limit: usize,
@@ -67,6 +68,41 @@ pub(crate) enum Key {
     Ended,
 }
 
+/// What a name is to be called on the server.
+type Mapper = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// How the names that users give become keys.
+#[derive(Clone)]
+pub(crate) struct Naming {
+    pub(crate) prefix: String,
+    pub(crate) mapper: Option<Mapper>,
+    /// The most bytes of a key.
+    pub(crate) limit: usize,
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        Self { prefix: String::new(), mapper: None, limit: 512 }
+    }
+}
+
+impl fmt::Debug for Naming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prefix, mapper, limit } = self;
+        write!(f, "{{ prefix: {prefix:?}, mapped: {}, limit: {limit} }}", mapper.is_some())
+    }
+}
+
+impl Naming {
+    /// The key of a name, which may be a bad one.
+    pub(crate) fn key(&self, name: &str) -> String {
+        match &self.mapper {
+            Some(map) => format!("{}{}", self.prefix, map(name)),
+            None => format!("{}{name}", self.prefix),
+        }
+    }
+}
+
 /// A key that is made of the lock's when it is first needed: most locks need few.
 type Derived = OnceLock<Box<str>>;
 
@@ -75,7 +111,7 @@ type Derived = OnceLock<Box<str>>;
 pub(crate) struct Keys {
     /// As the user gave it.
     pub(crate) name: Arc<str>,
-    /// The key: the prefix and the name.
+    /// The key: the prefix, and what the name is mapped to.
     pub(crate) lock: Arc<str>,
     /// Where a release is announced.
     pub(crate) channel: Arc<str>,
@@ -93,15 +129,18 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(prefix: &str, name: &str, limit: usize) -> Result<Self, NameError> {
+    pub(crate) fn new(naming: &Naming, name: &str) -> Result<Self, NameError> {
         if name.is_empty() {
             return Err(NameError::Empty);
         }
-        let len = prefix.len() + name.len();
+        let lock = naming.key(name);
+        if lock.len() == naming.prefix.len() {
+            return Err(NameError::Empty);
+        }
+        let (len, limit) = (lock.len(), naming.limit);
         if len > limit {
             return Err(NameError::TooLong { len, limit });
         }
-        let lock = format!("{prefix}{name}");
         if let Some(control) = lock.chars().find(|c| c.is_control()) {
             return Err(NameError::Control(control));
         }
@@ -220,7 +259,11 @@ mod tests {
     use super::*;
 
     fn keys(name: &str) -> Result<Keys, NameError> {
-        Keys::new("", name, 512)
+        Keys::new(&Naming::default(), name)
+    }
+
+    fn prefixed(prefix: &str, name: &str) -> Result<Keys, NameError> {
+        Keys::new(&Naming { prefix: prefix.to_owned(), ..Naming::default() }, name)
     }
 
     #[test]
@@ -228,7 +271,7 @@ mod tests {
         let [plain, eu] = ["orders:42", "{eu}:x"].map(|name| keys(name).unwrap());
         assert_eq!(plain.of(&[Key::Lock, Key::Channel]), ["orders:42", "redisson_lock__channel:{orders:42}"]);
         assert_eq!(eu.of(&[Key::Lock, Key::Channel]), ["{eu}:x", "redisson_lock__channel:{eu}:x"]);
-        assert_eq!(&*Keys::new("app:", "x", 512).unwrap().channel, "redisson_lock__channel:{app:x}");
+        assert_eq!(&*prefixed("app:", "x").unwrap().channel, "redisson_lock__channel:{app:x}");
         assert_eq!(plain.receipt("id", "7"), "lockson:receipt:{orders:42}:id:7");
         assert_eq!(plain.first_hold("id:7"), "{orders:42}:id:7:rwlock_timeout:1");
         assert_eq!(eu.first_hold("id:7"), "{eu}:x:id:7:rwlock_timeout:1");
@@ -262,7 +305,24 @@ mod tests {
         for name in ["redisson_lock_queue:{x}", "lockson:x", "{x}:timeout", "x:rwlock_timeout"] {
             assert!(matches!(keys(name), Err(NameError::Reserved(_))), "{name}");
         }
-        assert!(matches!(Keys::new("redisson_", "x", 512), Err(NameError::Reserved(_))));
+        assert!(matches!(prefixed("redisson_", "x"), Err(NameError::Reserved(_))));
+    }
+
+    #[test]
+    fn a_mapped_name_is_as_good_as_what_it_is_mapped_to() {
+        let map = |name: &str| name.strip_prefix("to ").unwrap_or(name).replace(' ', "");
+        let naming = Naming { prefix: "app:".to_owned(), mapper: Some(Arc::new(map)), limit: 8 };
+        let keys = |name| Keys::new(&naming, name);
+        let mapped = keys("to a b").unwrap();
+        assert_eq!((&*mapped.name, &*mapped.lock), ("to a b", "app:ab"));
+        assert_eq!(
+            mapped.of(&[Key::Channel, Key::Queue]),
+            ["redisson_lock__channel:{app:ab}", "redisson_lock_queue:{app:ab}"]
+        );
+        assert_eq!(keys("to "), Err(NameError::Empty));
+        assert_eq!(keys("to abcde"), Err(NameError::TooLong { len: 9, limit: 8 }));
+        assert!(matches!(keys("to {a"), Err(NameError::Braces(lock)) if lock == "app:{a"));
+        assert_eq!(keys("to \n"), Err(NameError::Control('\n')));
     }
 
     #[test]

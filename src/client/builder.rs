@@ -1,11 +1,20 @@
 //! What can be set, and what each setting costs.
 
+#[cfg(feature = "redis")]
+use std::error::Error;
 use std::fmt;
+#[cfg(feature = "redis")]
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use crate::backend::fred_config::Credentials;
+#[cfg(feature = "tls")]
+use crate::backend::tls::Pem;
 use crate::base::config::{Confirm, Replicas, Settings, SHORTEST_LEASE};
 use crate::base::fault::ConnectError;
-use crate::base::keys::Keys;
+use crate::base::keys::{Keys, Naming};
 use crate::client::factory::Locks;
 
 /// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
@@ -28,11 +37,16 @@ pub struct Builder {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: Option<u8>,
-    pub(crate) ca_pem: Option<Vec<u8>>,
     pub(crate) sentinel_username: Option<String>,
     pub(crate) sentinel_password: Option<String>,
+    #[cfg(feature = "tls")]
+    pub(crate) pem: Pem,
     #[cfg(feature = "redis")]
     pub(crate) addresses: Option<crate::topology::slots::AddressMap>,
+    #[cfg(feature = "redis")]
+    pub(crate) credentials: Option<Credentials>,
+    #[cfg(feature = "redis")]
+    pub(crate) sentinel_credentials: Option<Credentials>,
 }
 
 impl fmt::Debug for Builder {
@@ -71,12 +85,54 @@ impl Builder {
         self
     }
 
+    /// Asks for user and password whenever a connection is made, in place of fixed ones: for passwords that are
+    /// rotated, and tokens that expire. The user of those who have none is `default`. Default: none is asked. It wins
+    /// over all others.
+    ///
+    /// It is asked for each connection, so for several at once, and again and again while it fails: it should have at
+    /// hand what it answers. It is given one [`command_timeout`](Builder::command_timeout), at least 1 s. That it
+    /// failed is [`ConnectError::Credentials`], later one WARN, with the error's text, which must hold no secret. If it
+    /// panics, it has failed.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any point.
+    ///
+    /// ```
+    /// use std::io::Error;
+    ///
+    /// let builder = lockson::Locks::builder().credentials(|| async {
+    ///     let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///     Ok::<_, Error>(("locker".to_owned(), password.trim().to_owned()))
+    /// });
+    /// # drop(builder);
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn credentials<F, E>(mut self, provider: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(String, String), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.credentials = Some(Credentials::new(provider));
+        self
+    }
+
+    /// The same as [`credentials`](Builder::credentials) for sentinels. Default: none is asked.
+    #[cfg(feature = "redis")]
+    pub fn sentinel_credentials<F, E>(mut self, provider: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(String, String), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.sentinel_credentials = Some(Credentials::new(provider));
+        self
+    }
+
     /// Where this client reaches the server that a cluster or a sentinel says is at this host and port, where that is
     /// another address from here (containers, NAT). `None`: there. Default: always there. Not for the addresses in the
     /// URL.
     #[cfg(feature = "redis")]
     pub fn address_map(mut self, map: impl Fn(&str, u16) -> Option<(String, u16)> + Send + Sync + 'static) -> Self {
-        self.addresses = Some(std::sync::Arc::new(map));
+        self.addresses = Some(Arc::new(map));
         self
     }
 
@@ -88,9 +144,27 @@ impl Builder {
     }
 
     /// Stands before every name, in keys and channels. Default: none. Every client that shares the locks needs the
-    /// same; Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len).
+    /// same; Java sets it by a NameMapper. It counts for [`max_name_len`](Builder::max_name_len). Where names are
+    /// changed in another way: [`name_mapper`](Builder::name_mapper).
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.settings.key_prefix = prefix.into();
+        self.settings.naming.prefix = prefix.into();
+        self
+    }
+
+    /// Makes the key of a name, as Redisson's `NameMapper.map`; every client that shares the locks needs the same.
+    /// Default: the name itself. All other keys and channels are made of what it returns, with
+    /// [`key_prefix`](Builder::key_prefix) before it; `name()`, errors and logs say the name as it was given.
+    ///
+    /// It is called where a handle is made, on that thread, so it must be quick and not panic, and once at connect
+    /// for the key `lockson:preflight`. It must always say the same. What it returns is checked as a name is. Two names
+    /// that it maps to one are one lock, of which errors and logs say either.
+    ///
+    /// ```
+    /// let builder = lockson::Locks::builder().name_mapper(|name| format!("{{billing}}:{name}:v2"));
+    /// # drop(builder);
+    /// ```
+    pub fn name_mapper(mut self, map: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.settings.naming.mapper = Some(Arc::new(map));
         self
     }
 
@@ -143,6 +217,25 @@ impl Builder {
         self
     }
 
+    /// How long the making of one connection to one server may take, with TLS and the first answers. Default: 2 s, 1 s
+    /// to sentinels and to the servers that they or a cluster name, but never less than the
+    /// [`command_timeout`](Builder::command_timeout); at least 10 ms. Longer: for networks where a connection takes
+    /// long; a server that is away without a word is given up later.
+    #[cfg(feature = "redis")]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How often sentinels and the servers of a cluster are asked who the primaries are, when nothing seems wrong; else
+    /// they are asked at once. Default: 5 s behind sentinels, 10 s in a cluster; at least 100 ms. Longer: what no
+    /// server, message or redirection tells is found later. Shorter: each client asks each of them more often.
+    #[cfg(feature = "redis")]
+    pub fn refresh_interval(mut self, interval: Duration) -> Self {
+        self.settings.refresh_interval = Some(interval);
+        self
+    }
+
     /// The longest lease that a request may have. Default: 24 h; at least the watchdog's, at most ten years, as every
     /// time here. A longer lease keeps a lock longer after a crash.
     pub fn max_lease(mut self, limit: Duration) -> Self {
@@ -179,9 +272,9 @@ impl Builder {
         self
     }
 
-    /// The longest name in bytes, prefix included. Default: 512. Names are sent with every call.
+    /// The longest name in bytes, mapped and with the prefix. Default: 512. Names are sent with every call.
     pub fn max_name_len(mut self, limit: usize) -> Self {
-        self.settings.max_name_len = limit;
+        self.settings.naming.limit = limit;
         self
     }
 
@@ -229,10 +322,20 @@ impl Builder {
         self
     }
 
-    /// A root certificate to trust (PEM, one or more), in place of the system's, for `rediss://`.
+    /// A root certificate to trust (PEM, one or more), in place of the system's, for `rediss://` and the like: for
+    /// servers and for sentinels.
     #[cfg(feature = "tls")]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.ca_pem = Some(pem.into());
+        self.pem.ca = Some(pem.into());
+        self
+    }
+
+    /// The certificate of this client, with those between it and the root behind it, and its key (PEM), for servers
+    /// and sentinels with `tls-auth-clients yes`. Default: none. What can't be read, and a key of another certificate,
+    /// is [`ConnectError::Tls`]; what the server refuses is [`ConnectError::ClientCertificate`].
+    #[cfg(feature = "tls")]
+    pub fn client_pem(mut self, certificates: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.pem.client = Some((certificates.into(), key.into()));
         self
     }
 
@@ -250,6 +353,8 @@ impl Builder {
         at_least("watchdog_lease", settings.watchdog_lease, (settings.command_timeout * 3).max(ms(1000)))?;
         at_least("wait_cap", settings.wait_cap, ms(10))?;
         at_least("outage_limit", settings.outage_limit, ms(10))?;
+        at_least("connect_timeout", settings.connect_timeout.unwrap_or(ms(10)), ms(10))?;
+        at_least("refresh_interval", settings.refresh_interval.unwrap_or(ms(100)), ms(100))?;
         at_least("max_lease", settings.max_lease, settings.watchdog_lease)?;
         at_least("max_hold", settings.max_hold.unwrap_or(SHORTEST_LEASE), SHORTEST_LEASE)?;
         let label = settings.label.as_deref().unwrap_or("x");
@@ -259,9 +364,11 @@ impl Builder {
         if settings.max_holds == 0 {
             return wrong("max_holds", "must not be 0".to_owned());
         }
-        // With the shortest name, so that no prefix makes every name a bad one.
-        Keys::new(&settings.key_prefix, "x", settings.max_name_len).map(drop).or_else(|error| {
-            let setting = if settings.key_prefix.is_empty() { "max_name_len" } else { "key_prefix" };
+        // With the shortest name, so that no prefix makes every name a bad one. What a mapper does to other names is
+        // not known.
+        let naming = Naming { mapper: None, ..settings.naming.clone() };
+        Keys::new(&naming, "x").map(drop).or_else(|error| {
+            let setting = if naming.prefix.is_empty() { "max_name_len" } else { "key_prefix" };
             wrong(setting, format!("refuses every name: {error}"))
         })
     }

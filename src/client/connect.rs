@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use crate::backend::fred::connect;
-use crate::backend::fred_config::{config, servers, Config, Servers};
+use crate::backend::fred_config::{config, provider, servers, Config, Credentials, Login, Servers, Times};
 use crate::backend::node::{entry, generation, online, Node};
 use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::base::keys::Key::{Channel, Lock};
+use crate::base::keys::Naming;
 use crate::client::builder::Builder;
-use crate::client::factory::Locks;
+use crate::client::factory::{Health, Locks};
 use crate::client::parts::Parts;
 use crate::engine::Engine;
 use crate::error::in_runtime;
@@ -68,7 +69,11 @@ impl Builder {
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        let config = config(endpoint, self.ca_pem.as_deref())?;
+        let config = config(
+            endpoint,
+            #[cfg(feature = "tls")]
+            &self.pem,
+        )?;
         self.over(config).await
     }
 
@@ -76,11 +81,14 @@ impl Builder {
     ///
     /// Overridden are its protocol version (RESP3) and `fail_fast`; all of fred's connection, performance and reconnect
     /// settings are lockson's own (no re-sends, no redirections, a command timeout, reconnects without end), as a lock
-    /// is not safe with others. Of a sentinel or cluster configuration only the hosts and the name count: lockson finds
-    /// the servers by itself. This is the only place where a type of fred is seen.
+    /// is not safe with others. A configuration of sentinels or a cluster gives their hosts and name, the users and
+    /// passwords (fixed or asked for), the database and TLS by rustls; lockson finds the servers by itself, so its
+    /// discovery policy is not used. What the builder has of these wins, but `username`, `password`, `database`,
+    /// `ca_pem` and `client_pem`, which are for URLs. This is the only place where a type of fred is seen.
     ///
     /// # Errors
-    /// As [`connect`](Builder::connect)'s.
+    /// As [`connect`](Builder::connect)'s. [`ConnectError::Setting`] names what can't be kept: no host at all, a
+    /// database of a cluster, and host names for TLS that fred would map (`Builder::address_map` does that).
     ///
     /// # Cancel safety
     /// As [`connect`](Builder::connect)'s.
@@ -91,16 +99,22 @@ impl Builder {
     }
 
     /// Connects, and looks the servers over before they are used.
-    async fn over(self, config: Config) -> Result<Locks, ConnectError> {
+    async fn over(self, mut config: Config) -> Result<Locks, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let servers = servers(&config);
+        let servers = servers(&config)?;
         let is_one = matches!(servers, Servers::One);
-        let timeout = self.settings.command_timeout;
-        let access = |config| Access::new(config, timeout, self.addresses);
+        let times = Times { command: self.settings.command_timeout, connect: self.settings.connect_timeout };
+        let asked = |credentials: Credentials| provider(credentials, times.command);
+        config.credential_provider = self.credentials.map(asked).or(config.credential_provider);
+        let access = |config| Access::new(config, times, self.addresses, self.settings.refresh_interval);
         let (backend, signals) = match servers {
-            Servers::One => connect(config, timeout).await?,
-            Servers::Sentinel { sentinels, name } => {
-                let login = (self.sentinel_username, self.sentinel_password);
+            Servers::One => connect(config, times).await?,
+            Servers::Sentinel { sentinels, name, login } => {
+                let login = match (self.sentinel_credentials.map(asked), self.sentinel_username, self.sentinel_password)
+                {
+                    (None, None, None) => login,
+                    (provider, username, password) => Login { username, password, provider },
+                };
                 sentinel::connect(sentinels, name, access(config)?, login).await?
             }
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
@@ -117,6 +131,9 @@ impl Builder {
                 min-replicas-to-write 1 and min-replicas-max-lag 1, or use Builder::confirm";
             tracing::warn!(target: "lockson", "{text}");
         }
+        let Health { topology, nodes, .. } = locks.health();
+        let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+        tracing::info!(target: "lockson", client = locks.client_id(), %topology, ?nodes, "connected");
         Ok(locks)
     }
 }
@@ -126,12 +143,12 @@ fn scratch_names(engine: &Engine) -> Vec<String> {
     let backend = &engine.wire.backend;
     let on = |node: Arc<Node>| {
         let mut names = (0..MOST_NAMES).map(|number| match number {
-            0 => format!("{}lockson:preflight", engine.settings.key_prefix),
-            _ => format!("{}lockson:preflight:{number}", engine.settings.key_prefix),
+            0 => engine.settings.naming.key("lockson:preflight"),
+            _ => engine.settings.naming.key(&format!("lockson:preflight:{number}")),
         });
         names.find(|name| backend.node(name).is_ok_and(|its| Arc::ptr_eq(&its, &node)))
     };
-    // None is found where the prefix says which node all names are on.
+    // None is found where the prefix or the mapper says which node all names are on.
     backend.nodes().into_iter().filter_map(on).collect()
 }
 
@@ -179,10 +196,11 @@ fn inspect(engine: &Engine, slot: u16, answer: &Answer, is_one: bool, place: &st
     let (role, policy) = (entry(replication, "role"), entry(memory, "maxmemory_policy"));
     let missing = section(0);
     if !missing.is_empty() {
-        let needed = format!(
-            "{missing} on keys {}*, and on the channels redisson_lock__channel:*{place}",
-            engine.settings.key_prefix
-        );
+        let keys = match &engine.settings.naming {
+            Naming { mapper: None, prefix, .. } => format!("{prefix}*"),
+            Naming { mapper: Some(_), .. } => "of the mapped names".to_owned(),
+        };
+        let needed = format!("{missing} on keys {keys}, and on the channels redisson_lock__channel:*{place}");
         return Err(Refused::NoPermission(needed).into());
     }
     if let Some(found) = version.filter(|version| is_too_old(version)) {

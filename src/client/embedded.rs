@@ -190,7 +190,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::backend::node::{Link, Node};
+    use crate::backend::node::{Link, Node, NodeHealth, Topology};
     use crate::backend::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
     use crate::base::fault::Refused;
     use crate::error::{LockError, LostReason, QueryError, UnlockError};
@@ -273,6 +273,14 @@ mod tests {
 
         fn nodes(&self) -> Vec<Arc<Node>> {
             self.nodes.to_vec()
+        }
+
+        fn topology(&self) -> Topology {
+            Topology::Cluster
+        }
+
+        fn seen(&self) -> Vec<NodeHealth> {
+            Vec::new()
         }
 
         fn moved(&self, key: &str, address: &str, by: &Node) -> Result<Arc<Node>, Fate> {

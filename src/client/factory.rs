@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::node::{NodeHealth, Topology};
 use crate::base::backoff::Backoff;
 use crate::base::keys::Keys;
 use crate::client::parts::Parts;
@@ -22,7 +23,8 @@ use crate::permits::latch::Latch;
 use crate::permits::permit_semaphore::PermitSemaphore;
 use crate::permits::semaphore::Semaphore;
 
-/// A client of one server: makes locks. Cheap to clone; it lives as long as any clone, handle or guard of it.
+/// A client of one server, or of those that belong together: makes locks. Cheap to clone; it lives as long as any
+/// clone, handle or guard of it.
 ///
 /// # Runtimes
 /// Its tasks run on the tokio runtime that it was made on. It may be used on others, as long as that one runs. When
@@ -69,8 +71,12 @@ impl fmt::Debug for Locks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether the server answers, as far as the last calls tell.
+    /// Whether all servers with keys answer, as far as the last calls tell.
     pub reachable: bool,
+    /// How they belong together.
+    pub topology: Topology,
+    /// Every server and sentinel that the client has, or wants, a connection to, by address.
+    pub nodes: Vec<NodeHealth>,
     /// Holds that are looked after.
     pub holds: usize,
     /// Of these, holds whose last renewal failed.
@@ -264,8 +270,7 @@ impl Locks {
     }
 
     fn keys(&self, name: &str) -> Result<Keys, QueryError> {
-        let settings = &self.engine().settings;
-        Ok(Keys::new(&settings.key_prefix, name, settings.max_name_len)?)
+        Ok(Keys::new(&self.engine().settings.naming, name)?)
     }
 
     /// The id of this client, as the server has it before the owner: a fresh uuid, behind the label if there is one.
@@ -281,6 +286,9 @@ impl Locks {
     /// if !health.reachable || health.uncertain > 0 {
     ///     println!("{health:?}");
     /// }
+    /// for node in health.nodes.iter().filter(|node| node.away.is_some()) {
+    ///     println!("{node}"); // 10.0.0.7:6379 primary away for 2.1s
+    /// }
     /// # Ok(()) }
     /// ```
     pub fn health(&self) -> Health {
@@ -292,6 +300,8 @@ impl Locks {
             |hold: &Arc<Leased>| hold.renewable(now).map(|lease| (lease - margin(lease)).saturating_sub(left(hold)));
         Health {
             reachable: !engine.is_dead() && engine.wire.is_reachable(),
+            topology: engine.wire.backend.topology(),
+            nodes: engine.wire.seen(),
             holds: holds.len(),
             uncertain: holds.iter().filter(|hold| hold.state(now) == HoldState::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),

@@ -365,7 +365,7 @@ mod tests {
     use std::task::{Context, Wake};
 
     use super::*;
-    use crate::base::keys::Keys;
+    use crate::base::keys::{Keys, Naming};
     use crate::lease::validity::Lease;
 
     const LEASE: Duration = Duration::from_secs(30);
@@ -373,7 +373,7 @@ mod tests {
 
     fn hold(weight: usize, sent: Moment) -> Arc<Leased> {
         let lease = Lease::Watched { lease: LEASE, max_hold: None };
-        let keys = Arc::new(Keys::new("", "thing", 100).unwrap());
+        let keys = Arc::new(Keys::new(&Naming::default(), "thing").unwrap());
         Leased::new(keys, ["holder".into(), "mark".into()], weight, &SCRIPT, sent, lease)
     }
 

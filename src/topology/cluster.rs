@@ -14,9 +14,9 @@ use tokio::task::AbortHandle;
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
 use super::slots::{
-    best, by_slot, commands, is_no_cluster, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
+    best, by_slot, commands, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
 };
-use crate::backend::node::Node;
+use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
@@ -81,12 +81,13 @@ pub(crate) async fn connect(
     }
     // Nobody had anything to miss yet.
     while received.try_recv().is_ok() {}
-    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone())).abort_handle();
+    let calm = map.access.calm.unwrap_or(CALM);
+    let task = tokio::spawn(Map::keep(Arc::downgrade(&map), map.access.look.clone(), calm)).abort_handle();
     Ok((Arc::new(Cluster { map, task }), received))
 }
 
 impl Map {
-    async fn keep(map: Weak<Self>, wanted: Arc<Notify>) {
+    async fn keep(map: Weak<Self>, wanted: Arc<Notify>, calm: Duration) {
         let look = || async {
             let map = map.upgrade()?;
             let looked = map.look().await;
@@ -95,7 +96,7 @@ impl Map {
             }
             Some(looked.is_ok() && map.is_up())
         };
-        keep_looking(wanted, CALM, look).await;
+        keep_looking(wanted, calm, look).await;
     }
 
     /// Whether all primaries answer.
@@ -157,6 +158,9 @@ impl Map {
         let mut state = self.state.write();
         state.owners = owners;
         let before = std::mem::replace(&mut state.ranges, ranges.to_vec());
+        for server in newcomers(&before, ranges) {
+            say(|| tracing::info!(target: "lockson", %server, "the server has slots now"));
+        }
         let has_slots = |at: &HostPort| ranges.iter().any(|range| range.primary == *at);
         let mut over = Vec::new();
         state.members.retain(|at, member| {
@@ -392,6 +396,17 @@ impl Backend for Cluster {
         nodes.sort_by(|one, other| one.address.cmp(&other.address));
         nodes.dedup_by(|one, other| one.address == other.address);
         nodes
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Cluster
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        let state = self.map.state.read();
+        let is_primary = |at: &HostPort| state.ranges.iter().any(|range| range.primary == *at);
+        let role = |at| if is_primary(at) { Role::Primary } else { Role::Other };
+        state.members.values().map(|member| member.seen(role(&member.at))).collect()
     }
 
     fn slot(&self, key: &str) -> u16 {

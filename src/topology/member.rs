@@ -16,8 +16,8 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use super::resp::{Connection, Reply, State, Told, TLS};
 use super::slots::{followers, AddressMap};
 use crate::backend::fred::link;
-use crate::backend::fred_config::{dial, is_resp2, Config, Dial};
-use crate::backend::node::{generation, Link, Node};
+use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};
+use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Outcome};
 use crate::base::clock::Clock;
@@ -61,10 +61,12 @@ pub(super) async fn keep_looking<F: Future<Output = Option<bool>>>(
 pub(crate) struct Access {
     pub(super) dial: Dial,
     config: Config,
-    command_timeout: Duration,
+    times: Times,
     /// The client's own, whichever its calls are polled on.
     pub(super) runtime: Handle,
     pub(super) addresses: Option<AddressMap>,
+    /// How often the servers are asked when nothing seems wrong, if not as often as is usual.
+    pub(super) calm: Option<Duration>,
     /// Wakes what looks for the servers: what is known of them may be wrong.
     pub(super) look: Arc<Notify>,
     /// Tells of each server that is there again, or has other keys than before.
@@ -74,12 +76,13 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn new(
         config: Config,
-        command_timeout: Duration,
+        times: Times,
         addresses: Option<AddressMap>,
+        calm: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let dial = dial(&config, command_timeout.max(SHORTEST_LIMIT))?;
+        let dial = dial(&config, times.command.max(SHORTEST_LIMIT), times.connect)?;
         let (look, changes, runtime) = (Arc::default(), watch::Sender::default(), Handle::current());
-        Ok(Self { dial, config, command_timeout, runtime, addresses, look, changes })
+        Ok(Self { dial, config, times, runtime, addresses, calm, look, changes })
     }
 }
 
@@ -126,7 +129,7 @@ impl Member {
         }
         let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
-        let inner = link(&access.config, &self.at, access.command_timeout, left.clone())?;
+        let inner = link(&access.config, &self.at, access.times, left.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         if let Some(generation) = &seating.generation {
@@ -157,6 +160,11 @@ impl Member {
             }
         }
         Ok(())
+    }
+
+    /// For people.
+    pub(super) fn seen(&self, role: Role) -> NodeHealth {
+        NodeHealth { address: self.at.to_string(), role, away: self.ears.away() }
     }
 
     /// A redirection names it.
@@ -289,11 +297,15 @@ pub(super) fn unreachable(failures: &HashMap<HostPort, String>) -> ConnectError 
     if let Some(why) = failures.values().find_map(|why| refused(why)) {
         return ConnectError::Refused(why);
     }
-    if failures.values().any(|why| is_resp2(why)) {
-        return ConnectError::Resp2(in_words(failures));
-    }
-    let by_tls = failures.values().any(|why| why.starts_with(TLS));
-    (if by_tls { ConnectError::Tls } else { ConnectError::Unreachable })(in_words(failures))
+    let is_by = |words: &str| failures.values().any(|why| why.starts_with(words));
+    let error = match () {
+        () if is_by(CREDENTIALS) => ConnectError::Credentials,
+        () if failures.values().any(|why| wants_certificate(why)) => ConnectError::ClientCertificate,
+        () if failures.values().any(|why| is_resp2(why)) => ConnectError::Resp2,
+        () if is_by(TLS) => ConnectError::Tls,
+        () => ConnectError::Unreachable,
+    };
+    error(in_words(failures))
 }
 
 /// Words of a server that refuses this user.

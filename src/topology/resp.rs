@@ -18,12 +18,17 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{interval, sleep, timeout, Instant};
 
-use crate::backend::fred_config::Dial;
+use crate::backend::fred_config::{Dial, CREDENTIALS};
+use crate::backend::node::Away;
 use crate::backend::url::HostPort;
+use crate::base::janitor::say;
 
 /// The first pause before a lost connection is made anew, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Whoever is asked for credentials has so many times the limit of an answer, at most.
+const ASKS: u32 = 3;
 
 /// Before the words of an error of TLS.
 pub(super) const TLS: &str = "TLS: ";
@@ -93,18 +98,20 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 impl Dial {
     /// A connection that has said who it is, and speaks RESP3; and what the server says of itself, if it may be asked.
     async fn connect(&self, to: &HostPort) -> Result<(Talk, Reply), String> {
-        let opened = timeout(self.limit, async {
+        let late = |_| format!("{CREDENTIALS}the provider said nothing");
+        let (username, password) = timeout(self.limit * ASKS, self.login.ask(to)).await.map_err(late)??;
+        let opened = timeout(self.connect, async {
             let mut talk = Talk { stream: self.open(to).await.map_err(|error| error.to_string())?, read: Vec::new() };
             let mut hello = vec!["HELLO", "3"];
-            if let Some(password) = &self.password {
-                hello.extend(["AUTH", self.username.as_deref().unwrap_or("default"), password]);
+            if let Some(password) = &password {
+                hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
             }
             talk.send(&[hello, vec!["INFO", "server", "replication"]], self.limit).await?;
             talk.next().await??;
             let info = talk.next().await?.unwrap_or(Reply::Nil);
             Ok((talk, info))
         });
-        opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.limit)))
+        opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.connect)))
     }
 
     async fn open(&self, to: &HostPort) -> std::io::Result<Box<dyn Stream>> {
@@ -220,7 +227,10 @@ pub(super) type State = Result<(), String>;
 pub(super) struct Connection {
     orders: UnboundedSender<Order>,
     limit: Duration,
+    /// The same of an order that waits for a connection.
+    first_limit: Duration,
     state: Arc<Mutex<State>>,
+    away: Arc<Away>,
     task: AbortHandle,
 }
 
@@ -240,13 +250,28 @@ impl Connection {
     ) -> Self {
         let (orders, received) = unbounded_channel();
         let limit = dial.limit;
+        let asks = if dial.login.provider.is_some() { limit * ASKS } else { Duration::ZERO };
+        let first_limit = asks + dial.connect;
         let state: Arc<Mutex<State>> = Arc::new(Mutex::new(Err("it is being connected to".to_owned())));
+        let away: Arc<Away> = Arc::default();
         let tell = {
-            let state = state.clone();
+            let (state, away, server) = (state.clone(), away.clone(), to.to_string());
             move |told: Told| {
                 match &told {
-                    Told::Up => *state.lock() = Ok(()),
-                    Told::Down(why) => *state.lock() = Err(why.clone()),
+                    Told::Up => {
+                        *state.lock() = Ok(());
+                        if let Some(after) = away.end() {
+                            say(|| tracing::info!(target: "lockson", server, ?after, "a server is back"));
+                        }
+                    }
+                    Told::Down(why) => {
+                        // Of one that was never there whoever wants it is told.
+                        let was_up = std::mem::replace(&mut *state.lock(), Err(why.clone())).is_ok();
+                        away.begin(was_up);
+                        if was_up {
+                            say(|| tracing::warn!(target: "lockson", server, why, "a server is away"));
+                        }
+                    }
                     Told::Met(_) | Told::Another | Told::Push(_) => {}
                 }
                 tell(told);
@@ -255,7 +280,7 @@ impl Connection {
         let subscribe = ["SUBSCRIBE"].iter().chain(channels).map(|word| (*word).to_owned()).collect();
         let greeting = if channels.is_empty() { Vec::new() } else { vec![subscribe] };
         let task = tokio::spawn(stay(dial, to, greeting, received, tell)).abort_handle();
-        Self { orders, limit, state, task }
+        Self { orders, limit, first_limit, state, away, task }
     }
 
     /// Whether it is connected.
@@ -266,6 +291,11 @@ impl Connection {
     /// The same, for whoever looks often.
     pub(super) fn watched(&self) -> Arc<Mutex<State>> {
         self.state.clone()
+    }
+
+    /// For how long it has been lost, or could not be made, so far.
+    pub(super) fn away(&self) -> Option<Duration> {
+        self.away.so_far()
     }
 
     /// One command.
@@ -283,9 +313,10 @@ impl Connection {
     async fn order(&self, commands: Vec<Vec<String>>, barrier: Option<String>) -> Answer {
         let (answer, answered) = oneshot::channel();
         let _ = self.orders.send(Order { commands, barrier, answer });
-        match timeout(self.limit, answered).await {
+        let limit = if self.state().is_ok() { self.limit } else { self.first_limit };
+        match timeout(limit, answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err("the connection was closed".to_owned())),
-            Err(_) => Err(format!("no answer within {:?}", self.limit)),
+            Err(_) => Err(format!("no answer within {limit:?}")),
         }
     }
 }

@@ -13,8 +13,8 @@ use tokio::task::AbortHandle;
 use super::member::{gather, in_words, keep_looking, refused, unreachable, Access, Member};
 use super::resp::{Connection, Reply, Told};
 use super::slots::place;
-use crate::backend::fred_config::Dial;
-use crate::backend::node::Node;
+use crate::backend::fred_config::{Dial, Login};
+use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal, ALL_SLOTS};
 use crate::base::fault::ConnectError;
@@ -52,16 +52,15 @@ struct Watch {
     primary: Mutex<Result<Arc<Member>, String>>,
 }
 
-/// Connects to the primary of this name. `login`: as whom to talk to the sentinels.
+/// Connects to the primary of this name. `login`: to the sentinels.
 pub(crate) async fn connect(
     sentinels: Vec<HostPort>,
     name: String,
     access: Access,
-    login: (Option<String>, Option<String>),
+    login: Login,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
     let (signals, mut received) = unbounded_channel();
-    let (username, password) = login;
-    let dial = Dial { username, password, ..access.dial.clone() };
+    let dial = Dial { login, ..access.dial.clone() };
     let primary = Mutex::new(Err("no sentinel named it yet".to_owned()));
     let watch = Arc::new(Watch {
         name,
@@ -76,12 +75,13 @@ pub(crate) async fn connect(
     watch.look().await?;
     // Nobody had anything to miss yet.
     while received.try_recv().is_ok() {}
-    let task = tokio::spawn(Watch::keep(Arc::downgrade(&watch), watch.access.look.clone())).abort_handle();
+    let calm = watch.access.calm.unwrap_or(CALM);
+    let task = tokio::spawn(Watch::keep(Arc::downgrade(&watch), watch.access.look.clone(), calm)).abort_handle();
     Ok((Arc::new(Sentinel { watch, task }), received))
 }
 
 impl Watch {
-    async fn keep(watch: Weak<Self>, wanted: Arc<Notify>) {
+    async fn keep(watch: Weak<Self>, wanted: Arc<Notify>, calm: Duration) {
         let look = || async {
             let looked = watch.upgrade()?.look().await;
             if let Err(why) = &looked {
@@ -89,7 +89,7 @@ impl Watch {
             }
             Some(looked.is_ok())
         };
-        keep_looking(wanted, CALM, look).await;
+        keep_looking(wanted, calm, look).await;
     }
 
     /// Makes what the sentinels name the primary, if it says that it is one.
@@ -286,6 +286,22 @@ impl Backend for Sentinel {
 
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.node("").into_iter().collect()
+    }
+
+    fn topology(&self) -> Topology {
+        Topology::Sentinel
+    }
+
+    fn seen(&self) -> Vec<NodeHealth> {
+        let primary = self.watch.primary.lock().clone().ok();
+        let primary = primary.map(|member| member.seen(Role::Primary));
+        let sentinels = self.watch.sentinels.lock();
+        let sentinels = sentinels.iter().map(|(at, sentinel)| NodeHealth {
+            address: at.to_string(),
+            role: Role::Sentinel,
+            away: sentinel.away(),
+        });
+        primary.into_iter().chain(sentinels).collect()
     }
 
     fn fails_over(&self) -> bool {

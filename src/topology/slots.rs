@@ -1,6 +1,6 @@
 //! Which server of a cluster has which slot: read from CLUSTER SLOTS and from redirections, whose addresses may be odd.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::resp::Reply;
@@ -93,6 +93,12 @@ pub(super) fn followers(nodes: &str) -> u32 {
     let is_own = |line: &&Vec<&str>| line.get(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "myself"));
     let Some(own) = lines.iter().find(is_own).and_then(|line| line.first()) else { return 0 };
     u32::try_from(lines.iter().filter(|line| line.get(3) == Some(own)).count()).unwrap_or(u32::MAX)
+}
+
+/// Who has slots now and had none before, if anything was known then.
+pub(super) fn newcomers<'a>(before: &[Range], now: &'a [Range]) -> BTreeSet<&'a HostPort> {
+    let had_slots = |at: &HostPort| before.iter().any(|range| range.primary == *at);
+    now.iter().map(|range| &range.primary).filter(|at| !before.is_empty() && !had_slots(at)).collect()
 }
 
 /// The first slot that none of these covers.

@@ -126,6 +126,24 @@ pub async fn the_limit_of_names_is_the_builders(case: Case) {
     assert_eq!(case.ask(&["EXISTS", &format!("app:{longer}")]).await, "0");
 }
 
+/// The keys are those of what the name is mapped to; users are told the name that they gave.
+pub async fn a_mapped_name_is_the_users_own(case: Case) {
+    let mapped = format!("{}:v2", case.name);
+    let a = case.client_with(Locks::builder().name_mapper(|name| format!("{name}:v2"))).await;
+    let b = case.client().await;
+    let lock = case.lock(&a);
+    let guard = lock.guard().await.unwrap();
+    assert_eq!((lock.name(), guard.name()), (&*case.name, &*case.name));
+    assert_eq!(case.ask(&["EXISTS", &case.name]).await, "0");
+    assert_eq!(case.ask(&["EXISTS", &mapped]).await, "1");
+    assert!(!(case.kind.lock)(&b, &mapped).try_lock().await.unwrap().is_acquired());
+    guard.unlock().await.unwrap();
+    let error = lock.unlock().await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{:?}", case.name)) && !error.contains(":v2"), "{error}");
+    let nowhere = case.client_with(Locks::builder().name_mapper(|_| String::new())).await;
+    assert_eq!(case.lock(&nowhere).try_lock().await, Err(LockError::Query(QueryError::Name(NameError::Empty))));
+}
+
 /// A waiter without a limit ends at the outage limit, one attempt before; the client works again with the server.
 pub async fn the_outage_limit_ends_calls(case: Case) {
     let builder = Locks::builder().command_timeout(ms(300)).outage_limit(secs(1));

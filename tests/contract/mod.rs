@@ -183,6 +183,7 @@ groups! { $
             shutdown_gives_everything_back,
             shutdown_ends_waits,
             the_limit_of_names_is_the_builders,
+            a_mapped_name_is_the_users_own,
             the_outage_limit_ends_calls,
             an_unlock_of_an_expired_hold_is_heard;
     }

@@ -173,7 +173,7 @@ macro_rules! cases {
 const EVERYWHERE: &[Case] = &cases! {
     locks: all_verbs all_renew;
     crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
-    names: prefixes_braces_and_tokens hold_counts_of_many_owners;
+    names: prefixes_braces_and_tokens mapped_names hold_counts_of_many_owners;
     transactions: transactions_exclude transactions_end;
     composite: multi_locks_keep_each_other_out;
     synchronizers:

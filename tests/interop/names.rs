@@ -33,6 +33,32 @@ pub async fn prefixes_braces_and_tokens(world: Arc<World>) {
     tokens(&world).await;
 }
 
+/// One name mapper on both sides, which puts all names of a group into one slot: whoever holds one keeps the other out,
+/// and both say the name that they were given.
+pub async fn mapped_names(world: Arc<World>) {
+    let group = unique("group");
+    let java = world.java(&format!("prefix={{{group}}}: suffix=:v2")).await;
+    let of = group.clone();
+    let rust = world.rust(client().name_mapper(move |name| format!("{{{of}}}:{name}:v2"))).await;
+    let [j, r] = [Peer::Java(java.clone()), Peer::Rust(rust.clone())];
+    for kind in Kind::ALL {
+        for (holder, other) in [(&j, &r), (&r, &j)] {
+            let (mine, theirs) = (holder.lock(kind, "mapped", "mine"), other.lock(rival(kind), "mapped", "theirs"));
+            mine.must_lock(None).await;
+            assert_eq!(theirs.try_lock(ms(0), None).await, Ok(false), "{kind:?}");
+            let key = format!("{{{group}}}:mapped:v2");
+            let keys = world.raw(&key).await.keys(&format!("*{group}*")).await;
+            let is_ours = |found: &String| found.contains(&key);
+            assert!(!keys.is_empty() && keys.iter().all(is_ours), "{kind:?} {keys:?}");
+            mine.unlock().await.result.unwrap();
+        }
+    }
+    assert_eq!(rust.lock("mapped").name(), "mapped");
+    assert_eq!(java.must("t", "lock", "mapped", "name").await, "mapped");
+    assert!(rust.semaphore("counted").try_set_permits(3).await.unwrap());
+    assert_eq!(java.get::<u32>("t", "semaphore", "counted", "available").await, 3);
+}
+
 fn rival(kind: Kind) -> Kind {
     if kind == Kind::Read {
         Kind::Write

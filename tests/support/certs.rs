@@ -54,13 +54,24 @@ impl Certs {
 impl Server {
     /// A server that also speaks TLS, at [`Server::tls_port`], with this certificate; it asks clients for none.
     pub fn tls(pair: &Pair) -> Server {
-        Server::with(&[
+        Server::with(&[&pair.settings()[..], &[("tls-auth-clients", "no")]].concat())
+    }
+}
+
+impl Pair {
+    /// Of a server that speaks TLS by it, and asks clients for certificates; so do servers among themselves.
+    pub fn settings(&self) -> [(&str, &str); 6] {
+        fn path(path: &Path) -> &str {
+            path.to_str().unwrap()
+        }
+        [
             ("tls-port", "auto"),
-            ("tls-cert-file", pair.cert.to_str().unwrap()),
-            ("tls-key-file", pair.key.to_str().unwrap()),
-            ("tls-ca-cert-file", pair.ca.to_str().unwrap()),
-            ("tls-auth-clients", "no"),
-        ])
+            ("tls-cert-file", path(&self.cert)),
+            ("tls-key-file", path(&self.key)),
+            ("tls-ca-cert-file", path(&self.ca)),
+            ("tls-replication", "yes"),
+            ("tls-cluster", "yes"),
+        ]
     }
 }
 

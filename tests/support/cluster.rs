@@ -68,7 +68,7 @@ impl Cluster {
                 node.control(&["CLUSTER", "ADDSLOTSRANGE", &range[0], &range[1]]);
             }
             for other in &self.nodes[..at] {
-                node.control(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+                node.control(&["CLUSTER", "MEET", "127.0.0.1", &other.peer_port().to_string()]);
             }
         }
         self.until("all nodes know each other", || self.views().iter().all(|view| view.len() == self.nodes.len()));

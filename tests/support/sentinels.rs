@@ -29,7 +29,7 @@ impl Sentinels {
         let own = [("repl-diskless-sync-delay", "0"), ("repl-ping-replica-period", "1")];
         let settings = [&own[..], settings].concat();
         let primary = Server::of(program, &settings);
-        let follows = format!("127.0.0.1 {}", primary.port());
+        let follows = format!("127.0.0.1 {}", primary.peer_port());
         let settings = [&settings[..], &[("replicaof", &follows)]].concat();
         let replicas = (0..REPLICAS).map(|_| Server::of(program, &settings));
         let servers: Vec<Server> = std::iter::once(primary).chain(replicas).collect();
@@ -39,7 +39,10 @@ impl Sentinels {
             ("failover-timeout", (down_after * 6).as_millis().to_string()),
         ]
         .map(|(name, value)| (format!("sentinel {name} {SERVICE}"), value));
-        let settings = [&monitor, &down, &limit].map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = [&monitor, &down, &limit].map(|(name, value)| (name.as_str(), value.as_str()));
+        // TLS is for all of them.
+        let tls = settings.iter().filter(|(name, _)| name.starts_with("tls-"));
+        let settings: Vec<_> = own.iter().chain(tls).copied().collect();
         let sentinels = (0..SENTINELS).map(|_| Server::sentinel_of(program, &settings)).collect();
         let all = Sentinels { servers, sentinels };
         all.until("sentinels know all", || all.sentinels.iter().all(|sentinel| all.knows_all(sentinel)));
@@ -77,7 +80,7 @@ impl Sentinels {
     pub fn named_by(&self, sentinel: usize) -> Option<usize> {
         let ask = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
         let address = self.sentinels[sentinel].try_control(&ask).ok()?.texts();
-        self.servers.iter().position(|server| address.get(1) == Some(&server.port().to_string()))
+        self.servers.iter().position(|server| address.get(1) == Some(&server.peer_port().to_string()))
     }
 
     /// Waits until all sentinels that run name the same server, another one than `old`, and it says so itself: which.

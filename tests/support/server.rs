@@ -199,6 +199,11 @@ impl Server {
         self.tls_port.expect("a server with TLS")
     }
 
+    /// Where other servers and sentinels find it: by TLS where it has that.
+    pub fn peer_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
+    }
+
     /// The socket of a [`Server::unix`].
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")

@@ -1,11 +1,16 @@
 //! Clusters and sentinels as the tests start them: that they fail over, and that slots move, as the tests believe. And
 //! lockson's clients of them.
 
+mod by_fred;
+mod certificates;
 mod cluster;
 mod clustered;
 mod confirm;
+mod connecting;
+mod credentials;
 mod examples;
 mod guarded;
+mod health;
 mod hearing;
 mod kinds;
 mod mixed;

@@ -77,6 +77,9 @@ final class Locks {
                 return lock.isLocked() + " " + lock.isHeldByCurrentThread() + " " + lock.getHoldCount() + " "
                     + lock.remainTimeToLive();
             }
+            case "name" -> {
+                return lock.getName();
+            }
             case "held" -> {
                 return lock.isHeldByCurrentThread();
             }

@@ -128,6 +128,7 @@ public final class Peer {
             .collect(Collectors.toMap(pair -> pair[0], pair -> pair[1]));
         Config config = new Config();
         config.setThreads(8).setNettyThreads(4);
+        config.setNameMapper(around(given.getOrDefault("prefix", ""), given.getOrDefault("suffix", "")));
         BaseConfig<?> server = servers(config, URI.create(given.remove("url")), given.remove("replica"));
         given.forEach((name, value) -> {
             switch (name) {
@@ -138,7 +139,7 @@ public final class Peer {
                 case "attempts" -> server.setRetryAttempts(Integer.parseInt(value));
                 case "user" -> server.setUsername(value);
                 case "password" -> server.setPassword(value);
-                case "prefix" -> config.setNameMapper(prefixed(value));
+                case "prefix", "suffix" -> { }
                 default -> throw new IllegalArgumentException(name);
             }
         });
@@ -175,16 +176,16 @@ public final class Peer {
             .setSlaveConnectionMinimumIdleSize(1).setSubscriptionConnectionMinimumIdleSize(1);
     }
 
-    private static NameMapper prefixed(String prefix) {
+    private static NameMapper around(String prefix, String suffix) {
         return new NameMapper() {
             @Override
             public String map(String name) {
-                return prefix + name;
+                return prefix + name + suffix;
             }
 
             @Override
             public String unmap(String name) {
-                return name.substring(prefix.length());
+                return name.substring(prefix.length(), name.length() - suffix.length());
             }
         };
     }
