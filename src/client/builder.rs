@@ -293,9 +293,9 @@ impl Builder {
     /// counts (`try_set_permits`, a latch), nor for what [`run_if_held`](crate::FencedGuard::run_if_held) writes.
     ///
     /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock
-    /// of its shard from being taken, until it is back or off the list (`SENTINEL RESET`, `CLUSTER FORGET`). Of a single
-    /// server those count that are connected. Each grant costs a `WAIT`, about the way to the replicas and back; a
-    /// shorter `within` fails where a replica is only slow.
+    /// of its shard from being taken, until it is back or off the list (`SENTINEL RESET`, `CLUSTER FORGET`). Of a
+    /// single server those count that are connected. Each grant costs a `WAIT`, about the way to the replicas and back;
+    /// a shorter `within` fails where a replica is only slow.
     ///
     /// ```no_run
     /// # #[cfg(feature = "redis")]

@@ -144,8 +144,8 @@ impl Member {
         Some(self.seating.lock().seat.as_ref()?.node.clone())
     }
 
-    /// How many replicas it has by its own account, in a cluster: also those that have failed, which CLUSTER SLOTS leaves
-    /// out.
+    /// How many replicas it has by its own account, in a cluster: those too that have failed, which CLUSTER SLOTS
+    /// leaves out.
     pub(super) async fn replicas(&self) -> Result<u32, String> {
         Ok(followers(self.ears.ask(&["CLUSTER", "NODES"]).await?.text().unwrap_or_default()))
     }
