@@ -15,10 +15,14 @@ local needed = {
   {'DEL', lock}, {'UNLINK', lock}, {publish, channel, '0'}, {subscribe, channel}, {unsubscribe, channel}, {'PING'},
   {'EVAL', '', '1', lock},
 }
-if ARGV[3] then needed[#needed + 1] = {ARGV[3], '0', '0'} end
 if sharded then
   needed[#needed + 1] = {'ASKING'}
   needed[#needed + 1] = {'CLUSTER', 'SLOTS'}
+end
+if ARGV[3] then
+  needed[#needed + 1] = {ARGV[3], '0', '0'}
+  -- Which replicas there are.
+  if sharded then needed[#needed + 1] = {'CLUSTER', 'NODES'} end
 end
 local missing = {}
 -- Before 7.0 there is none, and the version says so.

@@ -1,5 +1,5 @@
-//! 64 tasks on 64 names: over three primaries, and on one server. Beside the same scripts, raw, each by the connection to
-//! its server: what lockson costs more in the cluster than there, and raw does not, is its routing.
+//! 64 tasks on 64 names: over three primaries, and on one server. Beside the same scripts, raw, each by the connection
+//! to its server: what lockson costs more in the cluster than there, and raw does not, is its routing.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fred::prelude::Client;
 use futures::future::{join_all, FutureExt};
-use lockson::{Locks, ReentrantLock};
+use lockson::{Builder, Locks, ReentrantLock, Replicas};
 use rustix::time::ClockId;
 use support::cluster::PRIMARIES;
 use support::{unique, Cluster, Server};
@@ -123,8 +123,8 @@ fn cell(figure: Figure, all: &[Arc<impl Pair>]) -> Cell {
     })
 }
 
-async fn lockson(place: &Place) -> Vec<Arc<ReentrantLock>> {
-    let locks = Locks::connect(&place.url()).await.expect("a client");
+async fn lockson(place: &Place, builder: Builder) -> Vec<Arc<ReentrantLock>> {
+    let locks = builder.connect(&place.url()).await.expect("a client");
     place.names("lockson").into_iter().map(|(name, _)| Arc::new(locks.lock(&name))).collect()
 }
 
@@ -143,8 +143,8 @@ async fn raw(place: &Place) -> Vec<Arc<Raw>> {
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let cluster = Place::Cluster(Cluster::start(0, Duration::from_secs(2)));
     let server = Place::Server(Server::start());
-    let (ours, floor) = (lockson(&cluster).await, raw(&cluster).await);
-    let (ours_on_one, floor_on_one) = (lockson(&server).await, raw(&server).await);
+    let (ours, floor) = (lockson(&cluster, Locks::builder()).await, raw(&cluster).await);
+    let (ours_on_one, floor_on_one) = (lockson(&server, Locks::builder()).await, raw(&server).await);
     let cells =
         |figure| [cell(figure, &ours), cell(figure, &floor), cell(figure, &ours_on_one), cell(figure, &floor_on_one)];
     let rates = interleave_rounds(ROUNDS, seconds, &cells(Figure::Rate)).await;
@@ -154,7 +154,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     // What lockson needs beyond raw here, and does not need there.
     let routing: Vec<f64> =
         (0..ROUNDS as usize).map(|at| cpu[0][at] - cpu[1][at] - (cpu[2][at] - cpu[3][at])).collect();
-    vec![
+    let mut rows = vec![
         Row::new("64 tasks on 64 names, 3 primaries: lock + unlock", rate(0))
             .beside(format!("the same scripts raw: {}", rate(1)))
             .ratio(Ratio::of(&rates[0], &rates[1])),
@@ -176,6 +176,34 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         .ratio(Ratio::of(&routing, &cpu[0]))
         .goal(Goal::AtMost(0.05)),
         cost(&cluster, &ours, seconds).await,
+    ];
+    drop((cluster, server));
+    rows.extend(confirmed(seconds).await);
+    rows
+}
+
+/// What it costs that a replica has to have each grant: `WAIT` behind each acquisition, nothing behind a release.
+async fn confirmed(seconds: Duration) -> Vec<Row> {
+    let place = Place::Cluster(Cluster::start(1, Duration::from_secs(2)));
+    let builder = Locks::builder().confirm(Replicas::All, Duration::from_secs(1));
+    let (ours, plain) = (lockson(&place, builder).await, lockson(&place, Locks::builder()).await);
+    let cells = |tasks: usize, figure| [cell(figure, &ours[..tasks]), cell(figure, &plain[..tasks])];
+    let one = interleave_rounds(ROUNDS, seconds, &cells(1, Figure::Rate)).await;
+    let all = interleave_rounds(ROUNDS, seconds, &cells(TASKS, Figure::Rate)).await;
+    let cpu = interleave_rounds(ROUNDS, seconds, &cells(TASKS, Figure::Cpu)).await;
+    let micros = |cell: usize| format!("{:.0} us", 1e6 / median(&one[cell]));
+    let rate = |cell: usize| format!("{:.0}/s", median(&all[cell]));
+    let cpu_of = |cell: usize| format!("{:.1} us", median(&cpu[cell]));
+    vec![
+        Row::new("confirm(All) of one replica, one task: lock + unlock", micros(0))
+            .beside(format!("without: {}", micros(1)))
+            .ratio(Ratio::of(&one[1], &one[0])),
+        Row::new("the same, 64 tasks on 64 names, 3 primaries", rate(0))
+            .beside(format!("without: {}", rate(1)))
+            .ratio(Ratio::of(&all[0], &all[1])),
+        Row::new("CPU of this process per pair, the same", cpu_of(0))
+            .beside(format!("without: {}", cpu_of(1)))
+            .ratio(Ratio::of(&cpu[0], &cpu[1])),
     ]
 }
 

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
 use super::slots::{
-    best, by_slot, commands, followers, is_no_cluster, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
+    best, by_slot, commands, is_no_cluster, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
 };
 use crate::backend::node::Node;
 use crate::backend::url::HostPort;
@@ -196,20 +196,10 @@ impl Map {
         let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
     }
 
-    /// Counts the replicas of the primaries whose replicas somebody counts on. Who does not answer keeps its number.
+    /// Counts the replicas of the primaries anew. Who does not answer in time keeps its number.
     async fn recount(&self) {
         let members: Vec<Arc<Member>> = self.state.read().members.values().cloned().collect();
-        let nodes = members.iter().filter_map(|member| Some((member, member.seated()?)));
-        let counted = nodes.filter(|(_, node)| node.replicas().is_some());
-        let asked =
-            counted.map(|(member, node)| (member.at.clone(), async move { Ok((replicas(member).await?, node)) }));
-        let (counts, _) = gather(asked, usize::MAX).await;
-        for (_, (count, node)) in counts {
-            // As long as nobody has it asked for anew.
-            if node.replicas().is_some() {
-                node.lists(Some(count));
-            }
-        }
+        gather(members.iter().map(|member| (member.at.clone(), member.recount())), usize::MAX).await;
     }
 
     /// Tells of subscriptions that are gone.
@@ -353,12 +343,6 @@ impl Map {
     }
 }
 
-/// How many replicas a server has by its own account: also those that have failed, which CLUSTER SLOTS leaves out.
-async fn replicas(member: &Member) -> Result<u32, String> {
-    let nodes = member.ears.ask(&["CLUSTER", "NODES"]).await?;
-    Ok(followers(nodes.text().unwrap_or_default()))
-}
-
 impl State {
     /// Takes out subscriptions.
     fn take(&mut self, is: impl Fn(&String, &HostPort) -> bool) -> Vec<String> {
@@ -452,7 +436,7 @@ impl Backend for Cluster {
         let member = HostPort::parse(&of.address).and_then(|at| self.map.state.read().members.get(&at).cloned());
         async move {
             let member = member.ok_or_else(|| Fate::NotSent("the server is no primary any more".to_owned()))?;
-            replicas(&member).await.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))
+            member.replicas().await.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))
         }
         .boxed()
     }

@@ -20,10 +20,6 @@ const AT_ONCE: usize = 4;
 /// Of a kind each place has so many of the cases in the short run.
 const PART: usize = 10;
 
-/// What is not for a topology, and why.
-const LEFT_OUT: [(&str, Topology, &str); 1] =
-    [("red", Topology::Cluster, "a node of a cluster has no vote: its servers do not fail apart")];
-
 /// Cases that need paused time, or what only the embedded server can do.
 const OF_THE_EMBEDDED: [&str; 4] = [
     "ends::give_backs_are_no_flood",
@@ -65,9 +61,6 @@ fn share(deck: &[Named], place: usize) -> Vec<Named> {
 
 pub fn run(name: &str, kind: Kind, cases: &[Cases], topology: Topology) {
     static SEED: OnceLock<u64> = OnceLock::new();
-    if let Some((_, _, why)) = LEFT_OUT.iter().find(|(kind, place, _)| (*kind, *place) == (name, topology)) {
-        return println!("contract of {name}, {topology:?}: left out, {why}");
-    }
     let seed = *SEED.get_or_init(seed);
     let deck = deck(cases, seed);
     for (at, program) in programs(topology).iter().enumerate() {

@@ -268,6 +268,11 @@ impl Case {
         }
     }
 
+    /// Whether another server may take the place of one.
+    pub fn fails_over(&self) -> bool {
+        matches!(self.world, World::Real(Deployment::Sentinel(_) | Deployment::Cluster(_)))
+    }
+
     /// A key in the slot of the name.
     pub fn beside(&self, key: &str) -> String {
         format!("{{{}}}:{key}", self.name)

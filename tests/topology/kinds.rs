@@ -163,7 +163,8 @@ async fn all_that_there_is_goes_on_while_its_slot_moves() {
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!(after - before, 0, "scripts that ended half-way");
     assert_eq!(done.len(), KINDS.len() + 3, "{done:?}");
-    // What is promised is what it takes; a busy machine may be slower, but not each time.
-    assert!(gaps.iter().min().unwrap() <= &ms(50), "{gaps:?}");
-    assert!(gaps.iter().max().unwrap() < &secs(1), "{gaps:?}");
+    // What is promised is what it takes; where other tests run beside this one, it takes a multiple.
+    gaps.sort();
+    let promised = if soak(2) == 2 { ms(50) } else { secs(1) };
+    assert!(gaps[gaps.len() / 2] <= promised, "{gaps:?}");
 }

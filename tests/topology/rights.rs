@@ -1,5 +1,6 @@
 //! The rights of docs/GUARANTEES.md on many servers: users are each server's own, and what one of them lacks is named.
 
+use lockson::Replicas;
 use support::prelude::*;
 use support::{Cluster, Sentinels};
 
@@ -27,7 +28,11 @@ fn settings() -> Builder {
 
 /// What connecting is refused for.
 async fn refused(url: &str) -> Refused {
-    match patient("an error", settings().connect(url)).await {
+    refused_by(settings(), url).await
+}
+
+async fn refused_by(builder: Builder, url: &str) -> Refused {
+    match patient("an error", builder.connect(url)).await {
         Err(ConnectError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
@@ -48,6 +53,15 @@ async fn each_node_of_a_cluster_is_asked_for_the_rights() {
         let command = right[1..].split('|').next().unwrap();
         let is_named = |what: &str| what.to_lowercase().contains(command) && what.contains(&port);
         assert_matches!(refused(&cluster.url()).await, Refused::NoPermission(what) if is_named(&what), right);
+    }
+    // What it takes to hear of replicas is asked for where they are to confirm.
+    let confirmed = || settings().confirm(Replicas::All, secs(1));
+    for (held, missed) in [("+wait", "cluster"), ("+cluster|nodes", "wait")] {
+        for node in &cluster.nodes {
+            acl::grant(node, &[&all[..], &[held]].concat()).await;
+        }
+        let told = refused_by(confirmed(), &cluster.url()).await;
+        assert_matches!(told, Refused::NoPermission(what) if what.to_lowercase().contains(missed), held);
     }
     last.control(&["ACL", "DELUSER", "locker"]);
     assert_matches!(refused(&cluster.url()).await, Refused::NotAuthenticated(what) if what.contains(&port));

@@ -299,7 +299,12 @@ impl Deployment for Sentinels {
     }
 
     fn primary(&self, _key: &str) -> usize {
-        Sentinels::primary(self).expect("all is well")
+        loop {
+            match Sentinels::primary(self) {
+                Some(primary) => return primary,
+                None => sleep(ms(10)),
+            }
+        }
     }
 
     fn name(&self, _third: usize, beginning: &str) -> String {
@@ -367,23 +372,13 @@ impl Deployment for Sentinels {
             }
             RestartAll => {
                 self.shut_down();
-                server.restart();
-                server.control(&["REPLICAOF", "NO", "ONE"]);
-                switch = Some(clock());
-                for replica in self.replicas(old) {
-                    self.servers[replica].restart();
-                    self.follow(replica, old);
-                }
+                switch = Some(self.begin_anew(old));
             }
             FlushScripts => {
                 server.control(&["SCRIPT", "FLUSH"]);
             }
             WrongPassword => {
-                let replicas = self.replicas(old);
-                replicas.iter().for_each(|replica| password(&self.servers[*replica], "wrong"));
-                self.replaced(old);
-                sleep(up_to(rng, 500));
-                replicas.iter().for_each(|replica| password(&self.servers[*replica], LOGIN.1));
+                self.refuse_heirs(old, rng);
                 switch = Some(clock());
             }
             MoveSlot | MoveAtOnce | ComeAndGo | Partition => unreachable!(),
@@ -401,6 +396,10 @@ trait Watched {
     fn replaced(&self, old: usize) -> u64;
     /// A killed primary comes back as a replica.
     fn back(&self, old: usize);
+    /// All that were shut down run again, this one as the primary: when it does.
+    fn begin_anew(&self, primary: usize) -> u64;
+    /// Its replicas have another password when one of them takes its place, and the right one a while later.
+    fn refuse_heirs(&self, old: usize, rng: &mut Rng);
     /// The old primary follows the new one: in a full run when the sentinels tell it to, which takes them ten seconds.
     fn step_down(&self, old: usize);
 }
@@ -420,6 +419,25 @@ impl Watched for Sentinels {
         let primary = self.switched(old);
         self.servers[old].restart();
         self.follow(old, primary);
+    }
+
+    fn begin_anew(&self, primary: usize) -> u64 {
+        self.servers[primary].restart();
+        self.servers[primary].control(&["REPLICAOF", "NO", "ONE"]);
+        let back = clock();
+        for replica in self.replicas(primary) {
+            self.servers[replica].restart();
+            self.follow(replica, primary);
+        }
+        back
+    }
+
+    fn refuse_heirs(&self, old: usize, rng: &mut Rng) {
+        let replicas = self.replicas(old);
+        replicas.iter().for_each(|replica| password(&self.servers[*replica], "wrong"));
+        self.replaced(old);
+        sleep(up_to(rng, 500));
+        replicas.iter().for_each(|replica| password(&self.servers[*replica], LOGIN.1));
     }
 
     fn step_down(&self, old: usize) {

@@ -15,15 +15,22 @@ use tokio::task::block_in_place;
 
 use book::Book;
 use faults::{Deployment, Fault, Switch, NODE_TIMEOUT, SETTINGS};
-use worker::{Mode, Orders, CONTENDED, TASKS};
+use worker::{builder, Mode, Orders, CONTENDED, LEASE, TASKS};
 
 const PROCESSES: usize = 3;
 /// Names that tasks contend for.
 const NAMES: usize = 6;
 /// Names that each process keeps.
 const KEPT: usize = 3;
-/// How late a holder may be told, behind the first word of another primary.
-const TOLD_WITHIN: u64 = 1_000_000_000;
+/// How late a holder may be told, behind the first word of another primary: what is promised, and where other tests run
+/// beside this one a multiple of it.
+fn told_within() -> u64 {
+    if soak(2) == 2 {
+        1_000_000_000
+    } else {
+        4_000_000_000
+    }
+}
 /// How long all may take to go on, or to be gone: a lock that came back with a failover ends with its lease.
 const PATIENCE: Duration = secs(30);
 
@@ -143,13 +150,14 @@ impl<D: Deployment> Storm<D> {
         self.pause().await;
         self.nothing_is_left().await;
         let mut doubled = self.book.doubled();
-        self.failures += doubled.len();
+        // Else one of the two is told.
+        self.failures += if self.mode == Mode::Confirmed { doubled.len() } else { 0 };
         doubled.truncate(3);
         let failed = std::mem::take(&mut self.book.failed);
         let moved = format!("{primary} to {}", block_in_place(|| self.deployment.primary(&key)));
         println!(
-            "  {moved}: mended after {mended:.1?}, all go on {back:.1?} later ({last} last), {} + {after} turns, {lost}, failed \
-             {failed:?}, doubled {doubled:?}",
+            "  {moved}: mended after {mended:.1?}, all go on {back:.1?} later ({last} last), {} + {after} turns, \
+             {lost}, failed {failed:?}, doubled {doubled:?}",
             since - turns
         );
         self.go();
@@ -178,7 +186,7 @@ impl<D: Deployment> Storm<D> {
         self.until("who lost a hold is told", |book| lost.iter().all(|field| book.told.contains_key(field))).await;
         let told = std::mem::take(&mut self.book.told);
         let after = |field: &String| told[field].0.saturating_sub(switch.unwrap_or(u64::MAX));
-        let late: Vec<_> = lost.iter().filter(|field| after(field) > TOLD_WITHIN).map(|field| &told[field]).collect();
+        let late: Vec<_> = lost.iter().filter(|field| after(field) > told_within()).map(|field| &told[field]).collect();
         // What all replicas have is not lost.
         self.failures += if self.mode == Mode::Confirmed { lost.len() } else { late.len() };
         let latest = Duration::from_nanos(lost.iter().map(after).max().unwrap_or_default());
@@ -195,6 +203,21 @@ impl<D: Deployment> Storm<D> {
             }
             assert!(begun.elapsed() < PATIENCE, "left behind: {left:?}");
             sleep(ms(50)).await;
+            // A place that somebody left comes back where the new primary did not hear of that: whoever comes next
+            // takes it out.
+            if self.mode == Mode::Told && begun.elapsed() > LEASE {
+                self.visit().await;
+            }
+        }
+    }
+
+    /// Takes and gives back each fair lock.
+    async fn visit(&self) {
+        let locks = builder(Mode::Told).connect(&self.deployment.url()).await.unwrap();
+        let fair = (0..NAMES).filter(|at| CONTENDED[at % CONTENDED.len()] == "fair_lock");
+        for at in fair {
+            let guard = patient("a queue of the dead", locks.fair_lock(&self.names[at]).guard()).await.unwrap();
+            guard.unlock().await.unwrap();
         }
     }
 
@@ -233,13 +256,17 @@ impl<D: Deployment> Storm<D> {
         self.all_go_on().await;
         self.pause().await;
         self.nothing_is_left().await;
-        assert_eq!(self.counters(), self.book.counted, "seed {seed}");
+        if self.mode == Mode::Confirmed {
+            assert_eq!(self.counters(), self.book.counted, "seed {seed}");
+        }
         report(name, rounds, rounds, self.failures, seed);
     }
 }
 
 fn cluster() -> Cluster {
-    Cluster::of(&support::server::program(), 1, NODE_TIMEOUT, &SETTINGS)
+    // Else a replica is too old to be elected when the machine is too busy for a first election.
+    let settings = [&SETTINGS[..], &[("cluster-replica-validity-factor", "0")]].concat();
+    Cluster::of(&support::server::program(), 1, NODE_TIMEOUT, &settings)
 }
 
 fn sentinels() -> Sentinels {

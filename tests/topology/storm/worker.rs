@@ -72,7 +72,7 @@ impl Orders {
 }
 
 /// The client of a fault run.
-fn builder(mode: Mode) -> Builder {
+pub fn builder(mode: Mode) -> Builder {
     let builder = Locks::builder().username(LOGIN.0).password(LOGIN.1).watchdog_lease(LEASE).command_timeout(ms(500));
     match mode {
         Mode::Confirmed => builder.confirm(Replicas::All, ms(300)),
