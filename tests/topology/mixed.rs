@@ -145,14 +145,18 @@ async fn a_multi_lock_over_all_topologies() {
     let all = tokio::task::block_in_place(Mixed::start);
     let far = all.cluster.name_on(1, "mixed");
     let inside = Arc::new(AtomicU32::new(0));
-    let tasks = join_all([false, true].map(async |turned| {
+    let multis = join_all([false, true].map(async |turned| {
         let clients = all.clients().await;
         let mut locks: Vec<_> = clients.iter().map(|locks| locks.lock(&all.name)).collect();
         locks.push(clients[0].lock(&far));
         if turned {
             locks.reverse();
         }
-        let (lock, inside) = (MultiLock::new(locks), inside.clone());
+        MultiLock::new(locks)
+    }))
+    .await;
+    let use_it = |lock: MultiLock| {
+        let inside = inside.clone();
         tokio::spawn(async move {
             let mut done = 0;
             while done < 40 {
@@ -165,8 +169,8 @@ async fn a_multi_lock_over_all_topologies() {
                 done += 1;
             }
         })
-    }))
-    .await;
+    };
+    let tasks: Vec<_> = multis.into_iter().map(use_it).collect();
     sleep(ms(200)).await;
     tokio::task::block_in_place(|| {
         let slot = all.cluster.slot_of(&far);
