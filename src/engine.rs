@@ -18,7 +18,8 @@ use crate::lease::validity::{Lease, Leased, Observer, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
 use crate::wire::channels::{Channels, Pump};
 use crate::wire::life::Life;
-use crate::wire::script::{Answer, Called, Fate, Patience, Query, Status, Wire};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Called, Fate, Patience, Query, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;

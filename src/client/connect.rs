@@ -19,7 +19,8 @@ use crate::error::in_runtime;
 use crate::topology::member::Access;
 use crate::topology::{cluster, sentinel};
 use crate::wire::confirm::check;
-use crate::wire::script::{Answer, Patience, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::Patience;
 use crate::wire::table::script;
 
 /// Tries to find a name on a node.

@@ -8,7 +8,7 @@ use crate::base::owner::Owner;
 use crate::engine::Session;
 use crate::error::{LockError, QueryError};
 use crate::hold::entry::Line;
-use crate::wire::script::{Answer, Status};
+use crate::wire::reply::{Answer, Status};
 use crate::wire::table::{script, Role};
 
 /// How long a server's id is kept after it was asked for last.

@@ -10,7 +10,8 @@ use crate::hold::entry::{Gate, Place, Wish};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::margin;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Fate, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Fate, Query};
 
 /// Readers in one script.
 const BATCH: usize = 100;

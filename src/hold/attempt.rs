@@ -15,7 +15,8 @@ use crate::hold::ticket::Ticket;
 use crate::waiting::wait::Tried;
 use crate::wire::confirm::{check, Short};
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Called, Fault, Patience, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Called, Fault, Patience, Query};
 use crate::wire::table::Role;
 
 /// What an attempt came to, and the entry until somebody has taken it over.

@@ -17,7 +17,8 @@ use crate::hold::ticket::Ticket;
 use crate::waiting::wait::{sleep_until, Contest, Listener, Tried};
 use crate::waiting::waiters::Mail;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::Query;
 use crate::wire::table::Queue;
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.

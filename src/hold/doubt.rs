@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Fault, Patience, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Fault, Patience, Query};
 use crate::wire::table::Table;
 
 /// What there may be on the server of a hold, or of an attempt at one, that is to go.

@@ -24,7 +24,8 @@ use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
 use crate::waiting::waiters::Waiter;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Patience};
+use crate::wire::reply::Answer;
+use crate::wire::script::Patience;
 use crate::wire::table::Table;
 
 /// Lost bare holds that a client remembers.

@@ -13,7 +13,8 @@ use crate::error::{LostReason, QueryError, UnlockError};
 use crate::hold::doubt::{owe, settle, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::ticket::Ticket;
-use crate::wire::script::{Answer, Fault, Patience, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Fault, Patience, Query};
 
 /// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
 /// handle wakes the same waiters.

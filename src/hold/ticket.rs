@@ -11,7 +11,7 @@ use crate::hold::entry::{Gate, Place};
 use crate::lease::validity::{Lease, Standing};
 use crate::waiting::waiters::Mail;
 use crate::wire::confirm::Short;
-use crate::wire::script::Status;
+use crate::wire::reply::Status;
 
 impl Ticket {
     /// Gives the lock to a waiter, which has to take it.

@@ -19,7 +19,8 @@ use crate::locks::lock::Lock;
 use crate::locks::multi::MultiLock;
 use crate::locks::traits::{Fenceable, Kind, Owned};
 use crate::wire::reply::Reply;
-use crate::wire::script::{Answer, Fault, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::Fault;
 use crate::wire::table::{script, Table};
 
 /// The kind `K` with a token for every hold: of [`Lock::fenced`] and [`Locks::fenced_lock`](crate::Locks::fenced_lock).

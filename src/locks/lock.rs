@@ -29,7 +29,7 @@ use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
 use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
-use crate::wire::script::{Answer, Status};
+use crate::wire::reply::{Answer, Status};
 use crate::wire::table::Role;
 
 /// Owners that a log line names.

@@ -21,7 +21,7 @@ use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
 use crate::wire::confirm::Short;
 use crate::wire::doubt::Doubt;
-use crate::wire::script::{Answer, Status};
+use crate::wire::reply::{Answer, Status};
 use crate::wire::table::script;
 
 static SET: &Script = script!("permit_semaphore/set" after "announce" after "once", [Free, Expiries, Channel]);

@@ -25,7 +25,8 @@ use crate::permits::receipt::{is_done, Ledger, OnceCall};
 use crate::waiting::row::Row;
 use crate::waiting::wait::Tried;
 use crate::waiting::waiters::Waiter;
-use crate::wire::script::{Answer, Patience};
+use crate::wire::reply::Answer;
+use crate::wire::script::Patience;
 use crate::wire::table::script;
 
 /// Takers that one script is asked for.

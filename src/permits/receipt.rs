@@ -16,7 +16,8 @@ use crate::base::keys::Keys;
 use crate::engine::Engine;
 use crate::error::{QueryError, SyncError};
 use crate::wire::confirm::{check, Short};
-use crate::wire::script::{Answer, Called, Fault, Patience, Query, Status};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Called, Fault, Patience, Query};
 use crate::wire::table::script;
 
 /// Undoes a call that changed a number.

@@ -19,7 +19,7 @@ use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::take::{within, Taker};
 use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
-use crate::wire::script::Answer;
+use crate::wire::reply::Answer;
 use crate::wire::table::script;
 
 /// A kind of permits: [`Counted`], or [`Expirable`](crate::kind::Expirable). They are lockson's own.

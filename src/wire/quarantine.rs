@@ -10,7 +10,8 @@ use futures::future::FutureExt;
 use crate::backend::node::Node;
 use crate::backend::{Call, Fate, QUARANTINE};
 use crate::base::fault::Refused;
-use crate::wire::script::{Answer, Sent, Status, Wire};
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Sent, Wire};
 use crate::wire::table::script;
 
 impl Wire {

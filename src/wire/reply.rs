@@ -1,6 +1,104 @@
-//! What commands and callers' scripts answer.
+//! What lockson's scripts answer, and what commands and callers' scripts do.
 
-use crate::backend::Item;
+use std::time::Duration;
+
+use crate::backend::{Fate, Item};
+use crate::base::clock::{Moment, ServerTime};
+use crate::base::fault::{Fault, Refused};
+use crate::error::QueryError;
+use crate::wire::confirm::Short;
+
+/// In place of the milliseconds until more may be known; less than any that PTTL has.
+const AGAIN: i64 = -3;
+
+/// What a script says first. The headers in `lua/` say when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Status {
+    Done,
+    Busy,
+    NotHeld,
+    WrongType(String),
+    Tampered(String),
+    Refused(Refused),
+    /// It was done, and too few replicas have it.
+    NotConfirmed(Short),
+}
+
+/// A script's answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    /// The server's, as the script ran.
+    pub(crate) time: ServerTime,
+    /// What follows status, nonce and time.
+    pub(super) rest: Vec<Item>,
+    /// When the copy that answered was sent: leases count from here.
+    pub(crate) sent: Moment,
+}
+
+impl Answer {
+    /// One that says what became of the call; anything else is an error. `closed`: the client was being closed.
+    pub(crate) fn of(result: Result<Self, Fault>, name: &str, closed: bool) -> Result<Self, QueryError> {
+        let mut answer = result.map_err(|fault| QueryError::of_fault(name, fault, closed))?;
+        let name = name.to_owned();
+        match std::mem::replace(&mut answer.status, Status::Done) {
+            Status::WrongType(detail) => Err(QueryError::WrongType { name, detail }),
+            Status::Tampered(found) => Err(QueryError::Tampered { name, found }),
+            Status::Refused(why) => Err(QueryError::Refused { name, why }),
+            status => Ok(Self { status, ..answer }),
+        }
+    }
+
+    pub(crate) fn int(&self, at: usize) -> Option<i64> {
+        match self.rest.get(at)? {
+            Item::Int(value) => Some(*value),
+            Item::Text(text) => text.parse().ok(),
+            Item::Nil => None,
+        }
+    }
+
+    /// A number that counts something: 0 where there is none, or it is below zero.
+    pub(crate) fn count<T: TryFrom<i64> + Default>(&self, at: usize) -> T {
+        self.int(at).and_then(|count| T::try_from(count).ok()).unwrap_or_default()
+    }
+
+    /// A number of milliseconds; below zero they are not known.
+    pub(crate) fn millis(&self, at: usize) -> Option<Duration> {
+        self.int(at).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
+    }
+
+    /// The server's run, since when it has lost nothing, and how long that is: where an answer ends with that.
+    pub(crate) fn run(&self) -> Option<(&str, ServerTime, Duration)> {
+        match self.rest.as_slice() {
+            [.., Item::Text(run), Item::Int(since)] => {
+                let age = u64::try_from(self.time.saturating_sub(*since)).unwrap_or_default();
+                Some((run, *since, Duration::from_millis(age)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is not confirmed, as there are more replicas than the `asked` that were waited for.
+    pub(super) fn is_short_of(&self, asked: u32) -> bool {
+        matches!(&self.status, Status::NotConfirmed(Short { wanted, .. }) if *wanted > asked)
+    }
+
+    /// Whether the script stopped half-way, as one call may touch only so many elements (rule 12): to be called again.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.status == Status::Busy && self.int(0) == Some(AGAIN)
+    }
+
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.rest
+    }
+
+    pub(crate) fn text(&self, at: usize) -> Option<&str> {
+        match self.rest.get(at)? {
+            Item::Text(text) => Some(text),
+            Item::Int(_) | Item::Nil => None,
+        }
+    }
+}
 
 /// The answer of a command or a script. Bytes that are not UTF-8 are replaced; an error inside of a list becomes its
 /// text.
@@ -39,5 +137,29 @@ impl Reply {
             }
             _ => None,
         }
+    }
+}
+
+pub(super) fn take_text(rest: &mut Vec<Item>) -> String {
+    match rest.pop() {
+        Some(Item::Text(text)) => text,
+        Some(Item::Int(value)) => value.to_string(),
+        Some(Item::Nil) | None => String::new(),
+    }
+}
+
+/// The command that would tell the type may be the one that is not allowed.
+pub(super) fn wrong_type(text: String) -> Status {
+    match Fate::of_error(&text) {
+        Some(Fate::Refused(why)) => Status::Refused(why),
+        Some(_) => Status::Refused(Refused::Other(text)),
+        None => Status::WrongType(text),
+    }
+}
+
+pub(super) fn refused_in_words(text: String) -> Refused {
+    match Fate::of_error(&text) {
+        Some(Fate::Refused(why)) => why,
+        _ => Refused::Other(text),
     }
 }
