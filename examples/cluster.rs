@@ -1,4 +1,4 @@
-//! Two accounts in two slots of a cluster: one lock for both, and writes that each server refuses who has lost its lock.
+//! Two accounts in two slots of a cluster: one lock for both, and each server refuses to write without its part of it.
 //!
 //! ```sh
 //! cargo run --example cluster -- redis-cluster://127.0.0.1:7000,127.0.0.1:7001

@@ -32,7 +32,7 @@ impl Store {
 
 /// Writes so many times. How often it did.
 pub async fn run(url: &str, turns: u32) -> Result<usize, Box<dyn Error + Send + Sync>> {
-    // The user and password in the URL are the servers'; the sentinels' are `sentinel_username` and `sentinel_password`.
+    // The user and password in the URL are the servers'; the sentinels' are `sentinel_username`, `sentinel_password`.
     let locks = Locks::builder().label("writer").connect(url).await?;
     let (lock, store) = (locks.fenced_lock("example:sentinel"), Store::default());
     for turn in 1..=turns {

@@ -10,8 +10,6 @@ local function done_before(receipt, call)
   if not found then return nil end
   local last, done, back, of = string.match(found, '^(%d+) (%d+) (%-?%d+) (.*)$')
   if last ~= call then return nil end
-  -- It writes all the same, for a replica to confirm.
-  redis.call('PEXPIRE', receipt, ARGV[4])
   return tonumber(done), back, of
 end
 -- Returns the error if the server refuses the write, else nil.

@@ -28,8 +28,8 @@ fn types_are_what_users_count_on() {
         => Send + Sync + Unpin + Debug + 'static);
     all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, AcquirePermits<'static>,
         AcquirePermits<'static, kind::Expirable> => Send + Sync + Unpin + Debug + 'static);
-    all!(Owner, Request, Holder, Health, NodeHealth, Role, Topology, HoldState, LostReason, PermitId, WaitOutcome
-        => Clone + PartialEq);
+    all!(Owner, Request, Holder, Health, NodeHealth, Role, Topology, HoldState, LostReason, PermitId, WaitOutcome,
+        Replicas => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
     all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError,
         NameError, Refused, Leftover, InvalidOwner, InvalidPermitId

@@ -1,5 +1,5 @@
-//! 64 tasks on 64 names: over three primaries, and on one server. Beside the same scripts, raw, each by the connection to
-//! its server: what lockson costs more in the cluster than there, and raw does not, is its routing.
+//! 64 tasks on 64 names: over three primaries, and on one server. Beside the same scripts, raw, each by the connection
+//! to its server: what lockson costs more in the cluster than there, and raw does not, is its routing.
 
 use std::future::Future;
 use std::sync::Arc;

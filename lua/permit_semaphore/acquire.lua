@@ -17,7 +17,11 @@ if found and not is_whole(found) then return {4, nonce, now, 'its value is no nu
 local expired = redis.pcall('ZCOUNT', expiries, '-inf', string.format('%.0f', now))
 if type(expired) == 'table' then return {4, nonce, now, expired.err} end
 local before = done_before(receipt, ARGV[3])
-if before and before > 0 then return {1, nonce, now, before} end
+if before and before > 0 then
+  -- It writes all the same, for a replica to confirm.
+  redis.call('PEXPIRE', receipt, ARGV[4])
+  return {1, nonce, now, before}
+end
 if before or not found then return {0, nonce, now, -1} end
 local free, freed, left, served, taken, entries = tonumber(found), 0, MOST, 0, {}, {}
 -- Frees expired permits, as many as this call may still touch (rule 12).

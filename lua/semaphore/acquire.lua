@@ -16,6 +16,8 @@ if found and not is_whole(found) then return {4, nonce, now, 'its value is no nu
 local before, back, of = done_before(receipt, ARGV[3])
 if before then
   if before == 0 then return {0, nonce, now} end
+  -- Found done, it writes all the same, for a replica to confirm.
+  redis.call('PEXPIRE', receipt, ARGV[4])
   return {1, nonce, now, before, back, of}
 end
 local which = redis.call('GET', made) or 'none'

@@ -1,5 +1,5 @@
-//! One call by fred: its words and its answer; and the connections for calls that wait for replicas, one call at a time,
-//! as WAIT holds up all that stands behind it.
+//! One call by fred: its words and its answer; and the connections for calls that wait for replicas, one call at a
+//! time, as WAIT holds up all that stands behind it.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -16,7 +16,6 @@ pub(crate) mod tls;
 #[cfg(feature = "redis")]
 pub(crate) mod url;
 
-use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -79,8 +78,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// The marker of this name on the node that has this key.
-    fn marker(&self, name: &'static str, _key: &str) -> Cow<'static, str> {
-        name.into()
+    fn marker(&self, name: &str, _key: &str) -> String {
+        name.to_owned()
     }
 
     /// Whether another server may take the place of one, which may have lost what that one did last.

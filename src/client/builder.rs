@@ -278,24 +278,24 @@ impl Builder {
         self
     }
 
-    /// What is granted counts only when so many replicas of its shard have it, for as long as they are waited for:
-    /// `within`, from 1 ms to 10 s. So a failover does not lose it. Default: replicas are not asked, as in most uses of
-    /// Redis: what a primary granted right before it died may be granted again. A request may ask for more, less, or
-    /// none: [`Acquire::confirm`](crate::Acquire::confirm).
+    /// What is granted counts only when so many replicas of its shard have it, and they are waited for `within` this
+    /// time, 1 ms to 10 s (what looks once still ends after three command timeouts). So a failover does not lose it.
+    /// Default: replicas are not asked, as in most uses of Redis: what a primary granted right before it died may be
+    /// granted again. A request may ask for more, less, or none: [`Acquire::confirm`](crate::Acquire::confirm).
     ///
     /// Too few in time: it is given back at once, and the error is
     /// [`LockError::NotConfirmed`](crate::LockError::NotConfirmed). A renewal that is not confirmed leaves its hold
     /// [`Uncertain`](crate::HoldState::Uncertain), with its deadline where it was, and is tried again. Releases are not
     /// confirmed: a lock may come back with a failover, until its lease ends.
     ///
-    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), for each member
-    /// of a multi-lock and each vote of a red lock, and for permits that are taken. Not for what sets, adds or counts
-    /// (`try_set_permits`, a latch), nor for what [`run_if_held`](crate::FencedGuard::run_if_held) writes.
+    /// It counts for every kind of lock (acquisition, re-entry, hand-over, renewal, change of the lease), for each
+    /// member of a multi-lock and each vote of a red lock, and for permits that are taken. Not for what sets, adds or
+    /// counts (`try_set_permits`, a latch), nor for what [`run_if_held`](crate::FencedGuard::run_if_held) writes.
     ///
-    /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock of
-    /// its shard from being taken, until it is back or nobody lists it any more (`SENTINEL RESET`, `CLUSTER FORGET`). Of
-    /// a single server those count that are connected. Each such call costs a `WAIT`, about the way to the replicas and
-    /// back; a shorter `within` fails where a replica is only slow.
+    /// Only [`Replicas::All`] protects a hold whichever replica is promoted: then one that is silent keeps every lock
+    /// of its shard from being taken, until it is back or off the list (`SENTINEL RESET`, `CLUSTER FORGET`). Of a single
+    /// server those count that are connected. Each grant costs a `WAIT`, about the way to the replicas and back; a
+    /// shorter `within` fails where a replica is only slow.
     ///
     /// ```no_run
     /// # #[cfg(feature = "redis")]

@@ -1,7 +1,6 @@
 //! A cluster: which of its primaries has which slot, and a connection to each. Redirections and lost servers make it
 //! ask the others again.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,7 +13,9 @@ use tokio::task::AbortHandle;
 
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::resp::Told;
-use super::slots::{best, followers, newcomers, ranges, redirected, slot, tag, uncovered, Range, SLOTS};
+use super::slots::{
+    best, by_slot, commands, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
+};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal};
@@ -27,9 +28,6 @@ const CALM: Duration = Duration::from_secs(10);
 const KEPT: Duration = Duration::from_secs(30);
 /// Redirections of one subscription.
 const TRIES: usize = 5;
-
-/// What a server answers that is part of none, and a sentinel.
-const NO_CLUSTER: [&str; 2] = ["ERR This instance has cluster support disabled", "ERR unknown command 'CLUSTER'"];
 
 /// A cluster, as one client sees it.
 pub(crate) struct Cluster {
@@ -139,8 +137,7 @@ impl Map {
                 self.recount().await;
                 Ok(())
             }
-            // A server says so, or a sentinel.
-            None if failures.values().any(|why| NO_CLUSTER.iter().any(|words| why.starts_with(words))) => {
+            None if failures.values().any(|why| is_no_cluster(why)) => {
                 Err(ConnectError::NoCluster(in_words(&failures)))
             }
             None => Err(unreachable(&failures)),
@@ -203,20 +200,10 @@ impl Map {
         let _ = self.signals.send(Signal::Over(its.map(|range| range.first..=range.last).collect()));
     }
 
-    /// Counts the replicas of the primaries whose replicas somebody counts on. Who does not answer keeps its number.
+    /// Counts the replicas of the primaries anew. Who does not answer in time keeps its number.
     async fn recount(&self) {
         let members: Vec<Arc<Member>> = self.state.read().members.values().cloned().collect();
-        let nodes = members.iter().filter_map(|member| Some((member, member.seated()?)));
-        let counted = nodes.filter(|(_, node)| node.replicas().is_some());
-        let asked =
-            counted.map(|(member, node)| (member.at.clone(), async move { Ok((replicas(member).await?, node)) }));
-        let (counts, _) = gather(asked, usize::MAX).await;
-        for (_, (count, node)) in counts {
-            // As long as nobody has it asked for anew.
-            if node.replicas().is_some() {
-                node.lists(Some(count));
-            }
-        }
+        gather(members.iter().map(|member| (member.at.clone(), member.recount())), usize::MAX).await;
     }
 
     /// Tells of subscriptions that are gone.
@@ -360,25 +347,6 @@ impl Map {
     }
 }
 
-/// How many replicas a server has by its own account: also those that have failed, which CLUSTER SLOTS leaves out.
-async fn replicas(member: &Member) -> Result<u32, String> {
-    let nodes = member.ears.ask(&["CLUSTER", "NODES"]).await?;
-    Ok(followers(nodes.text().unwrap_or_default()))
-}
-
-type BySlot = HashMap<u16, Vec<String>>;
-
-fn by_slot(channels: &[String]) -> BySlot {
-    let mut sorted = BySlot::new();
-    channels.iter().for_each(|channel| sorted.entry(slot(channel)).or_default().push(channel.clone()));
-    sorted
-}
-
-/// One for each slot: the server takes no other.
-fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
-    by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
-}
-
 impl State {
     /// Takes out subscriptions.
     fn take(&mut self, is: impl Fn(&String, &HostPort) -> bool) -> Vec<String> {
@@ -446,8 +414,8 @@ impl Backend for Cluster {
     }
 
     /// In the first slot of its node.
-    fn marker(&self, name: &'static str, key: &str) -> Cow<'static, str> {
-        format!("{name}:{{{}}}", self.map.tag(slot(key))).into()
+    fn marker(&self, name: &str, key: &str) -> String {
+        format!("{name}:{{{}}}", self.map.tag(slot(key)))
     }
 
     fn fails_over(&self) -> bool {
@@ -483,7 +451,7 @@ impl Backend for Cluster {
         let member = HostPort::parse(&of.address).and_then(|at| self.map.state.read().members.get(&at).cloned());
         async move {
             let member = member.ok_or_else(|| Fate::NotSent("the server is no primary any more".to_owned()))?;
-            replicas(&member).await.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))
+            member.replicas().await.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))
         }
         .boxed()
     }

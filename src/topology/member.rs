@@ -14,7 +14,7 @@ use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
 use super::resp::{Connection, Reply, State, Told, TLS};
-use super::slots::AddressMap;
+use super::slots::{followers, AddressMap};
 use crate::backend::fred::link;
 use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};
 use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
@@ -147,6 +147,24 @@ impl Member {
     /// For people.
     pub(super) fn seen(&self, role: Role) -> NodeHealth {
         NodeHealth { address: self.at.to_string(), role, away: self.ears.away() }
+    }
+
+    /// How many replicas it has by its own account, in a cluster: also those that have failed, which CLUSTER SLOTS leaves
+    /// out.
+    pub(super) async fn replicas(&self) -> Result<u32, String> {
+        Ok(followers(self.ears.ask(&["CLUSTER", "NODES"]).await?.text().unwrap_or_default()))
+    }
+
+    /// Counts them anew, where somebody counts on them.
+    pub(super) async fn recount(&self) -> Result<(), String> {
+        if let Some(node) = self.seated().filter(|node| node.replicas().is_some()) {
+            let count = self.replicas().await?;
+            // As long as nobody has them asked for anew.
+            if node.replicas().is_some() {
+                node.lists(Some(count));
+            }
+        }
+        Ok(())
     }
 
     /// A redirection names it.

@@ -1,6 +1,6 @@
 //! Which server of a cluster has which slot: read from CLUSTER SLOTS and from redirections, whose addresses may be odd.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::resp::Reply;
@@ -23,6 +23,26 @@ pub(super) struct Range {
 /// The slot that a key is in.
 pub(super) fn slot(key: &str) -> u16 {
     redis_protocol::redis_keyslot(key.as_bytes())
+}
+
+/// Channels by their slots.
+pub(super) type BySlot = HashMap<u16, Vec<String>>;
+
+pub(super) fn by_slot(channels: &[String]) -> BySlot {
+    let mut sorted = BySlot::new();
+    channels.iter().for_each(|channel| sorted.entry(slot(channel)).or_default().push(channel.clone()));
+    sorted
+}
+
+/// One for each slot: the server takes no other.
+pub(super) fn commands(verb: &str, by_slot: BySlot) -> Vec<Vec<String>> {
+    by_slot.into_values().map(|channels| std::iter::once(verb.to_owned()).chain(channels).collect()).collect()
+}
+
+/// Whether a server says that it is part of none, or is a sentinel.
+pub(super) fn is_no_cluster(why: &str) -> bool {
+    why.starts_with("ERR This instance has cluster support disabled")
+        || why.starts_with("ERR unknown command 'CLUSTER'")
 }
 
 /// A short text that is in this slot: in braces it puts any key there.

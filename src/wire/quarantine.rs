@@ -14,8 +14,8 @@ use crate::wire::script::{Answer, Sent, Status, Wire};
 use crate::wire::table::script;
 
 impl Wire {
-    /// Whether a node may be sent this call: what takes something may not, as long as that node may have lost what it, or
-    /// the one before it, granted. It is asked when something is to be taken there for the first time.
+    /// Whether a node may be sent this call: one that takes something may not as long as that node may have lost what
+    /// it, or the one before it, granted. It is asked when something is to be taken there for the first time.
     pub(super) async fn may_take(&self, takes: bool, node: &Arc<Node>, key: &str) -> Result<(), Fate> {
         let Some(quarantine) = self.quarantine.filter(|_| takes) else { return Ok(()) };
         let from = match node.grants_from() {

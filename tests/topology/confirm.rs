@@ -8,7 +8,7 @@ use super::moving::run;
 
 /// A client whose grants have to be on all replicas.
 fn confirming(within: Duration) -> Builder {
-    Locks::builder().confirm(Replicas::All, within).command_timeout(ms(300)).wait_cap(secs(60))
+    Locks::builder().confirm(Replicas::All, within).command_timeout(ms(600)).wait_cap(secs(60))
 }
 
 fn exists(server: &Server, key: &str) -> bool {
@@ -121,6 +121,20 @@ async fn hand_over(locks: &Locks, primary: &Server, replica: &Server) {
     assert_eq!(giver.unlock().await, Ok(()));
     assert_matches!(patient("the heir", heir).await.unwrap(), Err(LockError::NotConfirmed { given_back: true, .. }));
     assert!(!exists(primary, &name));
+    replica.thaw();
+    // One that goes away meanwhile leaves nothing either.
+    let giver = lock.owned_by(&Owner::unique()).guard().await.unwrap();
+    let heir = spawn_with(lock.owned_by(&Owner::unique()), async move |lock| {
+        lock.acquire().lease(secs(60)).confirm(Replicas::All, secs(2)).guard().await
+    });
+    sleep(ms(100)).await;
+    replica.freeze();
+    let before = primary.control(&["HKEYS", &name]).texts();
+    let unlock = tokio::spawn(giver.unlock());
+    eventually(secs(2), "it is handed over", async || primary.control(&["HKEYS", &name]).texts() != before).await;
+    heir.abort();
+    assert_eq!(patient("an unlock", unlock).await.unwrap(), Ok(()));
+    eventually(secs(5), "the heir's hold is given back", async || !exists(primary, &name)).await;
     replica.thaw();
 }
 
@@ -269,8 +283,8 @@ async fn what_servers_are_asked_for_is_looked_at() {
     }
 }
 
-/// WAIT answers for what its connection wrote last: so what says that something is held has written, also where it finds
-/// its work done.
+/// WAIT answers for what its connection wrote last: so what says that something is held has written, also where it
+/// finds its work done.
 #[test]
 fn whatever_says_held_has_written() {
     let server = Server::start();

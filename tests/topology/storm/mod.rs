@@ -156,8 +156,8 @@ impl<D: Deployment> Storm<D> {
         let failed = std::mem::take(&mut self.book.failed);
         let moved = format!("{primary} to {}", block_in_place(|| self.deployment.primary(&key)));
         println!(
-            "  {moved}: mended after {mended:.1?}, all go on {back:.1?} later ({last} last), {} + {after} turns, {lost}, \
-             failed {failed:?}, doubled {doubled:?}",
+            "  {moved}: mended after {mended:.1?}, all go on {back:.1?} later ({last} last), {} + {after} turns, \
+             {lost}, failed {failed:?}, doubled {doubled:?}",
             since - turns
         );
         self.go();
