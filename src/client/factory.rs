@@ -22,6 +22,7 @@ use crate::locks::traits::Kind;
 use crate::permits::latch::Latch;
 use crate::permits::permit_semaphore::PermitSemaphore;
 use crate::permits::semaphore::Semaphore;
+use crate::wire::script::Wire;
 
 /// A client of one server, or of those that belong together: makes locks. Cheap to clone; it lives as long as any
 /// clone, handle or guard of it.
@@ -301,7 +302,7 @@ impl Locks {
         Health {
             reachable: !engine.is_dead() && engine.wire.is_reachable(),
             topology: engine.wire.backend.topology(),
-            nodes: engine.wire.seen(),
+            nodes: nodes(&engine.wire),
             holds: holds.len(),
             uncertain: holds.iter().filter(|hold| hold.state(now) == HoldState::Uncertain).count(),
             shortest_validity: holds.iter().map(left).min(),
@@ -346,6 +347,18 @@ impl Locks {
     pub(crate) fn of(parts: Arc<Parts>) -> Self {
         Self { session: Arc::new(Session { engine: parts.engine.clone() }), parts }
     }
+}
+
+/// All servers, as their connections and the calls to them tell; by address.
+fn nodes(wire: &Wire) -> Vec<NodeHealth> {
+    let mut seen = wire.backend.seen();
+    for node in wire.backend.nodes().iter().filter(|node| node.is_silent(wire.slow())) {
+        let silent = node.silent_since().map(|since| wire.clock.now().since(since));
+        let its = seen.iter_mut().filter(|seen| seen.address == node.address);
+        its.for_each(|seen| seen.away = seen.away.max(silent));
+    }
+    seen.sort_by(|one, other| one.address.cmp(&other.address));
+    seen
 }
 
 #[cfg(all(test, feature = "embedded"))]

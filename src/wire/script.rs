@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::OptionFuture;
 
-use crate::backend::node::{Node, NodeHealth};
+use crate::backend::node::Node;
 pub(crate) use crate::backend::Fate;
 use crate::backend::{Backend, Call, Changes, Item, Outcome, Script};
 use crate::base::clock::{millis, Clock, Moment, ServerTime};
@@ -170,19 +170,8 @@ impl Wire {
         !nodes.is_empty() && nodes.iter().all(|node| !node.is_silent(self.slow()))
     }
 
-    /// All servers, as their connections and the calls to them tell; by address.
-    pub(crate) fn seen(&self) -> Vec<NodeHealth> {
-        let mut seen = self.backend.seen();
-        for node in self.backend.nodes().iter().filter(|node| node.is_silent(self.slow())) {
-            let silent = node.silent_since().map(|since| self.clock.now().since(since));
-            let its = seen.iter_mut().filter(|seen| seen.address == node.address);
-            its.for_each(|seen| seen.away = seen.away.max(silent));
-        }
-        seen.sort_by(|one, other| one.address.cmp(&other.address));
-        seen
-    }
-
-    fn slow(&self) -> Duration {
+    /// What no answer takes that is not slow.
+    pub(crate) fn slow(&self) -> Duration {
         self.command_timeout / 4
     }
 
