@@ -128,13 +128,16 @@ async fn a_red_hold_outlives_a_failover() {
     for member in [0, 1] {
         tokio::task::block_in_place(|| all.lose(member));
         let lost = Instant::now();
-        eventually(secs(15), "the vote is taken again", async || {
-            assert!(guard.is_valid(), "{:?}", guard.state());
-            all.server(member).try_control(&["EXISTS", &all.name]).is_ok_and(|found| found.int() == 1)
-        })
-        .await;
-        println!("member {member} voted again {:?} after its failover", lost.elapsed());
-        sleep(secs(2)).await;
+        // The first key that is seen may be a copy of the lost vote, which ends while its server rests.
+        for rest in [5, 1] {
+            eventually(secs(15), "the vote is taken again", async || {
+                assert!(guard.is_valid(), "{:?}", guard.state());
+                all.server(member).try_control(&["EXISTS", &all.name]).is_ok_and(|found| found.int() == 1)
+            })
+            .await;
+            println!("member {member} has a key {:?} after its failover", lost.elapsed());
+            sleep(secs(rest)).await;
+        }
     }
     guard.unlock().await.unwrap();
 }
