@@ -103,18 +103,12 @@ impl Naming {
     }
 }
 
-/// A key that is made of the lock's when it is first needed: most locks need few.
+/// A key that is made of the lock's when it is first needed.
 type Derived = OnceLock<Box<str>>;
 
-/// The names of one lock.
+/// Those that only some kinds need, in one box.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Keys {
-    /// As the user gave it.
-    pub(crate) name: Arc<str>,
-    /// The key: the prefix, and what the name is mapped to.
-    pub(crate) lock: Arc<str>,
-    /// Where a release is announced.
-    pub(crate) channel: Arc<str>,
+struct AllDerived {
     token: Derived,
     writers: Derived,
     turn: Derived,
@@ -126,6 +120,18 @@ pub(crate) struct Keys {
     expiries: Derived,
     made: Derived,
     ended: Derived,
+}
+
+/// The names of one lock.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// As the user gave it.
+    pub(crate) name: Arc<str>,
+    /// The key: the prefix, and what the name is mapped to.
+    pub(crate) lock: Arc<str>,
+    /// Where a release is announced.
+    pub(crate) channel: Arc<str>,
+    derived: OnceLock<Box<AllDerived>>,
 }
 
 impl Keys {
@@ -198,24 +204,25 @@ impl Keys {
     }
 
     fn key(&self, key: Key) -> Option<&str> {
+        let all = || self.derived.get_or_init(Box::default);
         let (derived, prefix) = match key {
             Key::Lock => return Some(&self.lock),
             Key::Channel => return Some(&self.channel),
             Key::FirstHold => return None,
             // Redisson's `suffixName`.
             Key::Expiries => {
-                return Some(self.expiries.get_or_init(|| format!("{}:timeout", braced(&self.lock)).into()))
+                return Some(all().expiries.get_or_init(|| format!("{}:timeout", braced(&self.lock)).into()))
             }
-            Key::Token => (&self.token, "redisson_lock_token"),
-            Key::Writers => (&self.writers, "lockson:writers"),
-            Key::Turn => (&self.turn, "lockson:readers_turn"),
-            Key::Absent => (&self.absent, "lockson:absent"),
-            Key::Queue => (&self.queue, "redisson_lock_queue"),
-            Key::Timeouts => (&self.timeouts, "redisson_lock_timeout"),
-            Key::Seen => (&self.seen, "lockson:fair_seen"),
-            Key::Front => (&self.front, "lockson:fair_state"),
-            Key::Made => (&self.made, "lockson:semaphore_life"),
-            Key::Ended => (&self.ended, "lockson:latch_ended"),
+            Key::Token => (&all().token, "redisson_lock_token"),
+            Key::Writers => (&all().writers, "lockson:writers"),
+            Key::Turn => (&all().turn, "lockson:readers_turn"),
+            Key::Absent => (&all().absent, "lockson:absent"),
+            Key::Queue => (&all().queue, "redisson_lock_queue"),
+            Key::Timeouts => (&all().timeouts, "redisson_lock_timeout"),
+            Key::Seen => (&all().seen, "lockson:fair_seen"),
+            Key::Front => (&all().front, "lockson:fair_state"),
+            Key::Made => (&all().made, "lockson:semaphore_life"),
+            Key::Ended => (&all().ended, "lockson:latch_ended"),
         };
         Some(derived.get_or_init(|| tagged(prefix, &self.lock).into()))
     }
