@@ -121,7 +121,8 @@ struct Validity {
     changed: Moment,
     uncertain: bool,
     lost: Option<LostReason>,
-    /// The shares that are to be renewed, until they are given back, oldest first. (Mostly one: a map takes 400 bytes more.)
+    /// The shares that are to be renewed, until they are given back, oldest first. (Mostly one: a map would take 400
+    /// bytes more.)
     renewals: Vec<(u64, Renewal)>,
     /// Whether nobody but its owner's memory keeps a share of it: no guard.
     bare: bool,
