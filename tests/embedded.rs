@@ -137,11 +137,12 @@ fn refs(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// Writes times on a server's clock as `@` and milliseconds from its now; a sum of two as those from twice that.
+/// Writes times on a server's clock as `@` and milliseconds from its now; a sum of several, as of an owner that
+/// is named more than once in a call, as those from so many times that.
 fn relative(reply: Reply, now: i64) -> Reply {
     let ahead = |value: i64| {
         let from = |times: i64| value.checked_sub(now * times).filter(|ahead| ahead.abs() < ABOUT_NOW);
-        from(1).or_else(|| from(2))
+        (1..=8).find_map(from)
     };
     let time = |ahead: i64| Reply::Text(format!("{FROM_NOW}{ahead}"));
     match reply {
