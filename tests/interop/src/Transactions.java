@@ -18,7 +18,8 @@ final class Transactions {
         String key = command.client() + " " + command.name();
         switch (command.verb()) {
             case "begin" -> open.put(key, peer.client(command.client()).createTransaction(
-                TransactionOptions.defaults().timeout(command.number(0), TimeUnit.MILLISECONDS)));
+                TransactionOptions.defaults().timeout(command.number(0), TimeUnit.MILLISECONDS)
+                    .responseTimeout(20, TimeUnit.SECONDS).syncSlavesTimeout(20, TimeUnit.SECONDS)));
             case "set" -> open.get(key).getBucket(command.name(), StringCodec.INSTANCE).set(command.args()[0]);
             case "commit" -> open.remove(key).commit();
             case "rollback" -> open.remove(key).rollback();
