@@ -274,7 +274,7 @@ impl Engine {
         // One that is only looked at writes nothing that a replica could have.
         let confirm = leased.confirm().filter(|_| lease.is_some());
         let args = [&*leased.mark, &ms];
-        let called = self.wire.grant(Query { script, keys, args: &args, confirm, takes: false }, patience).await;
+        let called = self.wire.grant(Query { confirm, ..Query::new(script, keys, &args) }, patience).await;
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
             let sent = done.map(|answer| answer.sent);
@@ -314,7 +314,7 @@ async fn renew_all(
         holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
     // That of all of them: the watchdog puts no others together.
     let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
-    let query = Query { script, keys: &keys, args: &args, confirm, takes: false };
+    let query = Query { confirm, ..Query::new(script, &keys, &args) };
     // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
     let (mut answer, _) = wire.copy(query).await;
     if matches!(answer, Err(Fate::Late)) {

@@ -88,8 +88,12 @@ pub(crate) fn servers(config: &Config) -> Result<Servers, ConnectError> {
 
 /// Before the words of whoever has no credentials for us.
 pub(crate) const CREDENTIALS: &str = "credentials: ";
-/// Whoever is asked for credentials has at least so long.
+/// Whoever is asked for credentials has one command timeout, but at least so long.
 const SHORTEST_ASK: Duration = Duration::from_secs(1);
+
+fn longest_ask(command_timeout: Duration) -> Duration {
+    command_timeout.max(SHORTEST_ASK)
+}
 
 /// As whom to talk to a server.
 #[derive(Clone, Default)]
@@ -201,7 +205,7 @@ impl CredentialProvider for Asked {
 
 /// The same for fred.
 pub(crate) fn provider(credentials: Credentials, command_timeout: Duration) -> Arc<dyn CredentialProvider> {
-    Arc::new(Asked { credentials, limit: command_timeout.max(SHORTEST_ASK) })
+    Arc::new(Asked { credentials, limit: longest_ask(command_timeout) })
 }
 
 /// How long one answer may take, and the making of a connection, if that was set.
@@ -291,7 +295,7 @@ pub(super) fn client(
     let command_timeout = times.command;
     config.version = RespVersion::RESP3;
     // As its first answers have this limit, credentials that are asked for before them included.
-    let credentials = config.credential_provider.as_ref().map_or(Duration::ZERO, |_| command_timeout.max(SHORTEST_ASK));
+    let credentials = config.credential_provider.as_ref().map_or(Duration::ZERO, |_| longest_ask(command_timeout));
     let mut policy = ReconnectPolicy::new_exponential(0, 20, longest_pause, 2);
     policy.set_jitter(20);
     let mut builder = fred::types::Builder::from_config(config);

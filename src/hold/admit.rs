@@ -46,7 +46,7 @@ async fn admit(first: Wish, script: &'static Script, batch: Vec<Reader>) {
     let fields = batch.iter().map(|(place, _)| &*place.wish.entry.field);
     let args: Vec<&str> = fields.zip(&leases).flat_map(|(field, lease)| [field, lease]).collect();
     let (answer, doubt) =
-        engine.wire.copy(Query { script, keys: &line.keys.of(script.keys), args: &args, confirm, takes: false }).await;
+        engine.wire.copy(Query { confirm, ..Query::new(script, &line.keys.of(script.keys), &args) }).await;
     match answer {
         Ok(answer) if answer.status == Status::Done => {
             let places: Vec<_> = batch.iter().map(|(place, _)| place.clone()).collect();

@@ -194,7 +194,8 @@ impl Queuer {
         let calls = batches.into_iter().map(|owners| async move {
             let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
             // One copy: it is said again.
-            let query = Query { script, keys: &line.keys.of(script.keys), args: &args, confirm: None, takes: false };
+            let keys = line.keys.of(script.keys);
+            let query = Query::new(script, &keys, &args);
             let (answer, _) = self.place.wish.engine.wire.copy(query).await;
             if let Ok(answer) = answer {
                 let gone = |at: &usize| answer.status == Status::Done && answer.int(*at) == Some(0);

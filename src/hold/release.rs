@@ -142,7 +142,7 @@ impl Release {
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
-        let query = Query { script, keys: &keys, args: &args, confirm: heir.wish.confirm, takes: false };
+        let query = Query { confirm: heir.wish.confirm, ..Query::new(script, &keys, &args) };
         let called = self.engine.wire.grant(query, &self.patience).await;
         owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
         match called.result {

@@ -31,7 +31,8 @@ async fn listed(backend: &dyn Backend, node: &Node) -> Result<u32, Fate> {
 
 /// Refuses what could not be confirmed, as the node with this key has too few replicas. Nothing is written.
 pub(crate) async fn check(backend: &dyn Backend, key: &str, confirm: Option<Confirm>) -> Result<(), Refused> {
-    let (Some(confirm), Ok(node)) = (confirm, backend.node(key)) else { return Ok(()) };
+    let Some(confirm) = confirm else { return Ok(()) };
+    let Ok(node) = backend.node(key) else { return Ok(()) };
     let asked = confirm.replicas.fewest();
     if node.replicas().is_some_and(|listed| listed < asked) {
         // It may have got some since.

@@ -122,6 +122,13 @@ pub(crate) struct Query<'a> {
     pub(crate) takes: bool,
 }
 
+impl<'a> Query<'a> {
+    /// One that takes nothing, and that no replica has to confirm.
+    pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
+        Self { script, keys, args, confirm: None, takes: false }
+    }
+}
+
 impl Wire {
     /// `quarantine`: for how long a node in another's place grants nothing.
     pub(crate) fn new(
@@ -197,7 +204,7 @@ impl Wire {
         args: &'a [&'a str],
         patience: &'a Patience,
     ) -> impl Future<Output = Called> + Send + 'a {
-        self.grant(Query { script, keys, args, confirm: None, takes: false }, patience)
+        self.grant(Query::new(script, keys, args), patience)
     }
 
     /// The same, of what may have to be confirmed. Only here is anything sent again.
