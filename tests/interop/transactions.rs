@@ -27,7 +27,8 @@ struct Bucket {
 impl Bucket {
     async fn new(world: &World) -> Bucket {
         let rust = world.rust(client().wait_cap(secs(60))).await;
-        Bucket { java: world.java("").await, rust, name: unique("bucket") }
+        // With a tag: in a cluster Redisson's EXEC is of the bucket and its lock, where one node has both.
+        Bucket { java: world.java("").await, rust, name: format!("{{{}}}", unique("bucket")) }
     }
 
     fn lock(&self, owner: &Owner, id: &str) -> ReentrantLock {

@@ -67,7 +67,11 @@ async fn rests(url: String, [kept, other, third]: [String; 3], replace: impl FnO
     let waited = tokio::time::timeout(LONGEST * 2, waiter).await.expect("it is granted").unwrap() - began;
     println!("granted {waited:?} after the switch began");
     assert!(waited >= LONGEST - ms(50), "{waited:?}");
-    assert_eq!(left(after.lock(&third).try_lock().await), None);
+    // The other client began to count a little later, or earlier.
+    eventually(secs(1), "another client grants too", async || {
+        after.lock(&third).try_lock().await.is_ok_and(AcquireOutcome::is_acquired)
+    })
+    .await;
     after.lock(&third).unlock().await.unwrap();
 }
 

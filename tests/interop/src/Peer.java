@@ -73,7 +73,8 @@ public final class Peer {
             try {
                 answer(words[0], begin, "ok " + obey(command));
             } catch (Throwable error) {
-                answer(words[0], begin, "err " + error);
+                String why = error.getCause() == null ? "" : " (" + error.getCause() + ")";
+                answer(words[0], begin, "err " + error + why);
             }
         });
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use support::prelude::*;
 use support::process::{clock, Process};
+use support::sites::turn;
 use support::{Cluster, Sentinels};
 use tempfile::TempDir;
 use tokio::task::block_in_place;
@@ -280,29 +281,30 @@ fn rounds() -> usize {
     soak_part(200, 66)
 }
 
-async fn blow(deployment: impl Deployment, mode: Mode, name: &str) {
+async fn blow<D: Deployment>(deployment: fn() -> D, mode: Mode, name: &str) {
+    let _turn = turn().await;
     let seed = seed();
-    Storm::start(deployment, [mode; 2], seed).blow(&format!("faults {name}, {mode:?}"), rounds(), seed).await;
+    Storm::start(deployment(), [mode; 2], seed).blow(&format!("faults {name}, {mode:?}"), rounds(), seed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_of_clients_that_confirm() {
-    blow(cluster(), Mode::Confirmed, "of a cluster").await;
+    blow(cluster, Mode::Confirmed, "of a cluster").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_of_clients_that_are_told() {
-    blow(cluster(), Mode::Told, "of a cluster").await;
+    blow(cluster, Mode::Told, "of a cluster").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_of_clients_that_confirm() {
-    blow(sentinels(), Mode::Confirmed, "behind sentinels").await;
+    blow(sentinels, Mode::Confirmed, "behind sentinels").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_of_clients_that_are_told() {
-    blow(sentinels(), Mode::Told, "behind sentinels").await;
+    blow(sentinels, Mode::Told, "behind sentinels").await;
 }
 
 /// What the runs above look for is there to be found: who goes by a lease alone, where grants are not confirmed, has a
