@@ -2,6 +2,7 @@
 //! docs/PROTOCOL.md.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -62,8 +63,14 @@ impl Life {
 
     /// These slots have another server from now on.
     pub(crate) fn lost(&self, slots: &Slots, now: Moment) {
+        let is_new =
+            |old: &RangeInclusive<u16>| slots.iter().any(|new| new.contains(old.start()) && new.contains(old.end()));
         let mut lost = self.lost.lock();
-        lost.retain(|(before, _)| before != slots);
+        // What is said of their slots anew is all that counts: however often servers change, few are kept.
+        lost.retain_mut(|(before, _)| {
+            before.retain(|old| !is_new(old));
+            !before.is_empty()
+        });
         lost.push((slots.clone(), now));
     }
 
@@ -153,6 +160,15 @@ mod tests {
             [true, false].map(|fails_over| Life::new(fails_over).rests(0, durable, at(1))),
             [Some(MINUTE), None]
         );
+    }
+
+    #[test]
+    fn what_is_said_anew_of_slots_takes_the_place_of_what_was() {
+        let life = Life::new(true);
+        for (slots, kept) in [(vec![0..=9, 20..=29], 1), (vec![20..=39], 2), (vec![0..=4], 3), (vec![0..=99], 1)] {
+            life.lost(&slots, at(1));
+            assert_eq!(life.lost.lock().len(), kept, "{slots:?}");
+        }
     }
 
     #[test]

@@ -332,7 +332,8 @@ impl Wire {
         if matches!(outcome, Err(Fate::Refused(_) | Fate::UnknownScript | Fate::Moved(_) | Fate::Ask(_))) {
             node.spoke();
         }
-        if matches!(outcome, Err(Fate::Doubtful(_))) {
+        // Unless it has answered others meanwhile.
+        if matches!(outcome, Err(Fate::Doubtful(_))) && !node.heard_since(at) {
             node.asked(at);
         }
         outcome
