@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
-use tokio::sync::watch;
+use tokio::sync::{watch, Notify};
 
 use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times};
@@ -44,13 +44,7 @@ pub(crate) async fn connect(
     let (commands, subscriber) = (client_of()?, client_of()?);
     let (phase, _) = watch::channel(Phase::Open);
     let lanes = Lanes::new(&config, times);
-    let link = Commands {
-        client: commands.clone(),
-        runtime: Handle::current(),
-        timeouts: Arc::default(),
-        publish: "PUBLISH",
-        lanes: lanes.clone(),
-    };
+    let link = Commands { way: Way::new(&commands, None), publish: "PUBLISH", lanes: lanes.clone() };
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
@@ -82,12 +76,14 @@ pub(crate) async fn connect(
     Ok((backend, received))
 }
 
-/// The connection for scripts to one server of many, until `left` is dropped. It connects in the background.
+/// The connection for scripts to one server of many. It connects in the background. Once `left` is dropped it is gone,
+/// and calls under way by it end, but for those that wait for replicas. `look` is woken when a call has failed.
 pub(crate) fn link(
     config: &Config,
     to: &HostPort,
     times: Times,
     mut left: watch::Receiver<()>,
+    look: Arc<Notify>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
@@ -96,8 +92,7 @@ pub(crate) fn link(
     let lanes = Lanes::new(&own, times);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
-    let (runtime, timeouts) = (Handle::current(), Arc::default());
-    let link = Commands { client: client.clone(), runtime, timeouts, publish, lanes: lanes.clone() };
+    let link = Commands { way: Way::new(&client, Some(look)), publish, lanes: lanes.clone() };
     tokio::spawn(async move {
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
@@ -111,15 +106,50 @@ pub(crate) fn link(
     Ok(Arc::new(link))
 }
 
-/// The connection for scripts.
+/// The connections for scripts to one server.
 struct Commands {
-    client: Client,
-    /// The client's own, whichever its calls are polled on.
-    runtime: Handle,
-    timeouts: Arc<AtomicU32>,
+    way: Arc<Way>,
     /// The command that messages are sent by.
     publish: &'static str,
     lanes: Arc<Lanes>,
+}
+
+/// The connection for scripts that no replica has to confirm.
+struct Way {
+    client: Client,
+    /// The client's own, whichever its calls are polled on.
+    runtime: Handle,
+    /// In a row.
+    timeouts: AtomicU32,
+    look: Option<Arc<Notify>>,
+}
+
+impl Way {
+    fn new(client: &Client, look: Option<Arc<Notify>>) -> Arc<Self> {
+        Arc::new(Self { client: client.clone(), runtime: Handle::current(), timeouts: AtomicU32::new(0), look })
+    }
+
+    async fn send(&self, order: Order) -> Outcome {
+        let result = order.send(&self.client).await;
+        if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
+            self.timeouts.store(0, Ordering::Relaxed);
+        } else if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
+            self.replace();
+        }
+        outcome(result)
+    }
+
+    /// Another server may have the keys.
+    fn look_if_failed(&self, outcome: Outcome) -> Outcome {
+        if let (Some(look), Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_))) = (&self.look, &outcome) {
+            look.notify_one();
+        }
+        outcome
+    }
+
+    fn replace(&self) {
+        replace(&self.runtime, &self.client);
+    }
 }
 
 struct Fred {
@@ -153,28 +183,18 @@ impl Drop for Fred {
 
 impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let (client, timeouts, script) = (self.client.clone(), self.timeouts.clone(), call.script);
-        let runtime = self.runtime.clone();
         let (keys, args) = words(&call, self.publish);
-        let order = Order { script, in_full: call.in_full, asking: call.asking, keys, args };
-        if let Some(confirm) = call.confirm {
-            let lanes = self.lanes.clone();
-            return async move { lanes.send(order, confirm).await }.boxed();
-        }
-        async move {
-            let result = order.send(&client).await;
-            if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
-                timeouts.store(0, Ordering::Relaxed);
-            } else if timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
-                replace(&runtime, &client);
-            }
-            outcome(result)
-        }
-        .boxed()
+        let order = Order { script: call.script, in_full: call.in_full, asking: call.asking, keys, args };
+        let way = self.way.clone();
+        let Some(confirm) = call.confirm else {
+            return async move { way.look_if_failed(way.send(order).await) }.boxed();
+        };
+        let lanes = self.lanes.clone();
+        async move { way.look_if_failed(lanes.send(order, confirm).await) }.boxed()
     }
 
     fn reset(&self) {
-        replace(&self.runtime, &self.client);
+        self.way.replace();
     }
 }
 

@@ -129,7 +129,7 @@ impl Member {
         }
         let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
-        let inner = link(&access.config, &self.at, access.times, left.clone())?;
+        let inner = link(&access.config, &self.at, access.times, left.clone(), access.look.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         if let Some(generation) = &seating.generation {
@@ -233,18 +233,20 @@ impl Link for Watched {
             self.look.notify_one();
             return std::future::ready(Err(fate)).boxed();
         }
-        let (answer, mut left, look) = (self.inner.call(call), self.left.clone(), self.look.clone());
+        let is_confirmed = call.confirm.is_some();
+        let answer = self.inner.call(call);
+        if !is_confirmed {
+            // It ends with its connection.
+            return answer;
+        }
+        let mut left = self.left.clone();
         async move {
-            let outcome = tokio::select! {
+            tokio::select! {
                 biased;
                 outcome = answer => outcome,
                 // It only ends.
                 _ = left.changed() => Err(Fate::Doubtful("the server is the primary no more".to_owned())),
-            };
-            if matches!(outcome, Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_))) {
-                look.notify_one();
             }
-            outcome
         }
         .boxed()
     }
