@@ -371,6 +371,39 @@ async fn a_late_copy_of_what_was_given_up_is_given_back() {
     .await;
 }
 
+/// A holder gave up to enter once more, and a copy of that comes late: it goes with the hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_copy_of_a_re_entry_that_was_given_up_goes_with_the_hold() {
+    let entered = Cell::new(0);
+    let server = every_kind_at_a_server(async |server, kind| {
+        if kind.deepest == 1 {
+            return;
+        }
+        let site = Site::start(server, kind, builder().command_timeout(secs(4))).await;
+        let own = site.own();
+        own.lock_times(1).await;
+        let held = site.proxy.hold_back(1, kind.script("acquire").with(own.name.as_str()));
+        let mut dropped = own.lock.lock();
+        tokio::select! {
+            taken = &mut dropped => panic!("{}: it was held back: {taken:?}", kind.name),
+            () = held.wait_for(1) => {}
+        }
+        drop(dropped);
+        // What it may have taken is given back before the copy comes; both go by one connection.
+        let settled = site.proxy.wait_requests(1, kind.script("settle").with(own.name.as_str()));
+        patient("what was given up is given back", settled).await;
+        assert_eq!(own.lock.is_held().await, Ok(true), "{}", kind.name);
+        held.release().await;
+        let count = site.count(&own).await;
+        entered.set(entered.get() + usize::from(count == 2));
+        own.unlock_times(1).await.unwrap_or_else(|error| panic!("{}: {error}, behind {count}", kind.name));
+        eventually(secs(20), "nothing is left", async || !site.exists(&own).await).await;
+    })
+    .await;
+    drop(server);
+    assert!(entered.get() > 0, "no copy came in time");
+}
+
 /// The first copy of an acquisition comes after a later one was answered that the lock is busy: what it takes is given
 /// back, as soon as no other can come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -208,9 +208,7 @@ impl Wish {
         (short, sent): (Short, Moment),
     ) -> Attempted {
         self.outlive(sent);
-        if !self.kind.fenced {
-            gate.untold.merge(&doubt);
-        }
+        self.owe(&mut gate, &doubt);
         let settled = settle(&self.engine, self.kind, &self.entry, &mut gate, mark, &self.engine.brief()).await;
         let is_open = is_to_be_tried_again(&settled);
         let given_back = !is_open && doubt.is_empty() && gate.release.is_empty();
@@ -221,7 +219,6 @@ impl Wish {
             }
             false => {
                 if !doubt.is_empty() {
-                    gate.acquire.merge(&doubt);
                     self.take_back(mark, None, doubt);
                 }
                 Some(gate)
@@ -231,12 +228,18 @@ impl Wish {
         (Err(LockError::NotConfirmed { name: self.name(), acked, wanted, given_back }), gate)
     }
 
+    /// Copies without an answer may add a count whatever came of this attempt: the owner's next release has to know.
+    fn owe(&self, gate: &mut Debts, doubt: &Doubt) {
+        gate.acquire.merge(doubt);
+        if !self.kind.fenced {
+            gate.untold.merge(doubt);
+        }
+    }
+
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
         let doubt = called.doubt;
         let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
-        if !self.kind.fenced {
-            gate.untold.merge(&doubt);
-        }
+        self.owe(&mut gate, &doubt);
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);
@@ -265,7 +268,6 @@ impl Wish {
         }
         match answer.status {
             Status::Done => {
-                gate.acquire.merge(&doubt);
                 self.outlive(answer.sent);
                 let ticket = Ticket::enter(self, mark, &answer);
                 let ticket = ticket.if_worth()?;

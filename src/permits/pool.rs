@@ -344,17 +344,19 @@ impl Pool {
             named += waiter.wish.lease.map_or(0, |_| waiter.wish.count);
             named <= MOST_IDS && waiter.wish.confirm == confirm
         };
-        let waiters = waiters.into_iter().take_while(fits);
-        let takers: Vec<(PermitWaiter, Arc<str>)> =
-            waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids(&self.engine().ids))).collect();
-        if takers.is_empty() {
+        let waiters: Vec<PermitWaiter> = waiters.into_iter().take_while(fits).collect();
+        if waiters.is_empty() {
             return Ok(None);
         }
+        let with_ids =
+            || waiters.iter().map(|waiter| (waiter.clone(), waiter.wish.new_ids(&self.engine().ids))).collect();
         // A receipt may answer for an earlier copy: leases count from before the first.
         let (engine, sent) = (self.engine(), self.engine().now());
+        let mut takers: Vec<(PermitWaiter, Arc<str>)> = with_ids();
         let mut answer = self.ledger.once(self.acquire(&takers), patience.clone()).await.0?;
-        // It had more to tidy up than one call may (rule 12).
+        // It had more to tidy up than one call may (rule 12). What undoes a copy in doubt undoes nothing of the next.
         while answer.goes_on() && !engine.is_closing() {
+            takers = with_ids();
             answer = self.ledger.once(self.acquire(&takers), patience.clone()).await.0?;
         }
         if !is_done(&answer) {

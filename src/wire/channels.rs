@@ -28,6 +28,8 @@ const RETRY: Duration = Duration::from_millis(250);
 const CHUNK: usize = 500;
 /// More wake-ups than anyone can use.
 const MOST_WAKES: usize = 1 << 16;
+/// Messages that are passed on before anything else is looked at.
+const MOST_MESSAGES: usize = 64;
 
 /// One channel, and who uses it.
 struct Channel {
@@ -269,6 +271,11 @@ impl Pump {
     pub(crate) async fn run(mut self) {
         let mut works: FuturesUnordered<BoxFuture<'static, Lane>> = FuturesUnordered::new();
         loop {
+            // Some, whatever else there is to do: nothing of it may hold messages up for long.
+            for _ in 0..MOST_MESSAGES {
+                let Ok(signal) = self.signals.try_recv() else { break };
+                self.heed(signal);
+            }
             works.extend(self.next_works());
             let idle_at = self.first_idle().filter(|_| !self.busy.contains(&Lane::Leave));
             // A message has nothing subscribed or left, most of the time.
@@ -287,16 +294,24 @@ impl Pump {
                     }
                     Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                     signal = self.signals.recv() => match signal {
-                        Some(Signal::Message { channel, zero }) => is_message = !self.wake(&channel, zero),
-                        Some(Signal::Gap) => self.gap(None),
-                        Some(Signal::Lost(channels)) => self.gap(Some(&channels)),
-                        Some(Signal::Whole) => self.channels.end_gap(),
-                        Some(Signal::Over(slots)) => (self.over)(slots),
+                        Some(signal) => is_message = self.heed(signal),
                         None => return,
                     },
                 }
             }
         }
+    }
+
+    /// Whether it has nothing subscribed or left.
+    fn heed(&mut self, signal: Signal) -> bool {
+        match signal {
+            Signal::Message { channel, zero } => return !self.wake(&channel, zero),
+            Signal::Gap => self.gap(None),
+            Signal::Lost(channels) => self.gap(Some(&channels)),
+            Signal::Whole => self.channels.end_gap(),
+            Signal::Over(slots) => (self.over)(slots),
+        }
+        false
     }
 
     fn first_idle(&self) -> Option<Instant> {
