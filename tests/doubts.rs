@@ -70,6 +70,21 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     assert!(kept(&site, &guard).await > ms(50_000));
 }
 
+/// Where the first call had more to tidy up than one may: what undoes it, if a copy of it is in doubt, undoes nothing of
+/// the second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_again_names_other_permits() {
+    let site = start(Locks::builder()).await;
+    let fill = "redis.call('SET', KEYS[1], '0') \
+        for i = 1, 2000 do redis.call('ZADD', KEYS[2], 1, string.format('%016d', i)) end";
+    let expiries = format!("{{{}}}:timeout", site.name);
+    site.server.raw().await.must(&["EVAL", fill, "2", &site.name, &expiries]).await;
+    let guard = site.ours.permit_semaphore(&site.name).guard(500).await.unwrap();
+    let named: Vec<_> = site.proxy.seen(Filter::of(ACQUIRE)).into_iter().map(|mut call| call.0.pop()).collect();
+    assert!(named.len() > 1 && named.windows(2).all(|pair| pair[0] != pair[1]), "{} calls", named.len());
+    guard.release().await.unwrap();
+}
+
 /// Its answer is lost, and it is an error: who asks again, or waits for permits, finds a semaphore that can be set.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_in_doubt_can_be_set_again() {
