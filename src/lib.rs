@@ -28,7 +28,6 @@ mod waiting;
 mod wire;
 
 pub use backend::node::{NodeHealth, Role, Topology};
-pub use base::backoff::Backoff;
 pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
@@ -49,6 +48,7 @@ pub use locks::red::RedLock;
 pub use permits::latch::{Latch, WaitOutcome};
 pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use permits::semaphore::{AcquirePermits, Semaphore, SemaphorePermit};
+pub use waiting::backoff::Backoff;
 pub use waiting::request::Request;
 pub use waiting::wait::AcquireOutcome;
 pub use wire::reply::Reply;

@@ -70,8 +70,8 @@ async fn a_late_change_of_permits_undoes_no_later_one() {
     assert!(kept(&site, &guard).await > ms(50_000));
 }
 
-/// Where the first call had more to tidy up than one may: what undoes it, if a copy of it is in doubt, undoes nothing of
-/// the second.
+/// Where the first call had more to tidy up than one may: what undoes it, if a copy of it is in doubt, undoes nothing
+/// of the second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_again_names_other_permits() {
     let site = start(Locks::builder()).await;

@@ -174,8 +174,8 @@ async fn readers_and_writers(args: &[String]) {
 }
 
 /// 100 readers and 10 writers in 4 processes for 60 s (short: 12 s), while calls are cut, waiters cancelled and
-/// processes killed: no reader with a writer, no two writers, and each writer has a turn a second at least, in the short
-/// run one in four (rule 18).
+/// processes killed: no reader with a writer, no two writers, and each writer has a turn a second at least, in the
+/// short run one in four (rule 18).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_whoever_is_killed() {
     let _turn = turn().await;

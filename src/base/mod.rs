@@ -1,6 +1,5 @@
 //! Names, owners, clocks, settings, chores.
 
-pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod fault;

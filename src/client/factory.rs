@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::node::{NodeHealth, Topology};
-use crate::base::backoff::Backoff;
 use crate::base::keys::Keys;
 use crate::client::parts::Parts;
 use crate::engine::{Engine, Session};
@@ -22,6 +21,7 @@ use crate::locks::traits::Kind;
 use crate::permits::latch::Latch;
 use crate::permits::permit_semaphore::PermitSemaphore;
 use crate::permits::semaphore::Semaphore;
+use crate::waiting::backoff::Backoff;
 use crate::wire::script::Wire;
 
 /// A client of one server, or of those that belong together: makes locks. Cheap to clone; it lives as long as any

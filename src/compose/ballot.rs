@@ -12,13 +12,13 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::compose::held::Held;
 use crate::compose::quorum::{Rules, Voter};
 use crate::engine::Session;
 use crate::error::{LockError, Passing};
 use crate::hold::ticket::Ticket;
+use crate::waiting::backoff::Backoff;
 use crate::waiting::wait::{sleep_until, Contest, Tried};
 use crate::wire::life::Trust;
 

@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::backend::Script;
-use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::config::Confirm;
 use crate::base::host::Ids;
@@ -21,6 +20,7 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::lease::validity::{Lease, Leased, Observer};
+use crate::waiting::backoff::Backoff;
 use crate::waiting::crowd::Crowd;
 use crate::waiting::turns::Turns;
 use crate::waiting::waiters::Waiter;

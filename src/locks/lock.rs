@@ -10,7 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Script;
-use crate::base::backoff::Backoff;
 use crate::base::config::InvalidLease;
 use crate::base::janitor::say;
 use crate::base::owner::{field, InvalidOwner, Owner};
@@ -27,6 +26,7 @@ use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
+use crate::waiting::backoff::Backoff;
 use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 use crate::wire::reply::{Answer, Status};

@@ -277,7 +277,7 @@ impl Map {
     }
 
     fn owner(&self, slot: u16) -> Option<Arc<Member>> {
-        self.state.read().owner(slot).cloned()
+        self.state.read().owners.get(usize::from(slot))?.clone()
     }
 
     /// Subscribes where the slots are, and follows them a few times.
@@ -348,10 +348,6 @@ impl Map {
 }
 
 impl State {
-    fn owner(&self, slot: u16) -> Option<&Arc<Member>> {
-        self.owners.get(usize::from(slot))?.as_ref()
-    }
-
     /// Takes out subscriptions.
     fn take(&mut self, is: impl Fn(&String, &HostPort) -> bool) -> Vec<String> {
         let mut taken = Vec::new();
@@ -382,10 +378,6 @@ impl State {
 impl Backend for Cluster {
     fn node(&self, key: &str) -> Result<Arc<Node>, Fate> {
         let slot = slot(key);
-        // Each call comes here: all that it needs is looked at in place.
-        if let Some(node) = self.map.state.read().owner(slot).and_then(|owner| owner.seated()) {
-            return Ok(node);
-        }
         match self.map.owner(slot) {
             Some(owner) => self.map.node(&owner),
             None => {

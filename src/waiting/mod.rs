@@ -1,5 +1,6 @@
 //! The wait loop, and who waits in which order: no Redis, no kinds.
 
+pub(crate) mod backoff;
 pub(crate) mod crowd;
 pub(crate) mod request;
 pub(crate) mod row;

@@ -284,14 +284,11 @@ impl Pump {
                 tokio::select! {
                     // Messages last: they may come without end.
                     biased;
-                    Some(lane) = works.next() => {
-                        self.busy.remove(&lane);
-                    }
-                    news = self.news.recv() => {
-                        if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
-                            return;
-                        }
-                    }
+                    Some(lane) = works.next() => drop(self.busy.remove(&lane)),
+                    news = self.news.recv() => match news {
+                        Some(()) if !self.channels.closing.load(Ordering::Acquire) => {}
+                        _ => return,
+                    },
                     Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                     signal = self.signals.recv() => match signal {
                         Some(signal) => is_message = self.heed(signal),
