@@ -99,11 +99,12 @@ impl Chores {
         let mut open = FuturesUnordered::new();
         loop {
             tokio::select! {
+                biased;
+                Some(()) = open.next() => {}
                 job = jobs.recv() => match job.flatten() {
                     Some(work) => open.push(work),
                     None => break,
                 },
-                Some(()) = open.next() => {}
             }
         }
         let left = async {

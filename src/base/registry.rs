@@ -42,8 +42,12 @@ impl<T> Registry<T> {
         }
     }
 
+    /// In the order of their names.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        self.known.lock().values().filter_map(Weak::upgrade).collect()
+        let named = |(name, known): (&Arc<str>, &Weak<T>)| Some((name.clone(), known.upgrade()?));
+        let mut all: Vec<_> = self.known.lock().iter().filter_map(named).collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all.into_iter().map(|(_, known)| known).collect()
     }
 
     #[cfg(test)]

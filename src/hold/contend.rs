@@ -68,6 +68,7 @@ impl Contender {
         }
         while let Some(left) = left() {
             tokio::select! {
+                biased;
                 () = self.listener.wakes() => turns.lock().others.heard(engine.now()),
                 () = tokio::time::sleep(left) => turns.lock().others.end(),
             }
@@ -240,6 +241,7 @@ impl Contest for Queuer {
             let deaf = (!self.listener.is_confirmed()).then_some(began);
             let since = entry.line.crowd.lock().asked(&self.place).or(deaf);
             tokio::select! {
+                biased;
                 () = self.place.bell.notified() => {}
                 () = held => return Ok(None),
                 () = self.listener.wakes() => {

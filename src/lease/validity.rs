@@ -459,6 +459,7 @@ pub(crate) async fn until_lost(leases: impl Fn() -> Vec<Arc<Leased>>, standing: 
             return Lost { why };
         }
         tokio::select! {
+            biased;
             _ = select_all(changed) => {}
             () = tokio::time::sleep(left) => {}
         }

@@ -206,9 +206,10 @@ impl Watchdog {
             }
             let alarm = self.alarm();
             tokio::select! {
-                () = self.clock.sleep_until(alarm), if alarm != NEVER => {}
-                () = self.bell.notified() => {}
+                biased;
                 Some((batch, verdicts)) = under_way.next() => self.judge(batch, verdicts),
+                () = self.bell.notified() => {}
+                () = self.clock.sleep_until(alarm), if alarm != NEVER => {}
             }
         }
     }

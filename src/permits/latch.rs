@@ -237,6 +237,7 @@ impl Contest for LatchWait {
             std::future::pending().await
         };
         tokio::select! {
+            biased;
             turn = self.latch.row.turn(waiter, listener, pause) => turn,
             never = learn => never,
         }

@@ -143,7 +143,9 @@ impl<W, P> Crowd<W, P> {
     /// Ends every wait, and says whose they were.
     pub(crate) fn close(&mut self) -> Vec<Arc<Waiter<W, P>>> {
         let ended = std::mem::take(self);
-        let waiters: Vec<_> = ended.owners.values().flat_map(|owner| owner.waiters.values().cloned()).collect();
+        // In their order, not in that of a hash.
+        let owners = ended.order.values().filter_map(|field| ended.owners.get(field));
+        let waiters: Vec<_> = owners.flat_map(|owner| owner.waiters.values().cloned()).collect();
         waiters.iter().for_each(|waiter| waiter.post(Mail::Closed));
         waiters
     }

@@ -95,6 +95,7 @@ impl<W: Clone, P> Row<W, P> {
             }
             let is_first = self.is_first(waiter);
             tokio::select! {
+                biased;
                 () = waiter.bell.notified() => {}
                 () = listener.wakes(), if is_first => return Ok(None),
                 () = sleep_until(deadline), if is_first => return Ok(None),

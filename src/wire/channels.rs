@@ -170,7 +170,10 @@ impl Channels {
 
     /// Ends every wait for a confirmation.
     fn let_go(&self) {
-        self.map.lock().all.values().for_each(|channel| channel.confirmed.send_modify(|_| ()));
+        let map = self.map.lock();
+        let mut all: Vec<_> = map.all.iter().collect();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all.iter().for_each(|(_, channel)| channel.confirmed.send_modify(|_| ()));
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
@@ -272,6 +275,17 @@ impl Pump {
             let mut is_message = true;
             while std::mem::take(&mut is_message) {
                 tokio::select! {
+                    // Messages last: they may come without end.
+                    biased;
+                    Some(lane) = works.next() => {
+                        self.busy.remove(&lane);
+                    }
+                    news = self.news.recv() => {
+                        if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
+                            return;
+                        }
+                    }
+                    Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                     signal = self.signals.recv() => match signal {
                         Some(Signal::Message { channel, zero }) => is_message = !self.wake(&channel, zero),
                         Some(Signal::Gap) => self.gap(None),
@@ -280,15 +294,6 @@ impl Pump {
                         Some(Signal::Over(slots)) => (self.over)(slots),
                         None => return,
                     },
-                    news = self.news.recv() => {
-                        if news.is_none() || self.channels.closing.load(Ordering::Acquire) {
-                            return;
-                        }
-                    }
-                    Some(lane) = works.next() => {
-                        self.busy.remove(&lane);
-                    }
-                    Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                 }
             }
         }
@@ -394,6 +399,7 @@ impl Pump {
             let result = subscribed.await.unwrap_or_else(|_| Err("it panicked".to_owned()));
             if !channels.subscribed(&names, number, result) {
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(RETRY) => {}
                     Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => {}
                 }

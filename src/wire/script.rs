@@ -267,6 +267,7 @@ impl Wire {
     /// Pauses, at most until more is known of the servers. The next pause.
     async fn pause(&self, pause: Duration, changes: &mut Option<Changes>) -> Duration {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(self.jittered(pause)) => (pause * 2).min(LONGEST_PAUSE),
             Some(Ok(())) = OptionFuture::from(changes.as_mut().map(Changes::changed)) => FIRST_PAUSE,
         }
