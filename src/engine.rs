@@ -9,8 +9,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
 use crate::backend::{Backend, Script, Signal};
-use crate::base::clock::{millis, Clock, Moment};
+use crate::base::clock::{millis, Moment};
 use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS};
+use crate::base::host::{Host, Ids};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
@@ -41,6 +42,7 @@ pub(crate) struct Engine {
     pub(crate) life: Arc<Life>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) janitor: Janitor,
+    pub(crate) ids: Ids,
     pub(crate) owed: Owed,
     /// So many give-backs that were not answered are tried again at once.
     retries: Semaphore,
@@ -70,9 +72,9 @@ impl Engine {
         settings: Settings,
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
-        clock: Clock,
+        Host { clock, ids, .. }: Host,
     ) -> (Arc<Self>, Pump, Chores) {
-        let id = uuid::Uuid::new_v4();
+        let id = ids.fresh();
         let client_id = match &settings.label {
             Some(label) => format!("{label}-{id}"),
             None => id.to_string(),
@@ -99,6 +101,7 @@ impl Engine {
             life,
             watchdog,
             janitor,
+            ids,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
             closing: AtomicBool::new(false),
@@ -210,6 +213,7 @@ impl Engine {
             }
         };
         tokio::select! {
+            biased;
             () = tries => true,
             Some(()) = OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))) => false,
         }

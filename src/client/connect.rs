@@ -120,7 +120,7 @@ impl Builder {
             }
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
-        let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System));
+        let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System.into()));
         let engine = locks.engine();
         let mut goes_on_alone = false;
         for name in scratch_names(engine) {

@@ -1,8 +1,11 @@
 //! A server inside the process, for trying lockson out and for tests: that of `lockson-embedded`, with clients.
 
 use std::fmt;
+use std::future::Future;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockson_embedded::{Server, Value};
@@ -11,6 +14,7 @@ use crate::backend::embedded::{connect, lossy};
 use crate::base::clock::Clock;
 use crate::base::config::Settings;
 use crate::base::fault::{ConnectError, Refused};
+use crate::base::host::{Host, Ids};
 use crate::client::builder::Builder;
 use crate::client::factory::Locks;
 use crate::client::parts::Parts;
@@ -104,7 +108,7 @@ impl EmbeddedServer {
     /// # Panics
     /// Outside a tokio runtime: the client's tasks live on it.
     pub fn connect(&self) -> Locks {
-        self.client(Settings::default())
+        self.client(Settings::default(), Host::from)
     }
 
     /// A client of this server with the settings of a builder; its user, password and database are not used.
@@ -119,13 +123,30 @@ impl EmbeddedServer {
         if let Some(confirm) = builder.settings.confirm {
             return Err(Refused::Replicas { asked: confirm.replicas.fewest(), listed: 0 }.into());
         }
-        Ok(self.client(builder.settings))
+        Ok(self.client(builder.settings, Host::from))
     }
 
-    fn client(&self, settings: Settings) -> Locks {
+    /// A client of a simulation: the same as [`connect_with`](Self::connect_with)'s, but its ids come by chance from a
+    /// seed, and `spawn` begins its tasks, so that it can poll them when it likes. With tokio's clock paused in a runtime
+    /// of one thread, and owners that have names, the same calls give the same run.
+    ///
+    /// # Errors
+    /// As [`connect_with`](Self::connect_with).
+    pub fn connect_simulated(
+        &self,
+        builder: Builder,
+        seed: u64,
+        spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
+    ) -> Result<Locks, ConnectError> {
+        builder.check()?;
+        let ids = Ids::Seeded(fastrand::Rng::with_seed(seed).into());
+        Ok(self.client(builder.settings, |clock| Host { clock, ids, spawn: Arc::new(spawn) }))
+    }
+
+    fn client(&self, settings: Settings, host: impl FnOnce(Clock) -> Host) -> Locks {
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
         let (backend, signals) = connect(&self.server, settings.command_timeout, clock);
-        Locks::of(Parts::start(settings, backend, signals, clock))
+        Locks::of(Parts::start(settings, backend, signals, host(clock)))
     }
 }
 
@@ -182,7 +203,6 @@ mod tests {
     #![allow(clippy::indexing_slicing)]
 
     use std::sync::atomic::AtomicUsize;
-    use std::sync::Arc;
 
     use futures::future::{ready, BoxFuture, FutureExt};
     use parking_lot::Mutex;
@@ -243,7 +263,7 @@ mod tests {
             let nodes = [0, 1].map(|at: usize| Node::new(at.to_string(), routes[at].clone(), clock));
             let two = Arc::new(Self { servers, routes, nodes, current: AtomicUsize::new(0), told });
             let settings = Settings { outage_limit: TIMEOUT * 5, ..Settings::default() };
-            (two.clone(), Locks::of(Parts::start(settings, two, signals, clock)))
+            (two.clone(), Locks::of(Parts::start(settings, two, signals, clock.into())))
         }
 
         /// The second server takes the place of the first.

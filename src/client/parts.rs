@@ -9,8 +9,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
 use crate::backend::{Backend, Signal};
-use crate::base::clock::Clock;
 use crate::base::config::Settings;
+use crate::base::host::{Host, Work};
 use crate::base::janitor::contain;
 use crate::base::keys::Keys;
 use crate::base::registry::Registry;
@@ -42,33 +42,34 @@ impl Parts {
         settings: Settings,
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
-        clock: Clock,
+        host: Host,
     ) -> Arc<Self> {
-        let (engine, pump, chores) = Engine::new(settings, backend, signals, clock);
+        let spawn = host.spawn.clone();
+        let (engine, pump, chores) = Engine::new(settings, backend, signals, host);
         let (lines, semaphores, permit_semaphores, latches, forgotten) = Default::default();
         let parts = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
-        parts.spawn(pump.run());
-        parts.spawn(parts.engine.watchdog.clone().run());
+        spawn(parts.task(pump.run()));
+        spawn(parts.task(parts.engine.watchdog.clone().run()));
         let of = parts.clone();
-        parts.spawn(async move {
+        spawn(parts.task(async move {
             chores.run(of.engine.settings.command_timeout).await;
             of.end().await;
-        });
+        }));
         parts
     }
 
-    /// Starts a task without which the client can't be.
-    fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+    /// A task without which the client can't be.
+    fn task(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) -> Work {
         // Unless the client is being closed, the runtime is gone: whoever waits is told, here and on other runtimes.
         let task = scopeguard::guard(self.clone(), |parts| {
             if parts.engine.task_ended() {
                 parts.let_go(LostReason::Ended);
             }
         });
-        tokio::spawn(async move {
+        Box::pin(async move {
             let _task = task;
             work.await;
-        });
+        })
     }
 
     /// The line for these keys, which are one lock.

@@ -66,7 +66,7 @@ impl<L: ?Sized> Leaf<L> {
     pub(crate) async fn ask_server_id(&self) -> Result<String, LockError> {
         let (engine, keys) = (&self.session.engine, &self.line.keys);
         let name = keys.name.to_string();
-        let (key, fresh, ttl) = (keys.server_id(), uuid::Uuid::new_v4().to_string(), millis(ID_TTL).to_string());
+        let (key, fresh, ttl) = (keys.server_id(), engine.ids.fresh().to_string(), millis(ID_TTL).to_string());
         engine.ready()?;
         let of = engine.clone();
         // Carried, so that its answer is read even if nobody waits for it any more.

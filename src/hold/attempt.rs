@@ -163,7 +163,7 @@ impl Wish {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
-        let (keys, mark) = (&self.entry.line.keys, self.entry.mark(self.kind));
+        let (keys, mark) = (&self.entry.line.keys, self.entry.mark(self.kind, &self.engine.ids));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.entry.count().to_string());
         let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];

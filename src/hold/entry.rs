@@ -14,6 +14,7 @@ use crate::backend::Script;
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::config::Confirm;
+use crate::base::host::Ids;
 use crate::base::janitor::say;
 use crate::base::keys::Keys;
 use crate::base::registry::{Listed, Registry};
@@ -324,9 +325,9 @@ impl Entry {
     }
 
     /// What a new hold of this owner is to be on the server: its owner, or a token that nobody else has.
-    pub(crate) fn mark(&self, kind: &Table) -> Arc<str> {
+    pub(crate) fn mark(&self, kind: &Table, ids: &Ids) -> Arc<str> {
         match kind.anonymous {
-            true => uuid::Uuid::new_v4().simple().to_string().into(),
+            true => ids.fresh().simple().to_string().into(),
             false => self.field.clone(),
         }
     }

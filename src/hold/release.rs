@@ -138,7 +138,7 @@ impl Release {
         };
         let ms = crate::base::clock::millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
-        let mark = heir_entry.mark(kind);
+        let mark = heir_entry.mark(kind, &heir.wish.engine.ids);
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));

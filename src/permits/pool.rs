@@ -1,7 +1,7 @@
 //! The permits of one semaphore, of either kind: who in this process waits for some, and what was taken until it is
 //! given back. Rules 16 and 22 of docs/PROTOCOL.md.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use tokio::sync::OwnedMutexGuard;
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::config::Confirm;
+use crate::base::host::Ids;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock as Free, Made};
 use crate::base::keys::Keys;
-use crate::base::registry::{shrink, Listed, Registry};
+use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, SyncError};
 use crate::lease::validity::{Lease, Leased, Observer};
@@ -65,9 +66,9 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// One behind the other, where permits have ids. No other call has these: what undoes a call in doubt must not undo
     /// a later one of the same taker.
-    fn new_ids(self) -> Arc<str> {
-        let ids = 0..self.lease.map_or(0, |_| self.count);
-        ids.map(|_| uuid::Uuid::new_v4().simple().to_string()).collect::<String>().into()
+    fn new_ids(self, ids: &Ids) -> Arc<str> {
+        let numbers = 0..self.lease.map_or(0, |_| self.count);
+        numbers.map(|_| ids.fresh().simple().to_string()).collect::<String>().into()
     }
 
     /// As an acquiring script is told.
@@ -121,7 +122,7 @@ pub(crate) struct Pool {
     /// One acquire at a time, for all that wait.
     asking: Arc<tokio::sync::Mutex<()>>,
     /// What guards have, or are about to, by the numbers of the grants.
-    taken: Mutex<HashMap<u64, Taken>>,
+    taken: Mutex<BTreeMap<u64, Taken>>,
     _listed: Listed<Pool>,
 }
 
@@ -229,10 +230,7 @@ impl Pool {
 
     /// A grant is nobody's to give back any more. `None`: it was not.
     fn forget(&self, number: u64) -> Option<Taken> {
-        let mut all = self.taken.lock();
-        let taken = all.remove(&number)?;
-        shrink(&mut all);
-        drop(all);
+        let taken = self.taken.lock().remove(&number)?;
         if let Some(leased) = taken.leased() {
             self.engine().watchdog.forget(leased);
             leased.end(LostReason::Released);
@@ -348,7 +346,7 @@ impl Pool {
         };
         let waiters = waiters.into_iter().take_while(fits);
         let takers: Vec<(PermitWaiter, Arc<str>)> =
-            waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids())).collect();
+            waiters.map(|waiter| (waiter.clone(), waiter.wish.new_ids(&self.engine().ids))).collect();
         if takers.is_empty() {
             return Ok(None);
         }

@@ -1,0 +1,48 @@
+//! What a client takes from its surroundings: its clock, ids that nobody else has, and where its tasks run. A
+//! simulation has its own, so that one seed gives one run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::base::clock::Clock;
+
+/// Ids that nobody else has.
+#[derive(Default)]
+pub(crate) enum Ids {
+    #[default]
+    Random,
+    /// For a simulation: by chance from a seed.
+    #[cfg(feature = "embedded")]
+    Seeded(parking_lot::Mutex<fastrand::Rng>),
+}
+
+impl Ids {
+    pub(crate) fn fresh(&self) -> Uuid {
+        match self {
+            Self::Random => Uuid::new_v4(),
+            #[cfg(feature = "embedded")]
+            Self::Seeded(chance) => uuid::Builder::from_random_bytes(chance.lock().u128(..).to_le_bytes()).into_uuid(),
+        }
+    }
+}
+
+/// The work of a task.
+pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The surroundings of a client.
+pub(crate) struct Host {
+    pub(crate) clock: Clock,
+    pub(crate) ids: Ids,
+    /// Begins a task.
+    pub(crate) spawn: Arc<dyn Fn(Work) + Send + Sync>,
+}
+
+impl From<Clock> for Host {
+    /// Random ids, and tasks on the current runtime.
+    fn from(clock: Clock) -> Self {
+        Self { clock, ids: Ids::Random, spawn: Arc::new(|work| drop(tokio::spawn(work))) }
+    }
+}
