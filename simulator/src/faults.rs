@@ -126,6 +126,8 @@ impl<'a> Weatherman<'a> {
                 if let Some((since, snapshot)) = self.saved[number].take() {
                     server.restore(&snapshot);
                     self.damage(None, 0, since, false);
+                    let mut judge = self.world.judge.lock().unwrap();
+                    (judge.ghosts, judge.went_back) = (true, true);
                 }
             }
             Fault::ClockAhead { by, .. } => {
@@ -139,7 +141,10 @@ impl<'a> Weatherman<'a> {
             }
             Fault::Drift { fast, .. } => server.set_clock_rate(*fast),
             Fault::Full { .. } => server.set_full(true),
-            Fault::Deny { command, .. } => server.deny(Some(command)),
+            Fault::Deny { command, .. } => {
+                server.deny(Some(command));
+                self.world.judge.lock().unwrap().ghosts = true;
+            }
             _ => {}
         }
     }

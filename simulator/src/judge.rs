@@ -57,7 +57,12 @@ pub struct Judge {
     pub failures: Vec<String>,
     pub damages: Vec<Damage>,
     holds: Vec<Hold>,
+    /// The highest token of a name.
     tokens: BTreeMap<usize, u64>,
+    /// A right was withdrawn, or what had been given back came back: its owner may find it again, with its token.
+    pub ghosts: bool,
+    /// A server went back: what was only counted is counted wrong.
+    pub went_back: bool,
     permits: BTreeMap<usize, usize>,
     latches: BTreeMap<usize, Latch>,
     lease: u64,
@@ -79,6 +84,8 @@ impl Judge {
             damages: Vec::new(),
             holds: Vec::new(),
             tokens: BTreeMap::new(),
+            ghosts: false,
+            went_back: false,
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
             lease: plan.lease,
@@ -152,7 +159,8 @@ impl Judge {
                 _ => true,
             };
             let here = self.holds.iter().filter(|hold| hold.keys[0].0 == *name).filter(counts);
-            let sound = here.filter(|hold| self.damage_of(hold, now).is_none());
+            let is_miscounted = |hold: &Hold| self.went_back && matches!(*hold.held, Held::Counted(_));
+            let sound = here.filter(|hold| self.damage_of(hold, now).is_none() && !is_miscounted(hold));
             let taken: usize = sound.map(|hold| hold.held.permits()).sum();
             if taken > *most {
                 wrong.push(format!("{taken} permits of {most} are taken of name {name}"));
@@ -171,7 +179,8 @@ impl Judge {
             let highest = self.tokens.get(&hold.keys[0].0).copied().unwrap_or(0);
             self.trace.add(token.to_le_bytes());
             let is_excused = self.damage_of(&hold, now).is_some() || self.damages.iter().any(|damage| damage.is_clock);
-            if token <= highest && hold.held.is_valid() && !is_excused {
+            let is_found_again = self.ghosts;
+            if token <= highest && !is_found_again && hold.held.is_valid() && !is_excused {
                 self.fails(format!("task {} has token {token}, after {highest}", hold.task));
             }
             self.tokens.insert(hold.keys[0].0, highest.max(token));

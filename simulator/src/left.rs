@@ -21,8 +21,10 @@ impl Left<'_> {
         let Self(world) = self;
         sleep(Duration::from_millis(SOON)).await;
         // What a process left that died, or what came back after it was given back, ends with its lease.
-        let dies =
-            |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::Rollback { .. } | Fault::ClockBack { .. });
+        // So does what the server refused to give back.
+        let dies = |fault: &Fault| {
+            matches!(fault, Fault::Crash { .. } | Fault::Rollback { .. } | Fault::ClockBack { .. } | Fault::Deny { .. })
+        };
         if world.plan.faults().any(|(_, fault)| dies(fault)) {
             let longest = world.plan.turns().filter_map(|(_, turn)| turn.lease).max().unwrap_or(0);
             let back = |(_, fault): (u64, &Fault)| match fault {

@@ -113,7 +113,8 @@ fn run(asked: &Asked, servers: &[EmbeddedServer]) -> bool {
         hashes.push(outcome.hash);
         if !outcome.failures.is_empty() {
             failed += 1;
-            println!("seed {seed}: {:#?}", outcome.failures);
+            let faults: Vec<_> = plan.faults().collect();
+            println!("seed {seed}: {:#?}\n  of {faults:?}", outcome.failures);
             if !asked.all {
                 explain(plan, &outcome, servers);
                 break;

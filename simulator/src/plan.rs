@@ -92,7 +92,7 @@ pub enum Fate {
     Unanswered,
     /// So long on its way there, and so long on its way back.
     Late(u64, u64),
-    /// It comes again so much later.
+    /// It is not answered, and comes again so much later. (A call that was answered does not: nobody sends it again.)
     Again(u64),
 }
 

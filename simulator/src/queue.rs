@@ -20,8 +20,11 @@ pub struct Queue {
     list: String,
     holder: Option<String>,
     waiting: Vec<String>,
-    /// When each client's last script about it ran, by the server's clock.
+    /// When each client's last script about it ran, by the server's clock, and each waiter's.
     heard: BTreeMap<u64, i64>,
+    named: BTreeMap<String, i64>,
+    /// Since when the first is the first.
+    first: i64,
     /// The connections of the clients by their ids, which their fields begin with.
     clients: Vec<String>,
 }
@@ -40,17 +43,21 @@ impl Queue {
                 holder: None,
                 waiting: Vec::new(),
                 heard: BTreeMap::new(),
+                named: BTreeMap::new(),
+                first: 0,
                 clients: clients.iter().map(|servers| servers[0].client_id().to_owned()).collect(),
             }
         };
         names.into_iter().map(queue).collect()
     }
 
-    /// Whether the client of a waiter was silent for so long that it counts as dead.
+    /// Whether a waiter counts as dead: its client was silent, or it was itself, though it was the next.
     fn is_silent(&self, waiter: &str, now: i64) -> bool {
         let client = self.clients.iter().position(|id| waiter.starts_with(id.as_str()));
         let heard = client.and_then(|client| self.heard.get(&(client as u64 + 1)));
-        heard.is_none_or(|heard| now - heard >= SILENT_MS)
+        let is_old = |heard: Option<&i64>| heard.is_none_or(|heard| now - heard >= SILENT_MS);
+        let is_first = self.waiting.first().is_some_and(|first| first == waiter) && now - self.first >= SILENT_MS;
+        is_old(heard) || (is_first && is_old(self.named.get(waiter)))
     }
 
     /// A script has run.
@@ -61,14 +68,14 @@ impl Queue {
         let now = commit.now_ms();
         let waiting = texts(commit.command(&["LRANGE", &self.list, "0", "-1"]));
         let holder = texts(commit.command(&["HKEYS", &self.key])).into_iter().next();
-        let before = std::mem::replace(&mut self.waiting, waiting);
+        let before = self.waiting.clone();
         let had = std::mem::replace(&mut self.holder, holder);
         // What an operator or a restart did to the queue came between.
         let sound = judge.damages.is_empty();
         let got = self.holder.clone().filter(|holder| had.as_ref() != Some(holder));
         let ahead = before.iter().take_while(|waiter| Some(*waiter) != got.as_ref());
         let passed = ahead.filter(|waiter| got.is_some() && !self.is_silent(waiter, now));
-        let gone = before.iter().filter(|waiter| !self.waiting.contains(waiter));
+        let gone = before.iter().filter(|waiter| !waiting.contains(waiter));
         let asked = |waiter: &&String| commit.call.args.iter().any(|arg| arg.contains(waiter.as_str()));
         let dropped = gone.filter(|waiter| !asked(waiter) && !self.is_silent(waiter, now));
         let wrong: BTreeSet<&String> = passed.chain(dropped).collect();
@@ -76,7 +83,18 @@ impl Queue {
             let name = self.name;
             judge.fails(format!("fair lock {name}: {wrong:?} lost their places to {got:?}, of {before:?}"));
         }
-        self.heard.insert(commit.connection, now);
+        if self.waiting.first() != waiting.first() {
+            self.first = now;
+        }
+        self.waiting = waiting;
+        // One that came late did nothing, so nobody heard it.
+        if matches!(commit.result, Ok(Value::List(items)) if items.first() != Some(&Value::Int(2))) {
+            self.heard.insert(commit.connection, now);
+            for waiter in self.waiting.iter().filter(|waiter| commit.call.args.iter().any(|arg| arg.contains(*waiter)))
+            {
+                self.named.insert(waiter.clone(), now);
+            }
+        }
     }
 }
 

@@ -51,12 +51,15 @@ impl Road {
             Some(Fate::Late(there, back)) => {
                 return Trip { delays: [there, back].map(Duration::from_millis), ..Trip::GOOD };
             }
-            Some(Fate::Again(later)) => return Trip { again: Some(Duration::from_millis(later)), ..Trip::GOOD },
+            Some(Fate::Again(later)) => {
+                return Trip { is_answered: false, again: Some(Duration::from_millis(later)), ..Trip::GOOD };
+            }
             None => {}
         }
         let Some(weather) = &mut self.weather else { return Trip::GOOD };
         let (arrives, is_answered) = (!weather.happens(weather.lost), !weather.happens(weather.unanswered));
         let again = weather.happens(weather.again).then(|| weather.late());
+        let is_answered = is_answered && again.is_none();
         Trip { arrives, is_answered, again, delays: [weather.late(), weather.late()] }
     }
 }
