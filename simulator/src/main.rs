@@ -13,10 +13,12 @@ mod play;
 mod queue;
 mod road;
 mod shrink;
+mod stories;
 mod take;
 mod trace;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use lockson::EmbeddedServer;
@@ -35,6 +37,7 @@ struct Asked {
     hashes: Option<String>,
     /// Goes on after a failure.
     all: bool,
+    threads: u64,
 }
 
 const KINDS: [Kind; 17] = [
@@ -59,7 +62,8 @@ const KINDS: [Kind; 17] = [
 
 impl Asked {
     fn read() -> Result<Self, String> {
-        let mut asked = Self { schedules: 2_000, seed: 0, only: None, trace: false, hashes: None, all: false };
+        let mut asked =
+            Self { schedules: 2_000, seed: 0, only: None, trace: false, hashes: None, all: false, threads: 1 };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} wants a value"));
@@ -74,6 +78,7 @@ impl Asked {
                 }
                 "--trace" => asked.trace = true,
                 "--all" => asked.all = true,
+                "--threads" => asked.threads = number(value()?)?.max(1),
                 "--hashes" => asked.hashes = Some(value()?),
                 other => return Err(format!("{other} is not known")),
             }
@@ -90,46 +95,84 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let servers: Vec<_> = (0..SERVERS).map(|_| EmbeddedServer::new()).collect();
     if asked.trace {
         let plan = Plan::of(asked.seed, asked.only);
-        println!("{plan:#?}\n{:#?}", play(&plan, &servers, true));
+        println!("{plan:#?}\n{:#?}", play(&plan, &servers(), true));
         return ExitCode::SUCCESS;
     }
-    match run(&asked, &servers) {
+    match stories::hold(&servers()) && run(&asked) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
-fn run(asked: &Asked, servers: &[EmbeddedServer]) -> bool {
-    let (began, mut scripts, mut taken, mut hashes) = (Instant::now(), Vec::new(), 0, Vec::new());
-    let mut failed = 0;
-    for seed in (0..asked.schedules).map(|number| asked.seed.wrapping_add(number)) {
+fn servers() -> Vec<EmbeddedServer> {
+    (0..SERVERS).map(|_| EmbeddedServer::new()).collect()
+}
+
+/// What some schedules came to.
+#[derive(Default)]
+struct Tally {
+    scripts: Vec<usize>,
+    taken: usize,
+    failed: usize,
+    hashes: Vec<(u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.scripts.extend(other.scripts);
+        self.hashes.extend(other.hashes);
+        (self.taken, self.failed) = (self.taken + other.taken, self.failed + other.failed);
+    }
+}
+
+/// Plays each schedule of one thread.
+fn part(asked: &Asked, thread: u64, stop: &AtomicBool) -> Tally {
+    let (servers, mut tally) = (servers(), Tally::default());
+    for number in (thread..asked.schedules).step_by(usize::try_from(asked.threads).unwrap_or(1)) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let seed = asked.seed.wrapping_add(number);
         let plan = Plan::of(seed, asked.only);
-        let outcome = play(&plan, servers, false);
-        scripts.push(outcome.scripts);
-        taken += outcome.taken;
-        hashes.push(outcome.hash);
-        if !outcome.failures.is_empty() {
-            failed += 1;
-            let faults: Vec<_> = plan.faults().collect();
-            println!("seed {seed}: {:#?}\n  of {faults:?}", outcome.failures);
-            if !asked.all {
-                explain(plan, &outcome, servers);
-                break;
-            }
+        let outcome = play(&plan, &servers, false);
+        tally.scripts.push(outcome.scripts);
+        tally.taken += outcome.taken;
+        tally.hashes.push((seed, outcome.hash));
+        if outcome.failures.is_empty() {
+            continue;
+        }
+        tally.failed += 1;
+        let faults: Vec<_> = plan.faults().collect();
+        println!("seed {seed}: {:#?}\n  of {faults:?}", outcome.failures);
+        if !asked.all && !stop.swap(true, Ordering::Relaxed) {
+            explain(plan, &outcome, &servers);
         }
     }
-    let (seconds, total) = (began.elapsed().as_secs_f64(), scripts.iter().sum::<usize>());
-    scripts.sort_unstable();
+    tally
+}
+
+fn run(asked: &Asked) -> bool {
+    let (began, stop, mut tally) = (Instant::now(), AtomicBool::new(false), Tally::default());
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        let parts: Vec<_> = (0..asked.threads).map(|thread| scope.spawn(move || part(asked, thread, stop))).collect();
+        parts.into_iter().for_each(|part| tally.add(part.join().expect("a thread that does not panic")));
+    });
+    let (seconds, total) = (began.elapsed().as_secs_f64(), tally.scripts.iter().sum::<usize>());
+    tally.scripts.sort_unstable();
+    tally.hashes.sort_unstable();
     println!(
-        "{} schedules, {failed} failed; {taken} holds, {total} scripts, {} in the median; {seconds:.1} s, {:.0} scripts/s",
-        scripts.len(),
-        scripts.get(scripts.len() / 2).copied().unwrap_or(0),
-        total as f64 / seconds,
+        "{} schedules, {} failed; {} holds, {total} scripts, {} in the median; {seconds:.1} s, {:.0} scripts/s a core",
+        tally.scripts.len(),
+        tally.failed,
+        tally.taken,
+        tally.scripts.get(tally.scripts.len() / 2).copied().unwrap_or(0),
+        total as f64 / seconds / asked.threads as f64,
     );
-    failed == 0 && asked.hashes.as_ref().is_none_or(|path| same_hashes(path, &hashes))
+    let hashes: Vec<u64> = tally.hashes.iter().map(|(_, hash)| *hash).collect();
+    tally.failed == 0 && asked.hashes.as_ref().is_none_or(|path| same_hashes(path, &hashes))
 }
 
 /// Makes a plan that fails small, and prints it.

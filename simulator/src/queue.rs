@@ -23,6 +23,8 @@ pub struct Queue {
     /// When each client's last script about it ran, by the server's clock, and each waiter's.
     heard: BTreeMap<u64, i64>,
     named: BTreeMap<String, i64>,
+    /// By their SHA-1: which scripts ask for the lock.
+    asking: BTreeMap<String, bool>,
     /// Since when the first is the first.
     first: i64,
     /// The connections of the clients by their ids, which their fields begin with.
@@ -44,6 +46,7 @@ impl Queue {
                 waiting: Vec::new(),
                 heard: BTreeMap::new(),
                 named: BTreeMap::new(),
+                asking: BTreeMap::new(),
                 first: 0,
                 clients: clients.iter().map(|servers| servers[0].client_id().to_owned()).collect(),
             }
@@ -58,6 +61,16 @@ impl Queue {
         let is_old = |heard: Option<&i64>| heard.is_none_or(|heard| now - heard >= SILENT_MS);
         let is_first = self.waiting.first().is_some_and(|first| first == waiter) && now - self.first >= SILENT_MS;
         is_old(heard) || (is_first && is_old(self.named.get(waiter)))
+    }
+
+    /// Whether somebody asks for the lock, or says that others still do.
+    fn asks(&mut self, commit: &Commit<'_>) -> bool {
+        if let Some(asks) = self.asking.get(&*commit.call.sha) {
+            return *asks;
+        }
+        let asks = ["-- fair/acquire.lua", "-- fair/refresh.lua"].iter().any(|title| commit.call.text.contains(title));
+        self.asking.insert(commit.call.sha.to_string(), asks);
+        asks
     }
 
     /// A script has run.
@@ -88,7 +101,8 @@ impl Queue {
         }
         self.waiting = waiting;
         // One that came late did nothing, so nobody heard it.
-        if matches!(commit.result, Ok(Value::List(items)) if items.first() != Some(&Value::Int(2))) {
+        let ran = matches!(commit.result, Ok(Value::List(items)) if items.first() != Some(&Value::Int(2)));
+        if ran && self.asks(commit) {
             self.heard.insert(commit.connection, now);
             for waiter in self.waiting.iter().filter(|waiter| commit.call.args.iter().any(|arg| arg.contains(*waiter)))
             {
