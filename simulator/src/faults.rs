@@ -57,6 +57,7 @@ impl<'a> Weatherman<'a> {
                     {
                         let mut judge = self.world.judge.lock().unwrap();
                         judge.note(&format!("{fault:?}"));
+                        judge.disturbs(&fault, lasts(&fault).unwrap_or(0));
                         judge.look();
                     }
                     self.begin(number, &fault).await;
@@ -101,11 +102,15 @@ impl<'a> Weatherman<'a> {
                     let forced = force(&name, *kind, &world.clients[*client][0]);
                     let _ = timeout(Duration::from_millis(TIMEOUT * 4), forced).await;
                 }
-                self.damage(Some(*name), 0, 0, false);
+                // Copies of it may be on their way.
+                self.damage(Some(*name), 2 * TIMEOUT, 0, false);
             }
             Fault::Delete { name } => {
                 let keys = [name_of((*name, 0)), name_of((*name, 1))];
-                let _ = world.servers[0].command(&["DEL", &keys[0], &keys[1]]);
+                let found = world.servers[0].command(&["DEL", &keys[0], &keys[1]]);
+                if found.is_ok_and(|found| format!("{found:?}") != "Int(0)") {
+                    world.judge.lock().unwrap().deleted(*name);
+                }
                 self.damage(Some(*name), 0, 0, false);
             }
             _ => self.befalls(number, fault),

@@ -41,6 +41,10 @@ impl Gate {
         (state.stops, state.dead) = (state.stops + 1, true);
     }
 
+    pub fn is_stopped(&self) -> bool {
+        self.0.lock().unwrap().stops > 0
+    }
+
     pub fn is_dead(&self) -> bool {
         self.0.lock().unwrap().dead
     }

@@ -10,6 +10,10 @@ use crate::gate::Gate;
 use crate::plan::{Kind, Plan, CLIENTS, TIMEOUT};
 use crate::take::Held;
 use crate::trace::Trace;
+use crate::wake::Waits;
+
+/// Who works under a hold that is lost is told so soon.
+const TOLD: u64 = 700;
 
 /// A name, and which of the two members of a lock of several.
 pub type Key = (usize, usize);
@@ -26,6 +30,9 @@ pub struct Hold {
     pub lease: u64,
     /// It is not renewed.
     pub is_fixed: bool,
+    /// Since when it is seen to be lost, while it is worked on as if it were not.
+    pub lost: Option<u64>,
+    pub is_worked: bool,
     pub held: Arc<Held>,
 }
 
@@ -57,9 +64,10 @@ pub struct Judge {
     pub failures: Vec<String>,
     pub damages: Vec<Damage>,
     holds: Vec<Hold>,
-    /// The highest token of a name.
-    tokens: BTreeMap<usize, u64>,
-    /// A right was withdrawn, or what had been given back came back: its owner may find it again, with its token.
+    /// The highest token of a name, and whose it was.
+    tokens: BTreeMap<usize, (u64, usize)>,
+    /// A right was withdrawn, or what had been given back came back: its owner may find it again, with its token and
+    /// count, and a latch that could not count is wrong.
     pub ghosts: bool,
     /// A server went back: what was only counted is counted wrong.
     pub went_back: bool,
@@ -68,6 +76,7 @@ pub struct Judge {
     lease: u64,
     /// Whether it prints what it notes.
     pub loud: bool,
+    pub waits: Waits,
     /// How often a client stood still: what it waits for may take longer.
     pub stalls: [usize; CLIENTS],
 }
@@ -90,6 +99,7 @@ impl Judge {
             latches: BTreeMap::new(),
             lease: plan.lease,
             loud: false,
+            waits: Waits::default(),
             stalls: [0; CLIENTS],
         }
     }
@@ -132,10 +142,34 @@ impl Judge {
         !self.gates[hold.task % CLIENTS].is_dead()
     }
 
+    /// Work that is run under a hold ends soon when that is lost.
+    fn look_at_work(&mut self, now: u64, wrong: &mut Vec<String>) {
+        for hold in &mut self.holds {
+            let gate = &self.gates[hold.task % CLIENTS];
+            if !hold.is_worked || gate.is_stopped() || hold.held.is_valid() {
+                hold.lost = None;
+                continue;
+            }
+            let since = *hold.lost.get_or_insert(now);
+            if now - since > TOLD {
+                wrong.push(format!("task {} works on, {} ms after its hold was lost", hold.task, now - since));
+                hold.is_worked = false;
+            }
+        }
+    }
+
+    /// Work under a hold begins or ends.
+    pub fn works(&mut self, task: usize, is_worked: bool) {
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
+            (hold.is_worked, hold.lost) = (is_worked, None);
+        }
+    }
+
     /// Whatever is held must be held rightly.
     pub fn look(&mut self) {
         let now = self.now();
         let mut wrong = Vec::new();
+        self.look_at_work(now, &mut wrong);
         let valid: Vec<&Hold> = self.holds.iter().filter(|hold| self.is_alive(hold) && hold.held.is_valid()).collect();
         for (at, hold) in valid.iter().enumerate().filter(|(_, hold)| hold.held.excludes()) {
             for other in &valid[..at] {
@@ -176,14 +210,20 @@ impl Judge {
         self.note(&what);
         self.taken += 1;
         if let Some(token) = hold.held.token() {
-            let highest = self.tokens.get(&hold.keys[0].0).copied().unwrap_or(0);
+            let (highest, whose) = self.tokens.get(&hold.keys[0].0).copied().unwrap_or_default();
             self.trace.add(token.to_le_bytes());
             let is_excused = self.damage_of(&hold, now).is_some() || self.damages.iter().any(|damage| damage.is_clock);
-            let is_found_again = self.ghosts;
-            if token <= highest && !is_found_again && hold.held.is_valid() && !is_excused {
+            // It goes on with its last hold, of which an entry was still on its way back.
+            let goes_on = token == highest && whose == hold.task;
+            if token <= highest && !goes_on && !self.ghosts && hold.held.is_valid() && !is_excused {
                 self.fails(format!("task {} has token {token}, after {highest}", hold.task));
             }
-            self.tokens.insert(hold.keys[0].0, highest.max(token));
+            if token > highest {
+                self.tokens.insert(hold.keys[0].0, (token, hold.task));
+            }
+        }
+        if hold.held.excludes() && !hold.held.is_valid() && self.damage_of(&hold, now).is_none() {
+            self.fails(format!("task {} is told that it holds {:?}, and does not", hold.task, hold.keys));
         }
         self.holds.push(hold);
         self.look();
@@ -225,7 +265,7 @@ impl Judge {
     /// What a call that counts came to: `None`, the latch was open.
     pub fn counted(&mut self, name: usize, left: Option<u32>) {
         self.note(&format!("counted: {left:?}"));
-        let damaged = !self.damages.is_empty();
+        let damaged = !self.damages.is_empty() || self.ghosts;
         let latch = self.latches.entry(name).or_default();
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
@@ -244,7 +284,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if latch.begun < latch.needed && self.damages.is_empty() {
+        if latch.begun < latch.needed && self.damages.is_empty() && !self.ghosts {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -252,7 +292,8 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let known = self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty());
+        let known =
+            self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty() && !self.ghosts);
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use crate::plan::Fault;
 use crate::play::World;
+use crate::road::Road;
 use crate::take::name_of;
 
 /// What is given back in the background takes so long at most.
@@ -19,6 +20,7 @@ pub struct Left<'a>(pub &'a World);
 impl Left<'_> {
     pub async fn check(self) {
         let Self(world) = self;
+        world.roads.iter().for_each(|road| *road.lock().unwrap() = Road::default());
         sleep(Duration::from_millis(SOON)).await;
         // What a process left that died, or what came back after it was given back, ends with its lease.
         // So does what the server refused to give back.

@@ -16,6 +16,7 @@ mod shrink;
 mod stories;
 mod take;
 mod trace;
+mod wake;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};

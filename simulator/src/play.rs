@@ -14,10 +14,13 @@ use crate::left::Left;
 use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT};
 use crate::queue::Queue;
 use crate::road::{Road, To};
-use crate::take::{lock_of, name_of, owner_of, take};
+use crate::take::{lock_of, name_of, owner_of, take, Held};
+use crate::wake::Wake;
 
 /// So many permits a semaphore has.
 const PERMITS: u32 = 2;
+/// What is held is looked at so often.
+const LOOK: u64 = 250;
 /// A task that is not over then never ends.
 const LONGEST: Duration = Duration::from_secs(600);
 
@@ -94,11 +97,13 @@ impl World {
         for server in &self.servers {
             let judge = self.judge.clone();
             let mut queues = Queue::all(&self.plan, &self.clients);
+            let mut wakes = Wake::all(&self.plan);
             server.watch(move |commit| {
                 let mut judge = judge.lock().unwrap();
                 judge.scripts += 1;
                 note(&mut judge, commit);
                 queues.iter_mut().for_each(|queue| queue.saw(&mut judge, commit));
+                wakes.iter_mut().for_each(|wake| wake.saw(&mut judge, commit));
             });
         }
     }
@@ -146,6 +151,13 @@ impl World {
                 tokio::spawn(Gated::new(self.gates[task % CLIENTS].clone(), work))
             })
             .collect();
+        let judge = self.judge.clone();
+        let looking = tokio::spawn(async move {
+            loop {
+                sleep(ms(LOOK)).await;
+                judge.lock().unwrap().look();
+            }
+        });
         Weatherman::new(&self).run(begun).await;
         for (task, work) in running.into_iter().enumerate() {
             if self.gates[task % CLIENTS].is_dead() {
@@ -157,6 +169,7 @@ impl World {
                 Err(_) => self.fails(format!("task {task} never ends")),
             }
         }
+        looking.abort();
         Left(&self).check().await;
     }
 
@@ -175,9 +188,14 @@ impl World {
         let asked = {
             let mut judge = self.judge.lock().unwrap();
             judge.note(&format!("task {} asks for {:?} {}", turn.task, turn.kind, turn.name));
+            if turn.wait > 0 {
+                judge.waits(turn.task, turn.name);
+            }
             (judge.now(), judge.stalls[turn.task % CLIENTS])
         };
-        let limit = turn.patience.unwrap_or(turn.wait + TIMEOUT * 4 + 100);
+        // Each server of a red lock is given a hundredth of the lease.
+        let votes = if turn.kind == Kind::Red { turn.lease.unwrap_or(self.plan.lease).max(5_000) / 50 } else { 0 };
+        let limit = turn.patience.unwrap_or(turn.wait + TIMEOUT * 4 + 100 + votes);
         let done = timeout(ms(limit), async {
             match turn.kind {
                 Kind::CountDown => self.count_down(turn).await,
@@ -186,7 +204,9 @@ impl World {
             }
             None
         });
-        let taken = match done.await {
+        let done = done.await;
+        self.judge.lock().unwrap().waits_no_more(turn.task);
+        let taken = match done {
             Ok(None) => return,
             Ok(Some(taken)) => taken,
             Err(_) => {
@@ -211,6 +231,8 @@ impl World {
                     asked: asked.0,
                     sent: judge.now(),
                     lease: judge.longest(turn.lease),
+                    lost: None,
+                    is_worked: false,
                     is_fixed: turn.lease.is_some() && turn.entries == 0,
                     held: held.clone(),
                 };
@@ -229,13 +251,13 @@ impl World {
     fn error(&self, turn: &Turn, error: &str) {
         let mut judge = self.judge.lock().unwrap();
         judge.note(&format!("task {}: {error}", turn.task));
-        if error.contains("Tampered") && judge.damages.is_empty() {
+        if error.contains("Tampered") && judge.damages.is_empty() && !judge.ghosts {
             judge.fails(format!("task {} finds a count that it did not write: {error}", turn.task));
         }
     }
 
-    async fn hold(&self, turn: &Turn, held: Arc<crate::take::Held>) {
-        held.works(ms(turn.work)).await;
+    async fn hold(&self, turn: &Turn, held: Arc<Held>) {
+        self.works(turn, &held).await;
         if held.excludes() {
             for _ in 0..turn.entries {
                 if held.is_valid() {
@@ -249,7 +271,7 @@ impl World {
             self.judge.lock().unwrap().extends(turn.task, sent, lease);
             let extended = held.extend(ms(lease)).await;
             self.error(turn, &format!("extended: {extended:?}"));
-            held.works(ms(turn.work)).await;
+            self.works(turn, &held).await;
         }
         self.judge.lock().unwrap().leaves(turn.task);
         let Some(held) = Arc::into_inner(held) else { return };
@@ -260,6 +282,12 @@ impl World {
                 self.error(turn, &given);
             }
         }
+    }
+
+    async fn works(&self, turn: &Turn, held: &Held) {
+        self.judge.lock().unwrap().works(turn.task, held.excludes());
+        held.works(ms(turn.work)).await;
+        self.judge.lock().unwrap().works(turn.task, false);
     }
 
     /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
