@@ -98,6 +98,7 @@ impl World {
             let judge = self.judge.clone();
             let mut queues = Queue::all(&self.plan, &self.clients);
             let mut wakes = Wake::all(&self.plan);
+            judge.lock().unwrap().watch(&wakes);
             server.watch(move |commit| {
                 let mut judge = judge.lock().unwrap();
                 judge.scripts += 1;

@@ -41,7 +41,7 @@ impl Wake {
         let is_there = commit.command(&["EXISTS", &self.key]) == Ok(Value::Int(1));
         match (self.is_there, is_there) {
             (true, false) => judge.freed(self.name, TOLD),
-            (false, true) => judge.is_had(self.name),
+            (_, true) => judge.is_had(self.name),
             _ => {}
         }
         self.is_there = is_there;
@@ -57,6 +57,8 @@ pub struct Waits {
     free: BTreeMap<usize, (u64, u64)>,
     /// Until then something is in the way.
     noise: u64,
+    /// The names that have a key while they are held.
+    watched: BTreeSet<usize>,
 }
 
 impl Judge {
@@ -83,9 +85,15 @@ impl Judge {
         self.waits.free.remove(&name);
     }
 
+    pub fn watch(&mut self, wakes: &[Wake]) {
+        self.waits.watched = wakes.iter().map(|wake| wake.name).collect();
+    }
+
     /// An operator deletes it.
     pub fn deleted(&mut self, name: usize) {
-        self.freed(name, CAP);
+        if self.waits.watched.contains(&name) {
+            self.freed(name, CAP);
+        }
     }
 
     fn judge_wait(&mut self, name: usize) {
