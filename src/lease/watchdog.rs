@@ -237,7 +237,7 @@ impl Watchdog {
                 self.again(&hold, now);
             }
             if let Some(lease) = attended.flatten() {
-                let lane = (std::ptr::from_ref(hold.renew).addr(), (self.slot)(&hold), hold.confirm());
+                let lane = (hold.renew.sha(), (self.slot)(&hold), hold.confirm());
                 lanes.entry(lane).or_default().push((hold, lease));
             }
         }
