@@ -106,12 +106,16 @@ impl<'a> Weatherman<'a> {
                 self.damage(Some(*name), 2 * TIMEOUT, 0, false);
             }
             Fault::Delete { name } => {
-                let keys = [name_of((*name, 0)), name_of((*name, 1))];
-                let found = world.servers[0].command(&["DEL", &keys[0], &keys[1]]);
+                let [key, other] = [name_of((*name, 0)), name_of((*name, 1))];
+                // All of an expirable semaphore.
+                let found = world.servers[0].command(&["DEL", &key, &other, &format!("{{{key}}}:timeout")]);
                 if found.is_ok_and(|found| format!("{found:?}") != "Int(0)") {
                     world.judge.lock().unwrap().deleted(*name);
                 }
                 self.damage(Some(*name), 0, 0, false);
+                if !world.gates[0].is_stopped() {
+                    let _ = timeout(Duration::from_millis(TIMEOUT * 4), world.set(Some(*name))).await;
+                }
             }
             _ => self.befalls(number, fault),
         }

@@ -38,6 +38,8 @@ struct Asked {
     hashes: Option<String>,
     /// Goes on after a failure.
     all: bool,
+    /// Stops at a failure, and makes nothing small.
+    quick: bool,
     threads: u64,
 }
 
@@ -63,8 +65,16 @@ const KINDS: [Kind; 17] = [
 
 impl Asked {
     fn read() -> Result<Self, String> {
-        let mut asked =
-            Self { schedules: 2_000, seed: 0, only: None, trace: false, hashes: None, all: false, threads: 1 };
+        let mut asked = Self {
+            schedules: 2_000,
+            seed: 0,
+            only: None,
+            trace: false,
+            hashes: None,
+            all: false,
+            quick: false,
+            threads: 1,
+        };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} wants a value"));
@@ -79,6 +89,7 @@ impl Asked {
                 }
                 "--trace" => asked.trace = true,
                 "--all" => asked.all = true,
+                "--quick" => asked.quick = true,
                 "--threads" => asked.threads = number(value()?)?.max(1),
                 "--hashes" => asked.hashes = Some(value()?),
                 other => return Err(format!("{other} is not known")),
@@ -147,7 +158,7 @@ fn part(asked: &Asked, thread: u64, stop: &AtomicBool) -> Tally {
         tally.failed += 1;
         let faults: Vec<_> = plan.faults().collect();
         println!("seed {seed}: {:#?}\n  of {faults:?}", outcome.failures);
-        if !asked.all && !stop.swap(true, Ordering::Relaxed) {
+        if !asked.all && !stop.swap(true, Ordering::Relaxed) && !asked.quick {
             explain(plan, &outcome, &servers);
         }
     }

@@ -81,6 +81,8 @@ pub struct Turn {
 pub enum End {
     Drop,
     Unlock,
+    /// Waits for the server for so long at most.
+    Within(u64),
     /// It asks the server, sets its lease anew, and then gives it back.
     Extend(u64),
 }
@@ -162,7 +164,7 @@ pub enum Fault {
         server: usize,
         fast: i32,
     },
-    /// An operator deletes a lock's key.
+    /// An operator deletes a lock's key, or a semaphore's, and sets that again.
     Delete {
         name: usize,
     },
@@ -284,9 +286,10 @@ fn turn(rng: &mut Rng, task: usize, name: usize, family: &[Kind]) -> Turn {
         work,
         entries: if happens(rng, 25) { 1 + rng.u64(..3) } else { 0 },
         entry_patience: if happens(rng, 50) { rng.u64(..2_000) } else { 10_000 },
-        end: match rng.u32(..10) {
-            0..5 => End::Drop,
-            5..9 => End::Unlock,
+        end: match rng.u32(..20) {
+            0..9 => End::Drop,
+            9..17 => End::Unlock,
+            17 => End::Within(rng.u64(..500)),
             _ => End::Extend(100 + rng.u64(..4_000)),
         },
     }

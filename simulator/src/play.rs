@@ -49,7 +49,7 @@ pub fn play(plan: &Plan, servers: &[EmbeddedServer], loud: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let world = Arc::new(World::new(plan, servers, loud));
-        world.set().await;
+        world.set(None).await;
         world.clone().run().await;
         let mut judge = world.judge.lock().unwrap();
         let failures = std::mem::take(&mut judge.failures);
@@ -109,11 +109,11 @@ impl World {
         }
     }
 
-    /// Sets what has to be set before anybody can take it.
-    async fn set(&self) {
+    /// Sets what has to be set before anybody can take it, of one name or of all.
+    pub async fn set(&self, only: Option<usize>) {
         let first = &self.clients[0][0];
         let names: std::collections::BTreeSet<_> = self.plan.turns().map(|(_, turn)| (turn.name, turn.kind)).collect();
-        for (name, kind) in names {
+        for (name, kind) in names.into_iter().filter(|(name, _)| only.is_none_or(|only| *name == only)) {
             let text = name_of((name, 0));
             match kind {
                 Kind::Semaphore => {
@@ -124,7 +124,7 @@ impl World {
                     let _ = first.permit_semaphore(&text).try_set_permits(PERMITS).await;
                     self.judge.lock().unwrap().set_permits(name, PERMITS as usize);
                 }
-                Kind::CountDown | Kind::Await => {
+                Kind::CountDown | Kind::Await if only.is_none() => {
                     let counts = |turn: &&Turn| turn.name == name && turn.kind == Kind::CountDown;
                     let count = self.plan.turns().map(|(_, turn)| turn).filter(counts).count() * 2 / 3 + 1;
                     let is_set = first.latch(&text).try_set_count(count as u32).await;
@@ -211,8 +211,7 @@ impl World {
             Ok(None) => return,
             Ok(Some(taken)) => taken,
             Err(_) => {
-                let stalls = self.judge.lock().unwrap().stalls[turn.task % CLIENTS];
-                if turn.patience.is_none() && stalls == asked.1 && turn.kind != Kind::CountDown {
+                if turn.patience.is_none() && self.stalls(turn) == asked.1 && turn.kind != Kind::CountDown {
                     self.fails(format!("task {} waited beyond its limit of {} ms", turn.task, turn.wait));
                 }
                 return;
@@ -278,11 +277,25 @@ impl World {
         let Some(held) = Arc::into_inner(held) else { return };
         match turn.end {
             End::Drop => drop(held),
+            End::Within(limit) => self.give_back_within(turn, held, limit).await,
             End::Unlock | End::Extend(_) => {
                 let given = held.give_back().await;
                 self.error(turn, &given);
             }
         }
+    }
+
+    async fn give_back_within(&self, turn: &Turn, held: Held, limit: u64) {
+        let begun = self.stalls(turn);
+        let given = timeout(ms(limit + 50), held.give_back_within(ms(limit))).await;
+        if given.is_err() && begun == self.stalls(turn) {
+            self.fails(format!("task {} gives back for more than its limit of {limit} ms", turn.task));
+        }
+        self.error(turn, &format!("{given:?}"));
+    }
+
+    fn stalls(&self, turn: &Turn) -> usize {
+        self.judge.lock().unwrap().stalls[turn.task % CLIENTS]
     }
 
     async fn works(&self, turn: &Turn, held: &Held) {

@@ -5,6 +5,7 @@ use crate::plan::{End, Fault, Plan, Step, Turn, What};
 /// The smallest plan found that still fails, after at most `tries` runs.
 pub fn shrink(plan: Plan, mut tries: usize, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan;
+
     let mut attempt = |candidate: Plan, best: &mut Plan| {
         if tries == 0 || candidate == *best || candidate.steps.is_empty() {
             return false;

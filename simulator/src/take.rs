@@ -73,6 +73,16 @@ impl Held {
         guard.set_lease(lease).await
     }
 
+    /// The same, but waits at most so long.
+    pub async fn give_back_within(self, limit: Duration) -> String {
+        match self {
+            Self::Guard(guard) => format!("{:?}", guard.unlock_within(limit).await),
+            Self::Fenced(guard) => format!("{:?}", guard.unlock_within(limit).await),
+            Self::Counted(permits) => format!("{:?}", permits.release_within(limit).await),
+            Self::Expirable(permits) => format!("{:?}", permits.release_within(limit).await),
+        }
+    }
+
     /// Gives it back and says how that went.
     pub async fn give_back(self) -> String {
         match self {
