@@ -75,7 +75,7 @@ impl Queue {
 
     /// A script has run.
     pub fn saw(&mut self, judge: &mut Judge, commit: &mut Commit<'_>) {
-        if !commit.call.keys.iter().any(|key| *key == self.key) {
+        if !commit.call.keys.contains(&self.key) {
             return;
         }
         let now = commit.now_ms();

@@ -141,7 +141,7 @@ async fn fenced(acquire: Acquire<'_, FencedGuard>, turn: &Turn) -> Result<Option
 /// Takes what a turn is for. `None`: it was busy until its limit.
 pub async fn take(turn: &Turn, servers: &[Locks]) -> Result<Option<Held>, String> {
     let (first, name) = (&servers[0], name_of((turn.name, 0)));
-    let permits = 1 + u32::from(turn.work % 5 == 0);
+    let permits = 1 + u32::from(turn.work.is_multiple_of(5));
     match turn.kind {
         Kind::Fenced => fenced(first.fenced_lock(&name).acquire(), turn).await,
         Kind::FencedFair => fenced(first.fair_lock(&name).fenced().acquire(), turn).await,
