@@ -35,7 +35,6 @@ mod refusals;
 mod replies;
 mod runtimes;
 mod scripts;
-mod simulation;
 mod suspend;
 mod tidy;
 mod tls;

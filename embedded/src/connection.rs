@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::faults::{Faults, Trip};
+use crate::faults::Trip;
 use crate::hub::Told;
 use crate::sha1_hex;
 use crate::state::Shared;
@@ -102,8 +102,18 @@ fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Rece
         if !trip.arrives {
             return;
         }
+        let copy = trip.again.map(|later| (later, call.clone()));
         let answer = shared.with(|server| server.arrive(id, call));
         shared.with(|server| server.drain());
+        if let Some((later, copy)) = copy {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                tokio::time::sleep(later).await;
+                // Nobody waits for its answer.
+                drop(shared.with(|server| server.arrive(id, copy)));
+                shared.with(|server| server.drain());
+            });
+        }
         tokio::time::sleep(back).await;
         if let Some(result) = answer.await.ok().filter(|_| trip.is_answered) {
             // Its client waits no longer.
@@ -131,7 +141,8 @@ impl Connection {
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
         async move {
             let begun = Instant::now();
-            if let Some(trip) = shared.with(|server| server.hub(|hub| hub.faults.as_mut().map(Faults::trip))) {
+            let trip = shared.with(|server| server.hub(|hub| hub.network.as_mut().map(|network| network.call(id))));
+            if let Some(trip) = trip.filter(|trip| *trip != Trip::GOOD) {
                 let answer = travel(shared, id, call, trip);
                 if let Ok(Ok(result)) = tokio::time::timeout_at(begun + timeout, answer).await {
                     return result;

@@ -16,13 +16,47 @@ pub struct Faults {
     longest_delay: Duration,
 }
 
+/// What the way to the server does to calls and messages: [`Faults`], or what a simulation has in mind, for
+/// [`Server::inject`](crate::Server::inject).
+pub trait Network: Send {
+    /// What becomes of the next call of a connection. They are numbered from 1 on, as they were made.
+    fn call(&mut self, connection: u64) -> Trip;
+
+    /// How late the next message for a connection comes, if it does.
+    fn message(&mut self, connection: u64) -> Option<Duration>;
+}
+
 /// What becomes of one call.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Trip {
-    pub(crate) arrives: bool,
-    pub(crate) is_answered: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trip {
+    /// Whether the server gets it.
+    pub arrives: bool,
+    /// Whether its client gets the answer.
+    pub is_answered: bool,
     /// On the way to the server, and on the way back.
-    pub(crate) delays: [Duration; 2],
+    pub delays: [Duration; 2],
+    /// The server gets it once more, so much later.
+    pub again: Option<Duration>,
+}
+
+impl Trip {
+    /// As it should be.
+    pub const GOOD: Self = Self { arrives: true, is_answered: true, delays: [Duration::ZERO; 2], again: None };
+}
+
+impl Network for Faults {
+    fn call(&mut self, _: u64) -> Trip {
+        Trip {
+            arrives: !self.happens(self.lost_calls),
+            is_answered: !self.happens(self.lost_replies),
+            delays: [self.some_delay(), self.some_delay()],
+            again: None,
+        }
+    }
+
+    fn message(&mut self, _: u64) -> Option<Duration> {
+        (!self.happens(self.lost_messages)).then_some(Duration::ZERO)
+    }
 }
 
 impl Faults {
@@ -56,18 +90,6 @@ impl Faults {
     /// all the same, when the client no longer waits for it; calls pass each other on the way.
     pub fn delay(self, longest: Duration) -> Self {
         Self { longest_delay: longest, ..self }
-    }
-
-    pub(crate) fn trip(&mut self) -> Trip {
-        Trip {
-            arrives: !self.happens(self.lost_calls),
-            is_answered: !self.happens(self.lost_replies),
-            delays: [self.some_delay(), self.some_delay()],
-        }
-    }
-
-    pub(crate) fn loses_message(&mut self) -> bool {
-        self.happens(self.lost_messages)
     }
 
     fn happens(&mut self, per_mille: u32) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// A small hash of Redis lists its fields in the order in which they were added, and scripts may take the first.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Hash {
     places: HashMap<Vec<u8>, u64>,
     entries: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,

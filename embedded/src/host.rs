@@ -10,7 +10,7 @@ use crate::convert::{error_table, single, to_lua, without_line_end};
 use crate::numbers::format_float;
 use crate::sha1_hex;
 use crate::store::Store;
-use crate::value::{Answer, Text, Value};
+use crate::value::{lossy, Answer, Text, Value};
 
 /// What the prelude's chunk is called, so that its frames are told from a script's.
 pub(crate) const PRELUDE_CHUNK: &str = "=prelude";
@@ -52,7 +52,11 @@ pub(crate) fn functions(lua: &Lua, store: &Arc<Mutex<Store>>) -> mlua::Result<Ta
     functions.raw_set("error_reply", lua.create_function(error_reply)?)?;
     functions.raw_set("status_reply", lua.create_function(status_reply)?)?;
     functions.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
-    functions.raw_set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
+    let asked = Arc::clone(store);
+    let may = lua.create_function(move |_, words: Variadic<LuaValue>| {
+        acl_check_cmd(&asked.lock().unwrap_or_else(PoisonError::into_inner), &words)
+    })?;
+    functions.raw_set("acl_check_cmd", may)?;
     functions.raw_set("log", lua.create_function(log)?)?;
     Ok(functions)
 }
@@ -67,6 +71,19 @@ fn call(store: &mut Store, words: &[LuaValue]) -> Answer {
     let command = commands::find(name).ok_or(Text::Borrowed("ERR Unknown Redis command called from script"))?;
     if !command.takes(words.len()) {
         return Err(Text::Borrowed("ERR Wrong number of args calling Redis command from script"));
+    }
+    if !store.allows(command.name) {
+        return Err(format!(
+            "ERR ACL failure in script: User default has no permissions to run the '{}' command",
+            command.name
+        )
+        .into());
+    }
+    if store.is_full() {
+        let (grows, writes) = command.writes();
+        if !store.has_room(grows, writes) {
+            return Err(Text::Borrowed("OOM command not allowed when used memory > 'maxmemory'."));
+        }
     }
     let Store { keys, touched, .. } = store;
     if let Some(touched) = touched {
@@ -119,12 +136,10 @@ fn sha1hex(lua: &Lua, args: Variadic<LuaValue>) -> mlua::Result<String> {
     Ok(sha1_hex(text))
 }
 
-/// There are no users here, so every command that exists is allowed; so are those of pub/sub, which the seam brings.
-fn acl_check_cmd(_: &Lua, words: Variadic<LuaValue>) -> mlua::Result<bool> {
-    if words.is_empty() {
-        return Err(raise(NO_ARGUMENT));
-    }
-    Ok(true)
+/// There is one user here, who may do all but what is denied.
+fn acl_check_cmd(store: &Store, words: &[LuaValue]) -> mlua::Result<bool> {
+    let first = words.first().ok_or_else(|| raise(NO_ARGUMENT))?;
+    Ok(word(first).is_none_or(|name| store.allows(&lossy(&name).to_lowercase())))
 }
 
 fn log(_: &Lua, words: Variadic<LuaValue>) -> mlua::Result<()> {

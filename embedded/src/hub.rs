@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::faults::Faults;
+use crate::faults::Network;
 
 /// What a connection is told without asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,12 +30,19 @@ pub(crate) struct Client {
 
 /// Signals with their receivers, to be sent when no lock is held: what a receiver does is not ours.
 #[derive(Default)]
-pub(crate) struct Outbox(Vec<(Told, Signal)>);
+pub(crate) struct Outbox(Vec<(Told, Signal, Duration)>);
 
 impl Outbox {
     pub(crate) fn send(self) {
-        for (told, signal) in self.0 {
-            told(signal);
+        for (told, signal, late) in self.0 {
+            if late.is_zero() {
+                told(signal);
+                continue;
+            }
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                told(signal);
+            });
         }
     }
 }
@@ -48,7 +56,7 @@ pub(crate) struct Hub {
     /// Messages are counted but not delivered.
     pub(crate) mute: bool,
     /// What calls and messages meet.
-    pub(crate) faults: Option<Faults>,
+    pub(crate) network: Option<Box<dyn Network>>,
 }
 
 impl Hub {
@@ -84,11 +92,12 @@ impl Hub {
     pub(crate) fn publish(&mut self, channel: &[u8], text: &[u8]) -> usize {
         let Ok(channel) = std::str::from_utf8(channel) else { return 0 };
         let mut receivers = 0;
-        for client in self.clients.values().filter(|client| client.channels.contains(channel)) {
+        for (id, client) in self.clients.iter().filter(|(_, client)| client.channels.contains(channel)) {
             receivers += 1;
-            if !self.mute && !self.faults.as_mut().is_some_and(Faults::loses_message) {
+            let late = self.network.as_mut().map_or(Some(Duration::ZERO), |network| network.message(*id));
+            if let Some(late) = late.filter(|_| !self.mute) {
                 let message = Signal::Message { channel: channel.to_owned(), text: text.to_vec() };
-                self.outbox.0.push((client.told.clone(), message));
+                self.outbox.0.push((client.told.clone(), message, late));
             }
         }
         receivers
@@ -98,7 +107,7 @@ impl Hub {
     pub(crate) fn cut(&mut self, client: u64) {
         if let Some(client) = self.clients.get_mut(&client) {
             client.channels.clear();
-            self.outbox.0.push((client.told.clone(), Signal::Cut));
+            self.outbox.0.push((client.told.clone(), Signal::Cut, Duration::ZERO));
         }
     }
 

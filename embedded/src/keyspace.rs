@@ -12,7 +12,7 @@ const WRONG_TYPE: Text = Text::Borrowed("WRONGTYPE Operation against a key holdi
 pub(crate) type List = VecDeque<Vec<u8>>;
 
 /// What a key holds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Data {
     String(Vec<u8>),
     Hash(Hash),
@@ -75,7 +75,7 @@ kind!(Hash, Hash, |hash: &Self| hash.len() == 0);
 kind!(List, List, |list: &Self| list.is_empty());
 kind!(SortedSet, SortedSet, |set: &Self| set.len() == 0);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     data: Data,
     /// Milliseconds on the server's clock; the key lives through this one.
@@ -83,7 +83,7 @@ struct Entry {
 }
 
 /// All keys. An expired key is dropped when it is next looked at, by the time that was last set.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Keyspace {
     // Sorted, so that KEYS answers the same in every run.
     entries: BTreeMap<Vec<u8>, Entry>,

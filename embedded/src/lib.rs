@@ -28,10 +28,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use connection::{Call, CallError, Connection};
-pub use faults::Faults;
+pub use faults::{Faults, Network, Trip};
 pub use hub::Signal;
+pub use state::Commit;
 pub use value::Value;
 
+use keyspace::Keyspace;
 use state::Shared;
 
 /// A server inside the process that stands in for Redis. It keeps strings, hashes, lists and sorted sets in memory,
@@ -136,24 +138,67 @@ impl Server {
 
     /// Sets the server's clock ahead: keys whose leases would have ended by then are gone.
     pub fn set_clock_ahead(&self, by: Duration) {
-        self.shared.with(|server| server.set_clock_ahead(by));
+        self.shared.with(|server| server.set_clock_ahead(micros(by)));
+    }
+
+    /// Sets the server's clock back: leases last longer by that.
+    pub fn set_clock_back(&self, by: Duration) {
+        self.shared.with(|server| server.set_clock_ahead(-micros(by)));
+    }
+
+    /// Has the server's clock count so many microseconds more in a second than others do, or fewer.
+    pub fn set_clock_rate(&self, fast: i32) {
+        self.shared.with(|server| server.set_clock_rate(fast));
+    }
+
+    /// While `full` is set the server is out of memory: a script whose first write would need more is refused there.
+    pub fn set_full(&self, full: bool) {
+        self.shared.with(|server| server.store().set_full(full));
+    }
+
+    /// Nobody may call this command from scripts any more; `None` gives all rights back.
+    pub fn deny(&self, command: Option<&str>) {
+        self.shared.with(|server| server.store().deny(command));
+    }
+
+    /// All that it has now, as a replica or a file would: for [`restore`](Self::restore).
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.shared.with(|server| server.store().keys.clone()))
+    }
+
+    /// Restarts the server with what it had then: with a file, or as a replica that was behind and takes its place. All
+    /// else is as [`wipe`](Self::wipe) has it. Keys end when they would have ended.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.shared.with(|server| server.restart(snapshot.0.clone()));
+    }
+
+    /// Has `watch` see each script of a client when it has run, in the order in which they run.
+    pub fn watch(&self, watch: impl FnMut(&mut Commit<'_>) + Send + 'static) {
+        drop(self.shared.with(|server| server.watch(Box::new(watch))));
+    }
+
+    /// Makes it as good as new but for what it has compiled, which takes the longest: for the next run of a simulation,
+    /// in a runtime of its own. Its run ids are made of `number`, so that they repeat too, and each script takes a
+    /// microsecond of its clock.
+    pub fn renew(&self, number: u64) {
+        drop(self.shared.with(|server| server.renew(number)));
     }
 
     /// Has calls and messages of all clients meet these faults, in place of those injected before, until
     /// [`heal`](Self::heal).
-    pub fn inject(&self, faults: Faults) {
-        self.shared.with(|server| server.hub(|hub| hub.faults = Some(faults)));
+    pub fn inject(&self, network: impl Network + 'static) {
+        self.shared.with(|server| server.hub(|hub| hub.network = Some(Box::new(network))));
     }
 
     /// Ends what [`inject`](Self::inject) began. Calls that are under way still take their time.
     pub fn heal(&self) {
-        self.shared.with(|server| server.hub(|hub| hub.faults = None));
+        self.shared.with(|server| server.hub(|hub| hub.network = None));
     }
 
     /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
     /// and its run id and uptime are those of a new server. If it is stopped it stays so.
     pub fn wipe(&self) {
-        self.shared.with(|server| server.wipe());
+        self.shared.with(|server| server.restart(Keyspace::default()));
     }
 
     /// The server's time in milliseconds since 1970; it starts at some fixed time in the past.
@@ -172,6 +217,14 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("calls", &self.calls()).finish_non_exhaustive()
     }
+}
+
+/// What a server had at some moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot(Keyspace);
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The SHA-1 of a script's text in hexadecimal, by which servers know scripts.

@@ -51,7 +51,7 @@ impl Range {
 }
 
 /// Members with their scores.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct SortedSet {
     scores: HashMap<Vec<u8>, f64>,
     order: BTreeSet<(Score, Vec<u8>)>,

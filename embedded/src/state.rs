@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::commands;
 use crate::connection::{Call, CallError};
 use crate::hub::{Hub, Outbox};
+use crate::keyspace::Keyspace;
 use crate::lua::Engine;
 use crate::store::Store;
 use crate::touched::Touched;
@@ -21,7 +22,7 @@ type Outcome = Result<Value, CallError>;
 
 /// A call that came in and was not looked at yet.
 #[derive(Debug)]
-struct Pending {
+pub(crate) struct Pending {
     client: u64,
     call: Call,
     /// Dropped without an answer when the call is lost.
@@ -38,6 +39,45 @@ pub(crate) struct State {
     /// So many of the next calls are answered by a cut connection.
     replies_to_lose: u64,
     calls: u64,
+    watch: Option<Watch>,
+}
+
+/// Who sees what scripts did.
+type Watch = Box<dyn FnMut(&mut Commit<'_>) + Send>;
+
+/// A script that has run for a client.
+pub struct Commit<'a> {
+    /// The connection that it came by. They are numbered from 1 on, as they were made.
+    pub connection: u64,
+    /// What was asked.
+    pub call: &'a Call,
+    /// What was answered, though the answer may be lost.
+    pub result: &'a Result<Value, String>,
+    store: &'a Mutex<Store>,
+}
+
+impl fmt::Debug for Commit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connection, call, result, .. } = self;
+        f.debug_struct("Commit").field("connection", connection).field("call", call).field("result", result).finish()
+    }
+}
+
+impl Commit<'_> {
+    /// The server's time in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).now_us() / 1000
+    }
+
+    /// Runs one command, as [`Server::command`](crate::Server::command) does, to look at what was stored.
+    ///
+    /// # Errors
+    /// The text of the server's error reply.
+    pub fn command(&mut self, args: &[&str]) -> Result<Value, String> {
+        let words: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        commands::execute(&mut store, &words).map_err(String::from)
+    }
 }
 
 impl State {
@@ -52,10 +92,11 @@ impl State {
             stopped: false,
             replies_to_lose: 0,
             calls: 0,
+            watch: None,
         }
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -98,7 +139,11 @@ impl State {
     pub(crate) fn drain(&mut self) {
         while let Some(Pending { client, call, reply }) = self.inbox.pop_front() {
             self.calls += 1;
-            let outcome = self.run_script(&call.sha, &call.text, &call.keys, &call.args).map_err(CallError::Reply);
+            let result = self.run_script(&call.sha, &call.text, &call.keys, &call.args);
+            if let Some(watch) = &mut self.watch {
+                watch(&mut Commit { connection: client, call: &call, result: &result, store: &self.store });
+            }
+            let outcome = result.map_err(CallError::Reply);
             if self.replies_to_lose == 0 {
                 self.outgoing.push((reply, outcome));
                 continue;
@@ -116,7 +161,11 @@ impl State {
         keys: &[String],
         args: &[String],
     ) -> Result<Value, String> {
-        self.store().tick();
+        {
+            let mut store = self.store();
+            store.tick();
+            store.begin();
+        }
         match &mut self.engine {
             Ok(engine) => engine.run(sha, text, keys, args),
             Err(text) => Err(text.clone()),
@@ -161,16 +210,33 @@ impl State {
         self.replies_to_lose = count;
     }
 
-    /// Starts anew without data. While it is stopped, clients are told by [`State::start`].
-    pub(crate) fn wipe(&mut self) {
-        self.store().restart();
+    /// Starts anew with these data. While it is stopped, clients are told by [`State::start`].
+    pub(crate) fn restart(&mut self, keys: Keyspace) {
+        self.store().restart(keys);
         if !self.stopped {
             self.hub(Hub::cut_all);
         }
     }
 
-    pub(crate) fn set_clock_ahead(&mut self, by: std::time::Duration) {
-        self.store().set_clock_ahead(by);
+    pub(crate) fn set_clock_ahead(&mut self, by_us: i64) {
+        self.store().set_clock_ahead(by_us);
+    }
+
+    pub(crate) fn set_clock_rate(&mut self, fast: i32) {
+        self.store().set_clock_rate(fast);
+    }
+
+    /// Returns who watched before, to be dropped when no lock is held.
+    pub(crate) fn watch(&mut self, watch: Watch) -> Option<Watch> {
+        self.watch.replace(watch)
+    }
+
+    /// All anew but the engine. What there was is to be dropped when no lock is held.
+    pub(crate) fn renew(&mut self, number: u64) -> (Store, VecDeque<Pending>, Option<Watch>) {
+        (self.stopped, self.replies_to_lose, self.calls) = (false, 0, 0);
+        self.outgoing.clear();
+        let store = std::mem::replace(&mut *self.store(), Store::numbered(number));
+        (store, std::mem::take(&mut self.inbox), self.watch.take())
     }
 
     /// Ends the connection of a client and makes it a new one.

@@ -1,5 +1,6 @@
 //! The server as its connections see it: order, subscriptions and faults; and its numbers.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -8,7 +9,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::numbers::{format_float, parse_float, parse_int};
-use crate::{sha1_hex, Call, CallError, Connection, Server, Signal, Value};
+use crate::{sha1_hex, Call, CallError, Connection, Network, Server, Signal, Trip, Value};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -219,4 +220,99 @@ fn numbers_are_read_and_written_as_c_does() {
     let long = "a".repeat(119);
     assert_eq!(sha1_hex(long), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
     assert_eq!(sha1_hex("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
+
+/// What a simulation does to a server.
+#[test]
+fn a_server_goes_back_to_what_it_had() {
+    let server = Server::new();
+    server.command(&["SET", "kept", "1"]).unwrap();
+    let (saved, run) = (server.snapshot(), server.command(&["INFO", "server"]));
+    server.command(&["SET", "kept", "2"]).unwrap();
+    server.command(&["SET", "new", "1"]).unwrap();
+    server.restore(&saved);
+    assert_eq!(server.command(&["GET", "kept"]), Ok(Value::Bulk(b"1".to_vec())));
+    assert_eq!(server.command(&["EXISTS", "new"]), Ok(Value::Int(0)));
+    assert_ne!(server.command(&["INFO", "server"]), run);
+}
+
+#[test]
+fn a_full_server_refuses_the_first_write_of_a_script_alone() {
+    let server = Server::new();
+    server.set_full(true);
+    let refused = server.eval("return redis.call('SET', 'a', '1')", &[], &[]).unwrap_err();
+    assert!(refused.starts_with("OOM command not allowed"), "{refused}");
+    let second = "redis.call('DEL', 'a') return redis.call('SET', 'a', '1')";
+    assert_eq!(server.eval(second, &[], &[]), Ok(Value::Status(b"OK".to_vec())));
+    server.set_full(false);
+    assert!(server.eval("return redis.call('SET', 'a', '1')", &[], &[]).is_ok());
+}
+
+#[test]
+fn a_denied_command_is_refused_to_scripts() {
+    let server = Server::new();
+    server.deny(Some("SET"));
+    let refused = server.eval("return redis.call('set', 'a', '1')", &[], &[]).unwrap_err();
+    assert!(refused.contains("no permissions to run the 'set' command"), "{refused}");
+    assert_eq!(
+        server.eval("return {redis.acl_check_cmd('SET', 'a', '1')}", &[], &[]),
+        Ok(Value::List(vec![Value::Nil]))
+    );
+    server.deny(None);
+    assert!(server.eval("return redis.call('SET', 'a', '1')", &[], &[]).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_drifts_and_is_set_back() {
+    let server = Server::new();
+    let begun = server.now_ms();
+    server.set_clock_rate(10_000);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(server.now_ms() - begun, 101_000);
+    server.set_clock_rate(-10_000);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(server.now_ms() - begun, 200_000);
+    server.set_clock_back(Duration::from_secs(200));
+    assert_eq!(server.now_ms(), begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_comes_twice_is_done_twice_and_seen_twice() {
+    struct Twice;
+    impl Network for Twice {
+        fn call(&mut self, _: u64) -> Trip {
+            Trip { is_answered: false, again: Some(Duration::from_millis(300)), ..Trip::GOOD }
+        }
+
+        fn message(&mut self, _: u64) -> Option<Duration> {
+            Some(Duration::from_millis(200))
+        }
+    }
+    let (server, seen) = (Server::new(), Arc::new(Mutex::new(Vec::new())));
+    let (told, heard) = std::sync::mpsc::channel();
+    let connection = server.connect(Duration::from_millis(100), move |signal| drop(told.send(signal)));
+    connection.subscribe(vec!["c".to_owned()]).await.unwrap();
+    server.inject(Twice);
+    let list = seen.clone();
+    server.watch(move |commit| list.lock().unwrap().push((commit.connection, commit.result.clone())));
+    let call = Call::new("redis.call('PUBLISH', 'c', 'x') return redis.call('INCR', KEYS[1])").keys(&["n"]);
+    assert!(matches!(connection.call(call).await, Err(CallError::Unanswered(_))));
+    assert!(heard.try_recv().is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*seen.lock().unwrap(), [(1, Ok(Value::Int(1))), (1, Ok(Value::Int(2)))]);
+    assert_eq!(heard.try_iter().count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewed_server_is_as_a_new_one_and_repeats() {
+    let server = Server::new();
+    let run = || {
+        server.renew(7);
+        let fresh = (server.command(&["EXISTS", "a"]), server.command(&["INFO", "server"]), server.calls());
+        server.command(&["SET", "a", "1"]).unwrap();
+        server.set_full(true);
+        fresh
+    };
+    assert_eq!(run(), run());
+    assert_eq!(run().0, Ok(Value::Int(0)));
 }

@@ -143,6 +143,12 @@ impl EmbeddedServer {
         Ok(self.client(builder.settings, |clock| Host { clock, ids, spawn: Arc::new(spawn) }))
     }
 
+    /// [`Server::renew`], and its clients' machine never slept.
+    pub fn renew(&self, number: u64) {
+        self.asleep.store(0, Ordering::Relaxed);
+        self.server.renew(number);
+    }
+
     fn client(&self, settings: Settings, host: impl FnOnce(Clock) -> Host) -> Locks {
         let clock = Clock::Tokio(tokio::time::Instant::now(), self.asleep);
         let (backend, signals) = connect(&self.server, settings.command_timeout, clock);

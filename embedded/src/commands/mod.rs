@@ -52,6 +52,35 @@ impl Command {
         }
     }
 
+    /// Whether it may need memory, as Redis flags its commands `denyoom`, and whether it writes at all.
+    pub(super) fn writes(&self) -> (bool, bool) {
+        const GROW: [&str; 14] = [
+            "hset", "hmset", "hsetnx", "hincrby", "lpush", "rpush", "zadd", "zincrby", "set", "setnx", "incr", "decr",
+            "incrby", "decrby",
+        ];
+        const SHRINK: [&str; 17] = [
+            "expire",
+            "pexpire",
+            "expireat",
+            "pexpireat",
+            "persist",
+            "hdel",
+            "del",
+            "unlink",
+            "flushall",
+            "lpop",
+            "rpop",
+            "lrem",
+            "zrem",
+            "zremrangebyscore",
+            "zremrangebyrank",
+            "zpopmin",
+            "getdel",
+        ];
+        let grows = GROW.contains(&self.name);
+        (grows, grows || SHRINK.contains(&self.name))
+    }
+
     /// Runs it; `args` are the words after the name.
     pub(super) fn run(&self, store: &mut Store, args: &[Vec<u8>]) -> Answer {
         (self.run)(store, args)

@@ -1,0 +1,222 @@
+//! The faults of a plan, each begun and ended at its moment.
+
+use lockson::Locks;
+use lockson_embedded::Snapshot;
+use tokio::time::{sleep_until, timeout, Duration, Instant};
+
+use crate::judge::Damage;
+use crate::plan::{Fault, Kind, TIMEOUT};
+use crate::play::World;
+use crate::road::Weather;
+use crate::take::name_of;
+
+enum Act {
+    /// What a later rollback brings back.
+    Save,
+    Begin,
+    End,
+}
+
+pub struct Weatherman<'a> {
+    world: &'a World,
+    /// When which fault begins or ends.
+    acts: Vec<(u64, usize, Act)>,
+    faults: Vec<Fault>,
+    saved: Vec<Option<(u64, Snapshot)>>,
+}
+
+impl<'a> Weatherman<'a> {
+    pub fn new(world: &'a World) -> Self {
+        let mut acts = Vec::new();
+        let mut faults = Vec::new();
+        for (number, (at, fault)) in world.plan.faults().enumerate() {
+            if let Fault::Rollback { age, .. } = fault {
+                acts.push((at.saturating_sub(*age), number, Act::Save));
+            }
+            acts.push((at, number, Act::Begin));
+            if let Some(lasts) = lasts(fault) {
+                acts.push((at + lasts, number, Act::End));
+            }
+            faults.push(fault.clone());
+        }
+        acts.sort_by_key(|(at, ..)| *at);
+        let saved = faults.iter().map(|_| None).collect();
+        Self { world, acts, faults, saved }
+    }
+
+    pub async fn run(mut self, begun: Instant) {
+        for (at, number, act) in std::mem::take(&mut self.acts) {
+            sleep_until(begun + Duration::from_millis(at)).await;
+            let fault = self.faults[number].clone();
+            match act {
+                Act::Save => {
+                    let Fault::Rollback { server, .. } = fault else { continue };
+                    self.saved[number] = self.world.servers.get(server).map(|server| (at, server.snapshot()));
+                }
+                Act::Begin => {
+                    {
+                        let mut judge = self.world.judge.lock().unwrap();
+                        judge.note(&format!("{fault:?}"));
+                        judge.disturbs(&fault, lasts(&fault).unwrap_or(0));
+                        judge.look();
+                    }
+                    self.begin(number, &fault).await;
+                }
+                Act::End => self.end(&fault),
+            }
+        }
+    }
+
+    async fn begin(&mut self, number: usize, fault: &Fault) {
+        let world = self.world;
+        match fault {
+            Fault::Calls { client, count, fate } => self.roads(|road| {
+                road.calls[*client].extend((0..*count).map(|_| *fate));
+            }),
+            Fault::Messages { client, count, late } => self.roads(|road| {
+                road.messages[*client].extend((0..*count).map(|_| *late));
+            }),
+            Fault::Weather { lost, unanswered, again, silent, delay, .. } => {
+                let mut seed = world.plan.seed ^ number as u64;
+                self.roads(|road| {
+                    seed = seed.wrapping_add(1);
+                    let chance = fastrand::Rng::with_seed(seed);
+                    let (lost, unanswered, again, silent, delay) = (*lost, *unanswered, *again, *silent, *delay);
+                    road.weather = Some(Weather { chance, lost, unanswered, again, silent, delay });
+                });
+            }
+            Fault::Crash { client } => world.gates[*client].kill(),
+            Fault::Pause { client, .. } => {
+                world.judge.lock().unwrap().stalls[*client] += 1;
+                world.gates[*client].stop();
+            }
+            Fault::Suspend { span } => {
+                world.judge.lock().unwrap().stalls.iter_mut().for_each(|stalls| *stalls += 1);
+                world.servers.iter().for_each(|server| server.suspend(Duration::from_millis(*span)));
+            }
+            Fault::Force { client, name, kind } => {
+                self.damage(Some(*name), 0, 0, false);
+                // A client that is dead asks nobody.
+                if !world.gates[*client].is_dead() {
+                    let name = name_of((*name, 0));
+                    let forced = force(&name, *kind, &world.clients[*client][0]);
+                    let _ = timeout(Duration::from_millis(TIMEOUT * 4), forced).await;
+                }
+                // Copies of it may be on their way.
+                self.damage(Some(*name), 2 * TIMEOUT, 0, false);
+            }
+            Fault::Delete { name } => {
+                let [key, other] = [name_of((*name, 0)), name_of((*name, 1))];
+                // All of an expirable semaphore.
+                let found = world.servers[0].command(&["DEL", &key, &other, &format!("{{{key}}}:timeout")]);
+                if found.is_ok_and(|found| format!("{found:?}") != "Int(0)") {
+                    world.judge.lock().unwrap().deleted(*name);
+                }
+                self.damage(Some(*name), 0, 0, false);
+                if !world.gates[0].is_stopped() {
+                    let _ = timeout(Duration::from_millis(TIMEOUT * 4), world.set(Some(*name))).await;
+                }
+            }
+            _ => self.befalls(number, fault),
+        }
+    }
+
+    /// What befalls a server.
+    fn befalls(&mut self, number: usize, fault: &Fault) {
+        let Some(server) = server_of(fault).and_then(|server| self.world.servers.get(server)) else { return };
+        match fault {
+            Fault::Cut { count, .. } => server.lose_replies(*count),
+            Fault::Stop { .. } => server.stop(),
+            Fault::Wipe { .. } => {
+                server.wipe();
+                self.damage(None, 0, 0, false);
+            }
+            Fault::Rollback { .. } => {
+                if let Some((since, snapshot)) = self.saved[number].take() {
+                    server.restore(&snapshot);
+                    self.damage(None, 0, since, false);
+                    let mut judge = self.world.judge.lock().unwrap();
+                    (judge.ghosts, judge.went_back) = (true, true);
+                }
+            }
+            Fault::ClockAhead { by, .. } => {
+                server.set_clock_ahead(Duration::from_millis(*by));
+                self.damage(None, 0, 0, false);
+            }
+            Fault::ClockBack { by, .. } => {
+                server.set_clock_back(Duration::from_millis(*by));
+                // What was sent before may pass for fresh for so long.
+                self.damage(None, by + 2 * TIMEOUT, 0, true);
+            }
+            Fault::Drift { fast, .. } => server.set_clock_rate(*fast),
+            Fault::Full { .. } => server.set_full(true),
+            Fault::Deny { command, .. } => {
+                server.deny(Some(command));
+                self.world.judge.lock().unwrap().ghosts = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&self, fault: &Fault) {
+        match fault {
+            Fault::Weather { .. } => self.roads(|road| road.weather = None),
+            Fault::Pause { client, .. } => self.world.gates[*client].go_on(),
+            _ => {}
+        }
+        let Some(server) = server_of(fault).and_then(|server| self.world.servers.get(server)) else { return };
+        match fault {
+            Fault::Stop { .. } => server.start(),
+            Fault::Full { .. } => server.set_full(false),
+            Fault::Deny { .. } => server.deny(None),
+            _ => {}
+        }
+    }
+
+    fn roads(&self, mut change: impl FnMut(&mut crate::road::Road)) {
+        self.world.roads.iter().for_each(|road| change(&mut road.lock().unwrap()));
+    }
+
+    fn damage(&self, key: Option<usize>, lasts: u64, kept: u64, is_clock: bool) {
+        let mut judge = self.world.judge.lock().unwrap();
+        let from = judge.now();
+        judge.damages.push(Damage { key, from, until: from + lasts, kept, is_clock });
+    }
+}
+
+async fn force(name: &str, kind: Kind, locks: &Locks) {
+    let _ = match kind {
+        Kind::Fair | Kind::FairMutex | Kind::FencedFair => locks.fair_lock(name).force_unlock().await,
+        Kind::Read => locks.read_write_lock(name).read().force_unlock().await,
+        Kind::Write | Kind::FencedWrite => locks.read_write_lock(name).write().force_unlock().await,
+        Kind::Plain => locks.plain_lock(name).force_unlock().await,
+        Kind::Semaphore | Kind::PermitSemaphore | Kind::CountDown | Kind::Await | Kind::Red => Ok(false),
+        _ => locks.lock(name).force_unlock().await,
+    };
+}
+
+fn lasts(fault: &Fault) -> Option<u64> {
+    match fault {
+        Fault::Weather { lasts, .. }
+        | Fault::Stop { lasts, .. }
+        | Fault::Pause { lasts, .. }
+        | Fault::Full { lasts, .. }
+        | Fault::Deny { lasts, .. } => Some(*lasts),
+        _ => None,
+    }
+}
+
+fn server_of(fault: &Fault) -> Option<usize> {
+    match fault {
+        Fault::Cut { server, .. }
+        | Fault::Stop { server, .. }
+        | Fault::Wipe { server }
+        | Fault::Rollback { server, .. }
+        | Fault::ClockAhead { server, .. }
+        | Fault::ClockBack { server, .. }
+        | Fault::Drift { server, .. }
+        | Fault::Full { server, .. }
+        | Fault::Deny { server, .. } => Some(*server),
+        _ => None,
+    }
+}

@@ -1,0 +1,299 @@
+//! The oracle: it sees what begins, what is held and what the servers do, and says where a promise of
+//! docs/GUARANTEES.md is broken. What a fault may break is noted as a damage, and nothing else is excused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::gate::Gate;
+use crate::plan::{Kind, Plan, CLIENTS, TIMEOUT};
+use crate::take::Held;
+use crate::trace::Trace;
+use crate::wake::Waits;
+
+/// Who works under a hold that is lost is told so soon.
+const TOLD: u64 = 700;
+
+/// A name, and which of the two members of a lock of several.
+pub type Key = (usize, usize);
+
+/// Something that a task has.
+pub struct Hold {
+    pub task: usize,
+    pub kind: Kind,
+    pub keys: Vec<Key>,
+    /// When it was asked for, and when its last lease was.
+    pub asked: u64,
+    pub sent: u64,
+    /// The longest lease that it may have.
+    pub lease: u64,
+    /// It is not renewed.
+    pub is_fixed: bool,
+    /// Since when it is seen to be lost, while it is worked on as if it were not.
+    pub lost: Option<u64>,
+    pub is_worked: bool,
+    pub held: Arc<Held>,
+}
+
+/// A fault that may take holds away: of `key`, or of all; those that were there, unless they are as old as what came back.
+#[derive(Debug, Clone, Copy)]
+pub struct Damage {
+    pub key: Option<usize>,
+    pub from: u64,
+    pub until: u64,
+    pub kept: u64,
+    /// Whether tokens may go down.
+    pub is_clock: bool,
+}
+
+#[derive(Default)]
+struct Latch {
+    needed: usize,
+    begun: usize,
+    done: usize,
+    unknown: usize,
+}
+
+pub struct Judge {
+    began: Instant,
+    pub gates: Vec<Arc<Gate>>,
+    pub trace: Trace,
+    pub scripts: usize,
+    pub taken: usize,
+    pub failures: Vec<String>,
+    pub damages: Vec<Damage>,
+    holds: Vec<Hold>,
+    /// The highest token of a name, and whose it was.
+    tokens: BTreeMap<usize, (u64, usize)>,
+    /// A right was withdrawn, or what had been given back came back: its owner may find it again, with its token and
+    /// count, and a latch that could not count is wrong.
+    pub ghosts: bool,
+    /// A server went back: what was only counted is counted wrong.
+    pub went_back: bool,
+    permits: BTreeMap<usize, usize>,
+    latches: BTreeMap<usize, Latch>,
+    lease: u64,
+    /// Whether it prints what it notes.
+    pub loud: bool,
+    pub waits: Waits,
+    /// How often a client stood still: what it waits for may take longer.
+    pub stalls: [usize; CLIENTS],
+}
+
+impl Judge {
+    pub fn new(plan: &Plan, gates: Vec<Arc<Gate>>) -> Self {
+        Self {
+            began: Instant::now(),
+            gates,
+            trace: Trace::default(),
+            scripts: 0,
+            taken: 0,
+            failures: Vec::new(),
+            damages: Vec::new(),
+            holds: Vec::new(),
+            tokens: BTreeMap::new(),
+            ghosts: false,
+            went_back: false,
+            permits: BTreeMap::new(),
+            latches: BTreeMap::new(),
+            lease: plan.lease,
+            loud: false,
+            waits: Waits::default(),
+            stalls: [0; CLIENTS],
+        }
+    }
+
+    /// Milliseconds of true time since the schedule began.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Something that was seen, for the trace.
+    pub fn note(&mut self, what: &str) {
+        let now = self.now();
+        if self.loud {
+            println!("{now:>6} {what}");
+        }
+        self.trace.add(now.to_le_bytes());
+        self.trace.add(what);
+    }
+
+    pub fn fails(&mut self, what: String) {
+        let what = format!("at {} ms: {what}", self.now());
+        self.note(&what);
+        self.failures.push(what);
+    }
+
+    /// The worst that a fault may do to what is held now.
+    fn damage_of(&self, hold: &Hold, now: u64) -> Option<u64> {
+        // The servers that vote make up for what one of them loses.
+        let can = |damage: &&Damage| {
+            hold.kind != Kind::Red
+                && damage.key.is_none_or(|name| hold.keys.iter().any(|key| key.0 == name))
+                && hold.asked <= damage.until
+                && damage.from <= now
+                && !(hold.is_fixed && hold.sent < damage.kept)
+        };
+        self.damages.iter().filter(can).map(|damage| damage.until).max()
+    }
+
+    fn is_alive(&self, hold: &Hold) -> bool {
+        !self.gates[hold.task % CLIENTS].is_dead()
+    }
+
+    /// Work that is run under a hold ends soon when that is lost.
+    fn look_at_work(&mut self, now: u64, wrong: &mut Vec<String>) {
+        for hold in &mut self.holds {
+            let gate = &self.gates[hold.task % CLIENTS];
+            if !hold.is_worked || gate.is_stopped() || hold.held.is_valid() {
+                hold.lost = None;
+                continue;
+            }
+            let since = *hold.lost.get_or_insert(now);
+            if now - since > TOLD {
+                wrong.push(format!("task {} works on, {} ms after its hold was lost", hold.task, now - since));
+                hold.is_worked = false;
+            }
+        }
+    }
+
+    /// Work under a hold begins or ends.
+    pub fn works(&mut self, task: usize, is_worked: bool) {
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
+            (hold.is_worked, hold.lost) = (is_worked, None);
+        }
+    }
+
+    /// Whatever is held must be held rightly.
+    pub fn look(&mut self) {
+        let now = self.now();
+        let mut wrong = Vec::new();
+        self.look_at_work(now, &mut wrong);
+        let valid: Vec<&Hold> = self.holds.iter().filter(|hold| self.is_alive(hold) && hold.held.is_valid()).collect();
+        for (at, hold) in valid.iter().enumerate().filter(|(_, hold)| hold.held.excludes()) {
+            for other in &valid[..at] {
+                let both_read = hold.kind == Kind::Read && other.kind == Kind::Read;
+                let same = hold.keys.iter().any(|key| other.keys.contains(key));
+                if !same || both_read || !other.held.excludes() {
+                    continue;
+                }
+                let excused = [hold, other].iter().any(|hold| {
+                    // It is not renewed any more, so it ends with its lease.
+                    self.damage_of(hold, now).is_some_and(|until| now <= until + hold.lease + TIMEOUT)
+                });
+                if !excused {
+                    wrong.push(format!("tasks {} and {} are both inside {:?}", other.task, hold.task, hold.keys));
+                }
+            }
+        }
+        for (name, most) in &self.permits {
+            let counts = |hold: &&Hold| match &*hold.held {
+                Held::Expirable(_) => self.is_alive(hold) && hold.held.is_valid(),
+                _ => true,
+            };
+            let here = self.holds.iter().filter(|hold| hold.keys[0].0 == *name).filter(counts);
+            let is_miscounted = |hold: &Hold| self.went_back && matches!(*hold.held, Held::Counted(_));
+            let sound = here.filter(|hold| self.damage_of(hold, now).is_none() && !is_miscounted(hold));
+            let taken: usize = sound.map(|hold| hold.held.permits()).sum();
+            if taken > *most {
+                wrong.push(format!("{taken} permits of {most} are taken of name {name}"));
+            }
+        }
+        wrong.into_iter().for_each(|what| self.fails(what));
+    }
+
+    /// A task has something from now on.
+    pub fn enters(&mut self, hold: Hold) {
+        let now = self.now();
+        let what = format!("task {} has {:?} {:?}", hold.task, hold.kind, hold.keys);
+        self.note(&what);
+        self.taken += 1;
+        if let Some(token) = hold.held.token() {
+            let (highest, whose) = self.tokens.get(&hold.keys[0].0).copied().unwrap_or_default();
+            self.trace.add(token.to_le_bytes());
+            let is_excused = self.damage_of(&hold, now).is_some() || self.damages.iter().any(|damage| damage.is_clock);
+            // It goes on with its last hold, of which an entry was still on its way back.
+            let goes_on = token == highest && whose == hold.task;
+            if token <= highest && !goes_on && !self.ghosts && hold.held.is_valid() && !is_excused {
+                self.fails(format!("task {} has token {token}, after {highest}", hold.task));
+            }
+            if token > highest {
+                self.tokens.insert(hold.keys[0].0, (token, hold.task));
+            }
+        }
+        if hold.held.excludes() && !hold.held.is_valid() && self.damage_of(&hold, now).is_none() {
+            self.fails(format!("task {} is told that it holds {:?}, and does not", hold.task, hold.keys));
+        }
+        self.holds.push(hold);
+        self.look();
+    }
+
+    /// Its lease was set anew.
+    pub fn extends(&mut self, task: usize, sent: u64, lease: u64) {
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
+            (hold.sent, hold.lease) = (sent, hold.lease.max(lease));
+        }
+    }
+
+    /// It begins to give back what it has.
+    pub fn leaves(&mut self, task: usize) {
+        self.look();
+        self.note(&format!("task {task} leaves"));
+        self.holds.retain(|hold| hold.task != task);
+    }
+
+    /// The longest lease that a hold can have.
+    pub fn longest(&self, own: Option<u64>) -> u64 {
+        own.unwrap_or(0).max(self.lease)
+    }
+
+    pub fn set_permits(&mut self, name: usize, permits: usize) {
+        self.permits.insert(name, permits);
+    }
+
+    pub fn set_latch(&mut self, name: usize, needed: usize) {
+        self.latches.insert(name, Latch { needed, ..Latch::default() });
+    }
+
+    pub fn counts_down(&mut self, name: usize) {
+        self.note("counts down");
+        self.latches.entry(name).or_default().begun += 1;
+        self.latches.entry(name).or_default().unknown += 1;
+    }
+
+    /// What a call that counts came to: `None`, the latch was open.
+    pub fn counted(&mut self, name: usize, left: Option<u32>) {
+        self.note(&format!("counted: {left:?}"));
+        let damaged = !self.damages.is_empty() || self.ghosts;
+        let latch = self.latches.entry(name).or_default();
+        latch.unknown -= 1;
+        latch.done += usize::from(left.is_some());
+        let (done, begun, needed) = (latch.done, latch.begun, latch.needed);
+        if damaged {
+            return;
+        }
+        if left.is_none() && begun <= needed {
+            self.fails(format!("latch {name} was open after {begun} of {needed}"));
+        }
+        if done > needed {
+            self.fails(format!("latch {name} counted {done} down from {needed}"));
+        }
+    }
+
+    pub fn opened(&mut self, name: usize) {
+        self.note("opened");
+        let Some(latch) = self.latches.get(&name) else { return };
+        if latch.begun < latch.needed && self.damages.is_empty() && !self.ghosts {
+            let (begun, needed) = (latch.begun, latch.needed);
+            self.fails(format!("latch {name} opened after {begun} of {needed}"));
+        }
+    }
+
+    /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
+    pub fn counts_left(&self) -> Vec<(usize, usize)> {
+        let known =
+            self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty() && !self.ghosts);
+        known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! What is left when all is over: nothing but what has a bounded life, and what stays by rule.
+
+use std::time::Duration;
+
+use lockson_embedded::Value;
+use tokio::time::sleep;
+
+use crate::plan::Fault;
+use crate::play::World;
+use crate::road::Road;
+use crate::take::name_of;
+
+/// What is given back in the background takes so long at most.
+const SOON: u64 = 6_000;
+/// By then all that ends by itself has.
+const LATE: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+
+pub struct Left<'a>(pub &'a World);
+
+impl Left<'_> {
+    pub async fn check(self) {
+        let Self(world) = self;
+        world.roads.iter().for_each(|road| *road.lock().unwrap() = Road::default());
+        sleep(Duration::from_millis(SOON)).await;
+        // What a process left that died, or what came back after it was given back, ends with its lease.
+        // So does what the server refused to give back.
+        let dies = |fault: &Fault| {
+            matches!(fault, Fault::Crash { .. } | Fault::Rollback { .. } | Fault::ClockBack { .. } | Fault::Deny { .. })
+        };
+        if world.plan.faults().any(|(_, fault)| dies(fault)) {
+            let longest = world.plan.turns().filter_map(|(_, turn)| turn.lease).max().unwrap_or(0);
+            let back = |(_, fault): (u64, &Fault)| match fault {
+                Fault::ClockBack { by, .. } => *by,
+                _ => 0,
+            };
+            let back: u64 = world.plan.faults().map(back).sum();
+            sleep(Duration::from_millis(longest.max(world.plan.lease).max(5_000) * 11 / 10 + back + SOON)).await;
+        }
+        self.look("a lock is left", |key, ttl| is_lock(key) || (ttl == -1 && !stays(key)));
+        self.counts();
+        sleep(LATE).await;
+        self.look("it is left for ever", |key, _| !stays(key));
+    }
+
+    fn look(&self, what: &str, is_wrong: impl Fn(&str, i64) -> bool) {
+        for server in &self.0.servers {
+            let Ok(Value::List(keys)) = (**server).command(&["KEYS", "*"]) else { continue };
+            for key in keys {
+                let Value::Bulk(key) = key else { continue };
+                let key = String::from_utf8_lossy(&key).into_owned();
+                let Ok(Value::Int(ttl)) = (**server).command(&["PTTL", &key]) else { continue };
+                if !self.is_counted(&key) && is_wrong(&key, ttl) {
+                    self.0.fails(format!("{what}: {key}, for {ttl} ms"));
+                }
+            }
+        }
+    }
+
+    /// A semaphore or a latch.
+    fn is_counted(&self, key: &str) -> bool {
+        use crate::plan::Kind::{Await, CountDown, PermitSemaphore, Semaphore};
+        let counted = [Await, CountDown, PermitSemaphore, Semaphore];
+        let names = self.0.plan.turns().filter(|(_, turn)| counted.contains(&turn.kind));
+        names.map(|(_, turn)| name_of((turn.name, 0))).any(|name| key == name || key.contains(&format!("{{{name}}}")))
+    }
+
+    /// What was counted must be what is left.
+    fn counts(&self) {
+        let counts = self.0.judge.lock().unwrap().counts_left();
+        for (name, left) in counts {
+            let found = match (*self.0.servers[0]).command(&["GET", &name_of((name, 0))]) {
+                Ok(Value::Bulk(text)) => String::from_utf8_lossy(&text).parse().unwrap_or(usize::MAX),
+                _ => 0,
+            };
+            if found != left {
+                self.0.fails(format!("latch {name} has {found} left, and should have {left}"));
+            }
+        }
+    }
+}
+
+/// The key of a lock itself.
+fn is_lock(key: &str) -> bool {
+    key.strip_prefix('n').is_some_and(|rest| rest.trim_end_matches('b').parse::<usize>().is_ok())
+}
+
+/// What stays by rule: the highest token of a name, which server this is, since when it has run.
+fn stays(key: &str) -> bool {
+    ["token", "server_id", "boot", "redisson_lock_token"].iter().any(|part| key.contains(part))
+}

@@ -1,0 +1,379 @@
+//! Plays a plan: the clients, scripts and wait loops that lockson ships, on paused time and the embedded server.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockson::{AcquireOutcome, EmbeddedServer, LockError, Locks, QueryError, UnlockError};
+use lockson_embedded::{Commit, Value};
+use tokio::time::{sleep, sleep_until, timeout, Instant};
+
+use crate::faults::Weatherman;
+use crate::gate::{Gate, Gated};
+use crate::judge::{Hold, Judge};
+use crate::left::Left;
+use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT};
+use crate::queue::Queue;
+use crate::road::{Road, To};
+use crate::take::{lock_of, name_of, owner_of, take, Held};
+use crate::wake::Wake;
+
+/// So many permits a semaphore has.
+const PERMITS: u32 = 2;
+/// What is held is looked at so often.
+const LOOK: u64 = 250;
+/// A task that is not over then never ends.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What a schedule came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub hash: u64,
+    pub scripts: usize,
+    pub taken: usize,
+    pub failures: Vec<String>,
+}
+
+/// What all that plays a schedule shares.
+pub struct World {
+    pub plan: Plan,
+    pub servers: Vec<EmbeddedServer>,
+    pub gates: Vec<Arc<Gate>>,
+    pub roads: Vec<Arc<Mutex<Road>>>,
+    /// The connections of each client.
+    pub clients: Vec<Vec<Locks>>,
+    pub judge: Arc<Mutex<Judge>>,
+}
+
+/// Plays a plan on these servers, which are made anew for it.
+pub fn play(plan: &Plan, servers: &[EmbeddedServer], loud: bool) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let world = Arc::new(World::new(plan, servers, loud));
+        world.set(None).await;
+        world.clone().run().await;
+        let mut judge = world.judge.lock().unwrap();
+        let failures = std::mem::take(&mut judge.failures);
+        Outcome { hash: judge.trace.0, scripts: judge.scripts, taken: judge.taken, failures }
+    })
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl World {
+    fn new(plan: &Plan, servers: &[EmbeddedServer], loud: bool) -> Self {
+        let voters = if plan.uses(Kind::Red) { SERVERS } else { 1 };
+        let servers: Vec<_> = servers.iter().take(voters).cloned().collect();
+        let gates: Vec<Arc<Gate>> = (0..CLIENTS).map(|_| Arc::default()).collect();
+        let mut judge = Judge::new(plan, gates.clone());
+        judge.loud = loud;
+        let judge = Arc::new(Mutex::new(judge));
+        let mut roads = Vec::new();
+        for (number, server) in (0_u64..).zip(&servers) {
+            server.renew(plan.seed.wrapping_mul(7).wrapping_add(number));
+            let road: Arc<Mutex<Road>> = Arc::default();
+            server.inject(To(road.clone()));
+            roads.push(road);
+        }
+        let client = |client: usize| {
+            let connect = |(number, server): (u64, &EmbeddedServer)| {
+                let gate = gates[client].clone();
+                let builder = Locks::builder().command_timeout(ms(TIMEOUT)).watchdog_lease(ms(plan.lease));
+                let seed = plan.seed.wrapping_add((client as u64 + 1) * 1_000_003 + number);
+                let spawn = move |work| drop(tokio::spawn(Gated::new(gate.clone(), work)));
+                server.connect_simulated(builder, seed, spawn).expect("good settings")
+            };
+            (0..).zip(&servers).map(connect).collect()
+        };
+        let clients: Vec<Vec<Locks>> = (0..CLIENTS).map(client).collect();
+        let world = Self { plan: plan.clone(), servers, gates, roads, clients, judge };
+        world.watch();
+        world
+    }
+
+    /// Each script goes into the trace, and the queues of fair locks are looked at.
+    fn watch(&self) {
+        for server in &self.servers {
+            let judge = self.judge.clone();
+            let mut queues = Queue::all(&self.plan, &self.clients);
+            let mut wakes = Wake::all(&self.plan);
+            judge.lock().unwrap().watch(&wakes);
+            server.watch(move |commit| {
+                let mut judge = judge.lock().unwrap();
+                judge.scripts += 1;
+                note(&mut judge, commit);
+                queues.iter_mut().for_each(|queue| queue.saw(&mut judge, commit));
+                wakes.iter_mut().for_each(|wake| wake.saw(&mut judge, commit));
+            });
+        }
+    }
+
+    /// Sets what has to be set before anybody can take it, of one name or of all.
+    pub async fn set(&self, only: Option<usize>) {
+        let first = &self.clients[0][0];
+        let names: std::collections::BTreeSet<_> = self.plan.turns().map(|(_, turn)| (turn.name, turn.kind)).collect();
+        for (name, kind) in names.into_iter().filter(|(name, _)| only.is_none_or(|only| *name == only)) {
+            let text = name_of((name, 0));
+            match kind {
+                Kind::Semaphore => {
+                    let _ = first.semaphore(&text).try_set_permits(PERMITS).await;
+                    self.judge.lock().unwrap().set_permits(name, PERMITS as usize);
+                }
+                Kind::PermitSemaphore => {
+                    let _ = first.permit_semaphore(&text).try_set_permits(PERMITS).await;
+                    self.judge.lock().unwrap().set_permits(name, PERMITS as usize);
+                }
+                Kind::CountDown | Kind::Await if only.is_none() => {
+                    let counts = |turn: &&Turn| turn.name == name && turn.kind == Kind::CountDown;
+                    let count = self.plan.turns().map(|(_, turn)| turn).filter(counts).count() * 2 / 3 + 1;
+                    let is_set = first.latch(&text).try_set_count(count as u32).await;
+                    if matches!(is_set, Ok(true)) {
+                        self.judge.lock().unwrap().set_latch(name, count);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut tasks: Vec<Vec<(u64, Turn)>> = Vec::new();
+        for (at, turn) in self.plan.turns() {
+            tasks.resize_with(tasks.len().max(turn.task + 1), Vec::new);
+            tasks[turn.task].push((at, turn.clone()));
+        }
+        let begun = Instant::now();
+        let running: Vec<_> = tasks
+            .into_iter()
+            .enumerate()
+            .map(|(task, turns)| {
+                let work = owner_of(task).scope(self.clone().task(begun, turns));
+                tokio::spawn(Gated::new(self.gates[task % CLIENTS].clone(), work))
+            })
+            .collect();
+        let judge = self.judge.clone();
+        let looking = tokio::spawn(async move {
+            loop {
+                sleep(ms(LOOK)).await;
+                judge.lock().unwrap().look();
+            }
+        });
+        Weatherman::new(&self).run(begun).await;
+        for (task, work) in running.into_iter().enumerate() {
+            if self.gates[task % CLIENTS].is_dead() {
+                continue;
+            }
+            match timeout(LONGEST, work).await {
+                Ok(Ok(())) => {}
+                Ok(Err(panic)) => self.fails(format!("task {task}: {panic}")),
+                Err(_) => self.fails(format!("task {task} never ends")),
+            }
+        }
+        looking.abort();
+        Left(&self).check().await;
+    }
+
+    pub fn fails(&self, what: String) {
+        self.judge.lock().unwrap().fails(what);
+    }
+
+    async fn task(self: Arc<Self>, begun: Instant, turns: Vec<(u64, Turn)>) {
+        for (at, turn) in turns {
+            sleep_until(begun + ms(at)).await;
+            self.turn(&turn).await;
+        }
+    }
+
+    async fn turn(&self, turn: &Turn) {
+        let asked = {
+            let mut judge = self.judge.lock().unwrap();
+            judge.note(&format!("task {} asks for {:?} {}", turn.task, turn.kind, turn.name));
+            if turn.wait > 0 {
+                judge.waits(turn.task, turn.name);
+            }
+            (judge.now(), judge.stalls[turn.task % CLIENTS])
+        };
+        // Each server of a red lock is given a hundredth of the lease.
+        let votes = if turn.kind == Kind::Red { turn.lease.unwrap_or(self.plan.lease).max(5_000) / 50 } else { 0 };
+        let limit = turn.patience.unwrap_or(turn.wait + TIMEOUT * 4 + 100 + votes);
+        let done = timeout(ms(limit), async {
+            match turn.kind {
+                Kind::CountDown => self.count_down(turn).await,
+                Kind::Await => self.wait(turn).await,
+                _ => return Some(take(turn, &self.clients[turn.task % CLIENTS]).await),
+            }
+            None
+        });
+        let done = done.await;
+        self.judge.lock().unwrap().waits_no_more(turn.task);
+        let taken = match done {
+            Ok(None) => return,
+            Ok(Some(taken)) => taken,
+            Err(_) => {
+                if turn.patience.is_none() && self.stalls(turn) == asked.1 && turn.kind != Kind::CountDown {
+                    self.fails(format!("task {} waited beyond its limit of {} ms", turn.task, turn.wait));
+                }
+                return;
+            }
+        };
+        match taken {
+            Ok(Some(held)) => {
+                let keys = match turn.kind {
+                    Kind::Multi => vec![(turn.name, 0), (turn.name, 1)],
+                    _ => vec![(turn.name, 0)],
+                };
+                let held = Arc::new(held);
+                let hold = |judge: &Judge| Hold {
+                    task: turn.task,
+                    kind: turn.kind,
+                    keys,
+                    asked: asked.0,
+                    sent: judge.now(),
+                    lease: judge.longest(turn.lease),
+                    lost: None,
+                    is_worked: false,
+                    is_fixed: turn.lease.is_some() && turn.entries == 0,
+                    held: held.clone(),
+                };
+                {
+                    let mut judge = self.judge.lock().unwrap();
+                    let hold = hold(&judge);
+                    judge.enters(hold);
+                }
+                self.hold(turn, held).await;
+            }
+            Ok(None) => self.judge.lock().unwrap().note(&format!("task {} finds it busy", turn.task)),
+            Err(error) => self.error(turn, &error),
+        }
+    }
+
+    fn error(&self, turn: &Turn, error: &str) {
+        let mut judge = self.judge.lock().unwrap();
+        judge.note(&format!("task {}: {error}", turn.task));
+        if error.contains("Tampered") && judge.damages.is_empty() && !judge.ghosts {
+            judge.fails(format!("task {} finds a count that it did not write: {error}", turn.task));
+        }
+    }
+
+    async fn hold(&self, turn: &Turn, held: Arc<Held>) {
+        self.works(turn, &held).await;
+        if held.excludes() {
+            for _ in 0..turn.entries {
+                if held.is_valid() {
+                    self.enter_again(turn).await;
+                }
+                self.judge.lock().unwrap().look();
+            }
+        }
+        if let End::Extend(lease) = turn.end {
+            let sent = self.judge.lock().unwrap().now();
+            self.judge.lock().unwrap().extends(turn.task, sent, lease);
+            let extended = held.extend(ms(lease)).await;
+            self.error(turn, &format!("extended: {extended:?}"));
+            self.works(turn, &held).await;
+        }
+        self.judge.lock().unwrap().leaves(turn.task);
+        let Some(held) = Arc::into_inner(held) else { return };
+        match turn.end {
+            End::Drop => drop(held),
+            End::Within(limit) => self.give_back_within(turn, held, limit).await,
+            End::Unlock | End::Extend(_) => {
+                let given = held.give_back().await;
+                self.error(turn, &given);
+            }
+        }
+    }
+
+    async fn give_back_within(&self, turn: &Turn, held: Held, limit: u64) {
+        let begun = self.stalls(turn);
+        let given = timeout(ms(limit + 50), held.give_back_within(ms(limit))).await;
+        if given.is_err() && begun == self.stalls(turn) {
+            self.fails(format!("task {} gives back for more than its limit of {limit} ms", turn.task));
+        }
+        self.error(turn, &format!("{given:?}"));
+    }
+
+    fn stalls(&self, turn: &Turn) -> usize {
+        self.judge.lock().unwrap().stalls[turn.task % CLIENTS]
+    }
+
+    async fn works(&self, turn: &Turn, held: &Held) {
+        self.judge.lock().unwrap().works(turn.task, held.excludes());
+        held.works(ms(turn.work)).await;
+        self.judge.lock().unwrap().works(turn.task, false);
+    }
+
+    /// One more bare hold of the same owner, which may go away while it asks and while it gives back.
+    async fn enter_again(&self, turn: &Turn) {
+        let lock = lock_of(turn.kind, turn.name, &self.clients[turn.task % CLIENTS]);
+        let patience = ms(turn.entry_patience);
+        match timeout(patience, lock.try_lock()).await {
+            Ok(Ok(AcquireOutcome::Acquired)) => {}
+            Ok(Err(LockError::Query(error @ QueryError::Tampered { .. }))) => {
+                return self.error(turn, &format!("{error:?}"));
+            }
+            _ => return,
+        }
+        for _ in 0..20 {
+            match timeout(patience, lock.unlock()).await {
+                Ok(Err(UnlockError::Query(error))) => self.error(turn, &format!("{error:?}")),
+                // Given back, on its way, or not there.
+                _ => return,
+            }
+            sleep(ms(500)).await;
+        }
+    }
+
+    async fn count_down(&self, turn: &Turn) {
+        let latch = self.clients[turn.task % CLIENTS][0].latch(&name_of((turn.name, 0)));
+        self.judge.lock().unwrap().counts_down(turn.name);
+        match latch.count_down().await {
+            Ok(left) => self.judge.lock().unwrap().counted(turn.name, left),
+            Err(error) => self.error(turn, &format!("{error:?}")),
+        }
+    }
+
+    async fn wait(&self, turn: &Turn) {
+        let latch = self.clients[turn.task % CLIENTS][0].latch(&name_of((turn.name, 0)));
+        match latch.wait_for(ms(turn.wait)).await {
+            Ok(lockson::WaitOutcome::Opened) => self.judge.lock().unwrap().opened(turn.name),
+            other => self.error(turn, &format!("{other:?}")),
+        }
+    }
+}
+
+/// What a script was asked and answered, for the trace.
+fn note(judge: &mut Judge, commit: &Commit<'_>) {
+    let now = commit.now_ms();
+    let call = commit.call;
+    judge.trace.add(now.to_le_bytes());
+    judge.trace.add(commit.connection.to_le_bytes());
+    judge.trace.add(&*call.sha);
+    call.keys.iter().chain(&call.args).for_each(|word| judge.trace.add(word));
+    match commit.result {
+        Ok(value) => value_into(judge, value),
+        Err(text) => judge.trace.add(text),
+    }
+    if judge.loud {
+        let title = call.text.lines().map(str::trim).find(|line| line.starts_with("--")).unwrap_or_default();
+        let title = title.split(".lua").next().unwrap_or_default();
+        println!(
+            "{:>6}   {} {title} {:?} {:?} -> {:?}",
+            judge.now(),
+            commit.connection,
+            call.keys,
+            call.args,
+            commit.result
+        );
+    }
+}
+
+fn value_into(judge: &mut Judge, value: &Value) {
+    match value {
+        Value::Nil => judge.trace.add("nil"),
+        Value::Int(value) => judge.trace.add(value.to_le_bytes()),
+        Value::Bulk(text) | Value::Status(text) | Value::Error(text) => judge.trace.add(text),
+        Value::List(items) => items.iter().for_each(|item| value_into(judge, item)),
+    }
+}
