@@ -30,6 +30,7 @@ use std::time::Duration;
 pub use connection::{Call, CallError, Connection};
 pub use faults::Faults;
 pub use hub::Signal;
+pub use keyspace::Snapshot;
 pub use value::Value;
 
 use state::Shared;
@@ -87,7 +88,9 @@ impl Server {
     /// # Errors
     /// The text of the error that the script raised or returned.
     pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Value, String> {
-        self.eval_counted(text, keys, args).map(|(value, _)| value)
+        let (keys, args) = (owned(keys), owned(args));
+        let sha = sha1_hex(text);
+        self.shared.with(|server| server.run_script(&sha, text, &keys, &args))
     }
 
     /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
@@ -97,7 +100,6 @@ impl Server {
     /// # Errors
     /// As [`eval`](Self::eval)'s.
     pub fn eval_counted(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<(Value, usize), String> {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let (keys, args) = (owned(keys), owned(args));
         let sha = sha1_hex(text);
         let (value, touched) = self.shared.with(|server| server.run_counted(&sha, text, &keys, &args));
@@ -139,6 +141,22 @@ impl Server {
         self.shared.with(|server| server.set_clock_ahead(by));
     }
 
+    /// Sets the server's clock to this time in milliseconds since 1970, ahead or back; from there it goes on.
+    pub fn set_clock(&self, now_ms: i64) {
+        self.shared.with(|server| server.set_clock(now_ms));
+    }
+
+    /// A copy of all keys: to compare what is stored, to go back to it, or to give it to another server.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.with(|server| server.snapshot())
+    }
+
+    /// Puts a copy in the place of all keys. Clients are not told, and the clock stays, so what has expired by it is
+    /// gone. With [`wipe`](Self::wipe) before it, it is a restart with the data of a while ago.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.shared.with(|server| server.restore(snapshot));
+    }
+
     /// Has calls and messages of all clients meet these faults, in place of those injected before, until
     /// [`heal`](Self::heal).
     pub fn inject(&self, faults: Faults) {
@@ -172,6 +190,10 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("calls", &self.calls()).finish_non_exhaustive()
     }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// The SHA-1 of a script's text in hexadecimal, by which servers know scripts.

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::commands;
 use crate::connection::{Call, CallError};
 use crate::hub::{Hub, Outbox};
+use crate::keyspace::Snapshot;
 use crate::lua::Engine;
 use crate::store::Store;
 use crate::touched::Touched;
@@ -171,6 +172,20 @@ impl State {
 
     pub(crate) fn set_clock_ahead(&mut self, by: std::time::Duration) {
         self.store().set_clock_ahead(by);
+    }
+
+    pub(crate) fn set_clock(&mut self, now_ms: i64) {
+        self.store().set_clock(now_ms.saturating_mul(1000));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut store = self.store();
+        store.tick();
+        store.keys.snapshot()
+    }
+
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
+        self.store().keys.restore(snapshot);
     }
 
     /// Ends the connection of a client and makes it a new one.

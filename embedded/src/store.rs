@@ -40,6 +40,11 @@ impl Store {
         self.clock.set_ahead(by);
     }
 
+    pub(crate) fn set_clock(&mut self, now_us: i64) {
+        self.clock.set(now_us);
+        self.tick();
+    }
+
     pub(crate) fn now_us(&self) -> i64 {
         self.now_us
     }

@@ -1,5 +1,6 @@
 //! The server as its connections see it: order, subscriptions and faults; and its numbers.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -8,7 +9,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::numbers::{format_float, parse_float, parse_int};
-use crate::{sha1_hex, Call, CallError, Connection, Server, Signal, Value};
+use crate::{sha1_hex, Call, CallError, Connection, Server, Signal, Snapshot, Value};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -219,4 +220,37 @@ fn numbers_are_read_and_written_as_c_does() {
     let long = "a".repeat(119);
     assert_eq!(sha1_hex(long), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
     assert_eq!(sha1_hex("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_what_commands_can_see() {
+    let server = Server::new();
+    let fill = |names: [&str; 2]| {
+        for name in names {
+            server.command(&["ZADD", "set", "1", name]).unwrap();
+            server.command(&["RPUSH", "list", "item"]).unwrap();
+        }
+        server.command(&["HSET", "hash", "field", "1"]).unwrap();
+        server.command(&["SET", "short", "1", "PX", "1000"]).unwrap();
+    };
+    let hash = |snapshot: &Snapshot| BuildHasherDefault::<DefaultHasher>::new().hash_one(snapshot);
+    let now = server.now_ms() + 10_000;
+    server.set_clock(now);
+    let empty = server.snapshot();
+    fill(["a", "b"]);
+    let full = server.snapshot();
+    assert_ne!(full, empty);
+    server.command(&["DEL", "set", "list", "hash", "short"]).unwrap();
+    assert_eq!(server.snapshot(), empty);
+    // In another order, and behind another field: no command could tell.
+    server.command(&["HSET", "hash", "gone", "1", "field", "0"]).unwrap();
+    server.command(&["HDEL", "hash", "gone"]).unwrap();
+    fill(["b", "a"]);
+    let again = server.snapshot();
+    assert_eq!((&again, hash(&again)), (&full, hash(&full)));
+    // The clock is no part of it: what has expired by it is gone.
+    server.set_clock(now + 2000);
+    server.restore(&full);
+    assert_eq!(server.command(&["EXISTS", "short", "hash", "set", "list"]), Ok(Value::Int(3)));
+    assert_ne!(server.snapshot(), full);
 }
