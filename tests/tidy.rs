@@ -26,7 +26,7 @@ fn read(folder: &str) -> impl Iterator<Item = Source> {
 
 /// Every source file, tests and benches too.
 fn all() -> impl Iterator<Item = Source> {
-    ["src", "embedded/src", "tests", "examples", "benches", "services"].into_iter().flat_map(read)
+    ["src", "embedded/src", "tests", "model", "examples", "benches", "services"].into_iter().flat_map(read)
 }
 
 /// Fails with all that was found at once.

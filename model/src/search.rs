@@ -11,8 +11,8 @@ use stateright::{Checker, DiscoveryClassification, Expectation, HasDiscoveries, 
 pub struct Found {
     pub states: usize,
     pub depth: usize,
-    /// The shortest way to a state that breaks a property, by the name of that.
-    pub broken: Option<(String, String)>,
+    /// The properties that were broken, each with the shortest way to a state that does.
+    pub broken: Vec<(String, String)>,
 }
 
 /// Searches breadth first, and prints how much there was.
@@ -28,21 +28,21 @@ where
     let began = Instant::now();
     let checker = model.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let seconds = began.elapsed().as_secs_f64();
-    let mut broken = None;
+    let mut broken = Vec::new();
     let mut reached = Vec::new();
     for (property, path) in checker.discoveries() {
         if matches!(checker.discovery_classification(property), DiscoveryClassification::Counterexample) {
             let steps: Vec<String> = path.into_actions().iter().map(|action| format!("{action:?}")).collect();
-            broken = Some((property.to_owned(), steps.join("\n  ")));
+            broken.push((property.to_owned(), steps.join("\n  ")));
         } else {
             reached.push(property);
         }
     }
     let found = Found { states: checker.unique_state_count(), depth: checker.max_depth(), broken };
-    let verdict = if found.broken.is_some() { "broken" } else { "0 violations" };
+    let verdict = if found.broken.is_empty() { "0 violations" } else { "broken" };
     let (states, depth) = (found.states, found.depth);
     println!("{name:<44} {states:>9} states  depth {depth:>3}  {seconds:>7.1} s  {verdict}");
-    if found.broken.is_none() {
+    if found.broken.is_empty() {
         for property in checker.model().properties() {
             let is_reached = reached.contains(&property.name);
             let is_to_be = matches!(property.expectation, Expectation::Sometimes);
@@ -57,18 +57,15 @@ impl Found {
     /// Where a property was broken.
     #[track_caller]
     pub fn holds(self) {
-        if let Some((property, path)) = self.broken {
+        if let Some((property, path)) = self.broken.first() {
             panic!("broken: {property}\n  {path}");
         }
     }
 
     /// # Panics
-    /// Where no property was broken, or another than this.
+    /// Where this property was not broken.
     #[track_caller]
     pub fn breaks(self, property: &str) {
-        match self.broken {
-            Some((found, path)) => assert_eq!(found, property, "\n  {path}"),
-            None => panic!("nothing breaks: {property}"),
-        }
+        assert!(self.broken.iter().any(|(broken, _)| broken == property), "{property}: {:#?}", self.broken);
     }
 }

@@ -21,7 +21,10 @@ impl Scope {
             Verb::Release | Verb::Settle => self.released(state, who, &call, &answer),
             Verb::Renew => self.renewed(state, who, &call, &answer, life),
             Verb::HandOver => self.handed_over(state, who, &call, &answer, life),
-            Verb::Leave => self.next_step(state, who),
+            Verb::Leave => {
+                let entry = &mut state.entries[who];
+                entry.release_doubt = entry.release_doubt.max(call.doubt);
+            }
         }
     }
 
@@ -174,19 +177,24 @@ impl Scope {
         let entry = &mut state.entries[who];
         match call.verb {
             Verb::Renew => entry.step += 1,
-            Verb::Leave => self.next_step(state, who),
+            Verb::Leave => {
+                entry.release_doubt = entry.release_doubt.max(doubt);
+                // Tried again, after a pause.
+                entry.sweep_after(state.now);
+            }
             Verb::Acquire => {
+                if self.without != Without::GivenUpInDoubt {
+                    entry.acquire_doubt = entry.acquire_doubt.max(doubt);
+                }
                 self.next_step(state, who);
                 self.sweep_after(state, who, doubt);
                 self.settle(state, who, Why::GiveBack);
             }
             Verb::Settle if call.why != Why::Step && call.why != Why::Unwanted => {
                 entry.release_doubt = entry.release_doubt.max(doubt);
-                if self.without != Without::Insisting {
-                    entry.unanswered = true;
-                    // Tried again, after a pause.
-                    entry.sweep_after(state.now.max(1));
-                }
+                entry.unanswered = true;
+                // Tried again, after a pause.
+                entry.sweep_after(state.now);
             }
             Verb::Release | Verb::Settle | Verb::HandOver => {
                 entry.release_doubt = entry.release_doubt.max(doubt);

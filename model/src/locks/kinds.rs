@@ -129,6 +129,8 @@ impl Kind {
 pub enum Step {
     /// Waits until it has the lock.
     Lock,
+    /// The same, or goes away after a tick.
+    LockOrLeave,
     /// Asks once.
     TryLock,
     Unlock,

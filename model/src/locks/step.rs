@@ -54,6 +54,14 @@ impl Scope {
                 } else if self.can_begin(state, who) {
                     actions.push(Action::Begin(who));
                 }
+                let step = self.owners[who].steps.get(usize::from(entry.step));
+                match step {
+                    Some(Step::LockOrLeave) if entry.waiting => actions.push(Action::Leave(who)),
+                    Some(Step::Lock) if !entry.waiting && self.is_held_beside(state, who) => {
+                        actions.push(Action::Join(who));
+                    }
+                    _ => {}
+                }
             }
         }
         if self.strikes(state, Fault::Restart) {
@@ -90,10 +98,17 @@ impl Scope {
         is_over || call.answer.is_some() && !call.struck
     }
 
+    /// Whether another owner of its process has the lock.
+    fn is_held_beside(&self, state: &State, who: usize) -> bool {
+        let is_beside = |other: usize| other != who && self.owners[other].process == self.owners[who].process;
+        self.owners[who].sibling.is_none()
+            && (0..self.owners.len()).any(|other| is_beside(other) && state.entries[other].count > 0)
+    }
+
     fn can_begin(&self, state: &State, who: usize) -> bool {
         let (owner, entry) = (&self.owners[who], &state.entries[who]);
         let Some(step) = owner.steps.get(usize::from(entry.step)) else { return false };
-        let is_acquire = matches!(step, Step::Lock | Step::TryLock);
+        let is_acquire = matches!(step, Step::Lock | Step::LockOrLeave | Step::TryLock);
         let waits = is_acquire && self.without != Without::Waiting && entry.release_doubt >= state.now;
         let asked = entry.waiting && entry.asked == state.now && !entry.woken;
         // An acquire comes after the releases that its owner began on either side.
@@ -120,6 +135,8 @@ impl Scope {
                     self.give_up(state, who, &call);
                 }
             }
+            Action::Leave(who) => self.leave(state, who),
+            Action::Join(who) => (state.entries[who].waiting, state.entries[who].asked) = (true, -1),
             Action::Sweep(who) => {
                 let now = state.now;
                 if let Some(at) = state.entries[who].sweep_due(now) {
@@ -194,7 +211,7 @@ impl Scope {
     fn begin(&self, state: &mut State, who: usize) {
         let now = state.now;
         match self.owners[who].steps[usize::from(state.entries[who].step)] {
-            Step::Lock => self.acquire(state, who, true),
+            Step::Lock | Step::LockOrLeave => self.acquire(state, who, true),
             Step::TryLock => self.acquire(state, who, false),
             Step::Unlock => self.release(state, who, Why::Step),
             Step::Renew if state.entries[who].count > 0 && now < state.entries[who].until => {
@@ -220,13 +237,25 @@ impl Scope {
             entry.sweep_after(doubt);
             self.settle(state, who, Why::GiveBack);
         } else if is_upgrade {
-            entry.step += 1;
+            self.leave(state, who);
         } else if entry.unanswered {
             self.settle(state, who, Why::Clear);
         } else {
             (entry.waiting, entry.asked, entry.woken) = (waits, now, false);
             let n = entry.count;
             self.send(state, who, Verb::Acquire, Why::Step, n, who);
+        }
+    }
+
+    /// It waits no more, without the lock. (Behind its attempts: none is under way.)
+    fn leave(&self, state: &mut State, who: usize) {
+        let (entry, kind) = (&mut state.entries[who], &self.owners[who].kind);
+        let waited = std::mem::take(&mut entry.waiting);
+        entry.step += 1;
+        if waited && kind.queues {
+            self.send(state, who, Verb::Leave, Why::GiveBack, 0, who);
+        } else if waited && kind.role == Role::Write {
+            self.settle(state, who, Why::GiveBack);
         }
     }
 
