@@ -2,5 +2,6 @@
 //! calls them (`locks`, `permits`, `red`), and of the protocol's rules alone (`rules`). docs/MODEL.md is about both.
 
 pub mod locks;
+pub mod permits;
 pub mod search;
 pub mod server;

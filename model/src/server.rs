@@ -7,7 +7,7 @@ use lockson_embedded::{Server, Snapshot, Value};
 use tokio::runtime::{Builder, Runtime};
 
 /// The server's time at which every search begins, in milliseconds since 1970.
-const BEGIN: i64 = 1_700_000_000_000;
+pub const BEGIN: i64 = 1_700_000_000_000;
 
 /// A script as it is sent.
 #[derive(Debug, Clone)]

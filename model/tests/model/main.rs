@@ -2,6 +2,7 @@
 //! saw. `LOCKSON_SOAK=1` searches the large scopes too.
 
 mod locks;
+mod permits;
 
 /// Whether the large scopes are searched.
 fn soak() -> bool {
