@@ -3,5 +3,6 @@
 
 pub mod locks;
 pub mod permits;
+pub mod red;
 pub mod search;
 pub mod server;

@@ -3,6 +3,7 @@
 
 mod locks;
 mod permits;
+mod red;
 
 /// Whether the large scopes are searched.
 fn soak() -> bool {
