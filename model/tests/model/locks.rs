@@ -79,7 +79,7 @@ fn fair() {
     search("fair: 2 owners", Scope::new(two(&kind, ONCE, ONCE), 1, 3)).holds();
     if soak() {
         search("fair: 2 owners", Scope::new(two(&kind, ONCE, ONCE), 1, 6)).holds();
-        search("fair: 2 owners, one leaves", Scope::new(two(&kind, &[LockOrLeave, Unlock], ONCE), 2, 5)).holds();
+        search("fair: 2 owners, one leaves", Scope::new(two(&kind, &[LockOrLeave, Unlock], ONCE), 1, 4)).holds();
         search("fair: 3 owners", Scope::new(three(&kind, ONCE), 0, 3)).holds();
     }
 }
