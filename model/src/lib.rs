@@ -4,5 +4,6 @@
 pub mod locks;
 pub mod permits;
 pub mod red;
+pub mod rules;
 pub mod search;
 pub mod server;

@@ -154,6 +154,8 @@ struct Entry {
     /// When it asked last, and whether a message came since.
     asked: i64,
     woken: bool,
+    /// When its last call for the lock ran.
+    seen: i64,
     dead: bool,
 }
 

@@ -331,6 +331,9 @@ impl Scope {
         if tells {
             state.entries.iter_mut().filter(|entry| entry.waiting).for_each(|entry| entry.woken = true);
         }
+        if verb == Verb::Acquire && answer.status != 2 && owner.kind.queues {
+            state.entries[by].seen = state.now;
+        }
         let life = state.life;
         if let Some(call) = state.entries[by].call.as_mut().filter(|_| copy.current) {
             call.answer = Some((answer, life));
@@ -347,7 +350,7 @@ impl Scope {
         let passed = queue.iter().take_while(|field| *field != self.owners[by].field);
         let is_silent = |field: &String| {
             let other = self.owners.iter().position(|owner| owner.field == field);
-            other.is_none_or(|other| now - state.entries[other].asked >= 3000 || state.entries[other].dead)
+            other.is_none_or(|other| now - state.entries[other].seen >= 3000 || state.entries[other].dead)
         };
         if !entered && passed.filter(|field| !is_silent(field)).count() > 0 {
             state.broken = Some(super::check::ORDER);

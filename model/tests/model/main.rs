@@ -4,6 +4,7 @@
 mod locks;
 mod permits;
 mod red;
+mod rules;
 
 /// Whether the large scopes are searched.
 fn soak() -> bool {
