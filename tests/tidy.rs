@@ -26,7 +26,8 @@ fn read(folder: &str) -> impl Iterator<Item = Source> {
 
 /// Every source file, tests and benches too.
 fn all() -> impl Iterator<Item = Source> {
-    ["src", "embedded/src", "simulator/src", "tests", "examples", "benches", "services"].into_iter().flat_map(read)
+    let folders = ["src", "embedded/src", "simulator/src", "tests", "model", "examples", "benches", "services"];
+    folders.into_iter().flat_map(read)
 }
 
 /// Fails with all that was found at once.

@@ -34,6 +34,12 @@ impl Clock {
         self.fast = fast;
     }
 
+    /// Sets it to this time, wherever it was.
+    pub(crate) fn set(&mut self, now_us: i64) {
+        self.ahead_us = 0;
+        self.ahead_us = now_us.saturating_sub(self.now_us());
+    }
+
     /// Microseconds since 1970. A runtime whose clock is behind the origin reads the origin.
     pub(crate) fn now_us(self) -> i64 {
         let elapsed = Instant::now().saturating_duration_since(self.origin).as_micros();

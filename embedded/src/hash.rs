@@ -3,11 +3,26 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// A small hash of Redis lists its fields in the order in which they were added, and scripts may take the first.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Hash {
     places: HashMap<Vec<u8>, u64>,
     entries: BTreeMap<u64, (Vec<u8>, Vec<u8>)>,
     next: u64,
+}
+
+/// By what commands can see: the fields in their order.
+impl PartialEq for Hash {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Hash {}
+
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.iter().for_each(|entry| entry.hash(state));
+    }
 }
 
 impl Hash {

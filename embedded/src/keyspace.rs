@@ -12,7 +12,7 @@ const WRONG_TYPE: Text = Text::Borrowed("WRONGTYPE Operation against a key holdi
 pub(crate) type List = VecDeque<Vec<u8>>;
 
 /// What a key holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Data {
     String(Vec<u8>),
     Hash(Hash),
@@ -75,12 +75,17 @@ kind!(Hash, Hash, |hash: &Self| hash.len() == 0);
 kind!(List, List, |list: &Self| list.is_empty());
 kind!(SortedSet, SortedSet, |set: &Self| set.len() == 0);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
     data: Data,
     /// Milliseconds on the server's clock; the key lives through this one.
     expires: Option<i64>,
 }
+
+/// All keys of a server at one moment: what they hold, and when they expire. Two of them are equal if no command could
+/// tell them apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Snapshot(BTreeMap<Vec<u8>, Entry>);
 
 /// All keys. An expired key is dropped when it is next looked at, by the time that was last set.
 #[derive(Debug, Default, Clone)]
@@ -183,5 +188,16 @@ impl Keyspace {
 
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+    }
+
+    /// A copy of all keys that have not expired.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let alive = self.entries.iter().filter(|(_, entry)| entry.expires.is_none_or(|at| self.now_ms <= at));
+        Snapshot(alive.map(|(key, entry)| (key.clone(), entry.clone())).collect())
+    }
+
+    /// Puts a copy in the place of all keys.
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
+        self.entries.clone_from(&snapshot.0);
     }
 }

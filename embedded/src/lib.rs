@@ -30,10 +30,10 @@ use std::time::Duration;
 pub use connection::{Call, CallError, Connection};
 pub use faults::{Faults, Network, Trip};
 pub use hub::Signal;
+pub use keyspace::Snapshot;
 pub use state::Commit;
 pub use value::Value;
 
-use keyspace::Keyspace;
 use state::Shared;
 
 /// A server inside the process that stands in for Redis. It keeps strings, hashes, lists and sorted sets in memory,
@@ -89,7 +89,9 @@ impl Server {
     /// # Errors
     /// The text of the error that the script raised or returned.
     pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Value, String> {
-        self.eval_counted(text, keys, args).map(|(value, _)| value)
+        let (keys, args) = (owned(keys), owned(args));
+        let sha = sha1_hex(text);
+        self.shared.with(|server| server.run_script(&sha, text, &keys, &args))
     }
 
     /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
@@ -99,7 +101,6 @@ impl Server {
     /// # Errors
     /// As [`eval`](Self::eval)'s.
     pub fn eval_counted(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<(Value, usize), String> {
-        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let (keys, args) = (owned(keys), owned(args));
         let sha = sha1_hex(text);
         let (value, touched) = self.shared.with(|server| server.run_counted(&sha, text, &keys, &args));
@@ -161,15 +162,10 @@ impl Server {
         self.shared.with(|server| server.store().deny(command));
     }
 
-    /// All that it has now, as a replica or a file would: for [`restore`](Self::restore).
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot(self.shared.with(|server| server.store().keys.clone()))
-    }
-
     /// Restarts the server with what it had then: with a file, or as a replica that was behind and takes its place. All
     /// else is as [`wipe`](Self::wipe) has it. Keys end when they would have ended.
-    pub fn restore(&self, snapshot: &Snapshot) {
-        self.shared.with(|server| server.restart(snapshot.0.clone()));
+    pub fn restart(&self, snapshot: &Snapshot) {
+        self.shared.with(|server| server.restart(snapshot));
     }
 
     /// Has `watch` see each script of a client when it has run, in the order in which they run.
@@ -182,6 +178,22 @@ impl Server {
     /// microsecond of its clock.
     pub fn renew(&self, number: u64) {
         drop(self.shared.with(|server| server.renew(number)));
+    }
+
+    /// Sets the server's clock to this time in milliseconds since 1970, ahead or back; from there it goes on.
+    pub fn set_clock(&self, now_ms: i64) {
+        self.shared.with(|server| server.set_clock(now_ms));
+    }
+
+    /// A copy of all keys: to compare what is stored, to go back to it, or to give it to another server.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.with(|server| server.snapshot())
+    }
+
+    /// Puts a copy in the place of all keys. Clients are not told, and the clock stays, so what has expired by it is
+    /// gone.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.shared.with(|server| server.restore(snapshot));
     }
 
     /// Has calls and messages of all clients meet these faults, in place of those injected before, until
@@ -198,7 +210,7 @@ impl Server {
     /// Restarts the server as one without persistence: all keys are gone, all clients are cut off and subscribe again,
     /// and its run id and uptime are those of a new server. If it is stopped it stays so.
     pub fn wipe(&self) {
-        self.shared.with(|server| server.restart(Keyspace::default()));
+        self.shared.with(|server| server.restart(&Snapshot::default()));
     }
 
     /// The server's time in milliseconds since 1970; it starts at some fixed time in the past.
@@ -219,12 +231,12 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What a server had at some moment.
-#[derive(Debug, Clone)]
-pub struct Snapshot(Keyspace);
-
 fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// The SHA-1 of a script's text in hexadecimal, by which servers know scripts.

@@ -51,10 +51,24 @@ impl Range {
 }
 
 /// Members with their scores.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SortedSet {
     scores: HashMap<Vec<u8>, f64>,
     order: BTreeSet<(Score, Vec<u8>)>,
+}
+
+impl PartialEq for SortedSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for SortedSet {}
+
+impl std::hash::Hash for SortedSet {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.order.iter().for_each(|(score, member)| (score.0.to_bits(), member).hash(state));
+    }
 }
 
 impl SortedSet {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::commands;
 use crate::connection::{Call, CallError};
 use crate::hub::{Hub, Outbox};
-use crate::keyspace::Keyspace;
+use crate::keyspace::Snapshot;
 use crate::lua::Engine;
 use crate::store::Store;
 use crate::touched::Touched;
@@ -211,8 +211,8 @@ impl State {
     }
 
     /// Starts anew with these data. While it is stopped, clients are told by [`State::start`].
-    pub(crate) fn restart(&mut self, keys: Keyspace) {
-        self.store().restart(keys);
+    pub(crate) fn restart(&mut self, snapshot: &Snapshot) {
+        self.store().restart(snapshot);
         if !self.stopped {
             self.hub(Hub::cut_all);
         }
@@ -237,6 +237,20 @@ impl State {
         self.outgoing.clear();
         let store = std::mem::replace(&mut *self.store(), Store::numbered(number));
         (store, std::mem::take(&mut self.inbox), self.watch.take())
+    }
+
+    pub(crate) fn set_clock(&mut self, now_ms: i64) {
+        self.store().set_clock(now_ms.saturating_mul(1000));
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut store = self.store();
+        store.tick();
+        store.keys.snapshot()
+    }
+
+    pub(crate) fn restore(&mut self, snapshot: &Snapshot) {
+        self.store().keys.restore(snapshot);
     }
 
     /// Ends the connection of a client and makes it a new one.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 use crate::hub::Hub;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Snapshot};
 use crate::sha1_hex;
 use crate::touched::Touched;
 
@@ -117,6 +117,11 @@ impl Store {
         self.clock.set_rate(fast);
     }
 
+    pub(crate) fn set_clock(&mut self, now_us: i64) {
+        self.clock.set(now_us);
+        self.tick();
+    }
+
     pub(crate) fn now_us(&self) -> i64 {
         self.now_us
     }
@@ -131,8 +136,8 @@ impl Store {
     }
 
     /// What a restart with these data does.
-    pub(crate) fn restart(&mut self, keys: Keyspace) {
-        self.keys = keys;
+    pub(crate) fn restart(&mut self, snapshot: &Snapshot) {
+        self.keys.restore(snapshot);
         self.tick();
         self.started_us = self.now_us;
         self.run();

@@ -1,5 +1,6 @@
 //! The server as its connections see it: order, subscriptions and faults; and its numbers.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::numbers::{format_float, parse_float, parse_int};
-use crate::{sha1_hex, Call, CallError, Connection, Network, Server, Signal, Trip, Value};
+use crate::{sha1_hex, Call, CallError, Connection, Network, Server, Signal, Snapshot, Trip, Value};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -230,7 +231,7 @@ fn a_server_goes_back_to_what_it_had() {
     let (saved, run) = (server.snapshot(), server.command(&["INFO", "server"]));
     server.command(&["SET", "kept", "2"]).unwrap();
     server.command(&["SET", "new", "1"]).unwrap();
-    server.restore(&saved);
+    server.restart(&saved);
     assert_eq!(server.command(&["GET", "kept"]), Ok(Value::Bulk(b"1".to_vec())));
     assert_eq!(server.command(&["EXISTS", "new"]), Ok(Value::Int(0)));
     assert_ne!(server.command(&["INFO", "server"]), run);
@@ -315,4 +316,37 @@ async fn a_renewed_server_is_as_a_new_one_and_repeats() {
     };
     assert_eq!(run(), run());
     assert_eq!(run().0, Ok(Value::Int(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_what_commands_can_see() {
+    let server = Server::new();
+    let fill = |names: [&str; 2]| {
+        for name in names {
+            server.command(&["ZADD", "set", "1", name]).unwrap();
+            server.command(&["RPUSH", "list", "item"]).unwrap();
+        }
+        server.command(&["HSET", "hash", "field", "1"]).unwrap();
+        server.command(&["SET", "short", "1", "PX", "1000"]).unwrap();
+    };
+    let hash = |snapshot: &Snapshot| BuildHasherDefault::<DefaultHasher>::new().hash_one(snapshot);
+    let now = server.now_ms() + 10_000;
+    server.set_clock(now);
+    let empty = server.snapshot();
+    fill(["a", "b"]);
+    let full = server.snapshot();
+    assert_ne!(full, empty);
+    server.command(&["DEL", "set", "list", "hash", "short"]).unwrap();
+    assert_eq!(server.snapshot(), empty);
+    // In another order, and behind another field: no command could tell.
+    server.command(&["HSET", "hash", "gone", "1", "field", "0"]).unwrap();
+    server.command(&["HDEL", "hash", "gone"]).unwrap();
+    fill(["b", "a"]);
+    let again = server.snapshot();
+    assert_eq!((&again, hash(&again)), (&full, hash(&full)));
+    // The clock is no part of it: what has expired by it is gone.
+    server.set_clock(now + 2000);
+    server.restore(&full);
+    assert_eq!(server.command(&["EXISTS", "short", "hash", "set", "list"]), Ok(Value::Int(3)));
+    assert_ne!(server.snapshot(), full);
 }

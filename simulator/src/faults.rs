@@ -133,7 +133,7 @@ impl<'a> Weatherman<'a> {
             }
             Fault::Rollback { .. } => {
                 if let Some((since, snapshot)) = self.saved[number].take() {
-                    server.restore(&snapshot);
+                    server.restart(&snapshot);
                     self.damage(None, 0, since, false);
                     let mut judge = self.world.judge.lock().unwrap();
                     (judge.ghosts, judge.went_back) = (true, true);

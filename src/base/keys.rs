@@ -263,7 +263,48 @@ fn hash_tag(key: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// All that is there of a name, whatever kind it is used for.
+    fn all_of(name: &str) -> Option<(Keys, BTreeSet<String>)> {
+        use Key::{Absent, Channel, Ended, Expiries, Front, Lock, Made, Queue, Seen, Timeouts, Token, Turn, Writers};
+        let own = keys(name).ok()?;
+        let every = [Lock, Absent, Ended, Expiries, Front, Made, Queue, Seen, Timeouts, Token, Turn, Writers];
+        let mut all: BTreeSet<String> = own.of(&every).into_iter().map(str::to_owned).collect();
+        all.extend([own.receipt("c", "1"), own.first_hold("c:1"), own.server_id()]);
+        let families = [|keys| keys, Keys::of_plain, Keys::of_read_write, Keys::of_semaphore, Keys::of_latch];
+        for family in families {
+            all.extend(family(keys(name).ok()?).of(&[Channel]).into_iter().map(str::to_owned));
+        }
+        Some((own, all))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_name_is_refused_or_has_one_slot(name in ".{0,20}|[ab{}:_]{0,8}|(redisson_|lockson:)?[a{}]{1,4}(:timeout)?") {
+            if let Some((own, all)) = all_of(&name) {
+                prop_assert!(!own.tag().is_empty());
+                // A latch's channel has braces always (docs/PROTOCOL.md, "Permits and counts").
+                let latch = |key: &String| key.starts_with("redisson_countdownlatch__channel__");
+                let strays: Vec<_> = all.iter().filter(|key| !own.share_slot(key) && !latch(key)).collect();
+                prop_assert!(strays.is_empty(), "{strays:?}");
+            }
+        }
+
+        #[test]
+        fn any_two_names_share_nothing(names in prop::array::uniform2("[ab{}:]{1,4}(:timeout|:c:1)?")) {
+            if let (Some((_, one)), Some((_, other))) = (all_of(&names[0]), all_of(&names[1])) {
+                let shared: Vec<_> = one.intersection(&other).collect();
+                prop_assert!(names[0] == names[1] || shared.is_empty(), "{shared:?}");
+            }
+        }
+    }
 
     fn keys(name: &str) -> Result<Keys, NameError> {
         Keys::new(&Naming::default(), name)

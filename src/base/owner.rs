@@ -149,7 +149,34 @@ pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_refused_or_comes_back(text in ".{0,20}|[a-c:\\-]{0,8}|named-.{0,4}|([a-c]|write|:){0,6}") {
+            if let Ok(owner) = text.parse::<Owner>() {
+                prop_assert_eq!(owner.as_str(), &text);
+                prop_assert_eq!(owner.to_string().parse(), Ok(owner.clone()));
+                prop_assert_eq!(Owner::of_field(owner.as_writer().as_str()), Ok(owner.clone()));
+                prop_assert_eq!(Owner::of_field(&text), Ok(owner));
+            }
+        }
+
+        #[test]
+        fn any_two_owners_have_two_fields(ids in prop::array::uniform4("[ab\\-]{1,2}")) {
+            let [a, b, c, d] = ids.each_ref().map(|id| Owner::named(id).unwrap());
+            let fields = [a.clone(), b.clone(), a.within(&c), b.within(&d)].map(|owner| [owner.clone(), owner.as_writer()]);
+            prop_assert_eq!(fields[0] == fields[1], a == b);
+            prop_assert_eq!(fields[2] == fields[3], a == b && c == d);
+            let all: Vec<_> = [&fields[0], &fields[2]].into_iter().flatten().map(|owner| field("c", owner)).collect();
+            let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+            prop_assert_eq!(distinct.len(), all.len());
+        }
+    }
 
     #[test]
     fn display_and_from_str_round_trip_and_refuse_the_same() {

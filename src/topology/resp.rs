@@ -435,3 +435,81 @@ async fn converse(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redis_protocol::resp3::encode::complete::encode;
+
+    use super::*;
+
+    fn frames() -> impl Strategy<Value = OwnedFrame> {
+        let text = "[ -~]{0,6}";
+        let one = prop_oneof![
+            any::<i64>().prop_map(|data| OwnedFrame::Number { data, attributes: None }),
+            any::<bool>().prop_map(|data| OwnedFrame::Boolean { data, attributes: None }),
+            text.prop_map(|text| OwnedFrame::SimpleString { data: text.into_bytes(), attributes: None }),
+            prop::collection::vec(any::<u8>(), 0..8).prop_map(|data| OwnedFrame::BlobString { data, attributes: None }),
+            Just(OwnedFrame::Null),
+        ];
+        one.prop_recursive(3, 16, 4, |inner| {
+            let list = prop::collection::vec(inner, 0..4);
+            list.prop_map(|data| OwnedFrame::Array { data, attributes: None })
+        })
+    }
+
+    fn encoded(frame: &OwnedFrame) -> Vec<u8> {
+        let mut bytes = vec![0; 1024];
+        let length = encode(&mut bytes, frame, false).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in "[-+:$*%~>_#,(=!|0-9a-c\r\n]{0,24}", more in any::<Vec<u8>>()) {
+            for bytes in [bytes.as_bytes(), &more] {
+                if let Ok(Some((frame, length))) = decode(bytes) {
+                    prop_assert!(0 < length && length <= bytes.len());
+                    let _ = heard(frame);
+                }
+            }
+        }
+
+        #[test]
+        fn any_answer_comes_whole_or_later(frame in frames(), cut in any::<prop::sample::Index>()) {
+            let bytes = encoded(&frame);
+            prop_assert_eq!(decode(&bytes).unwrap(), Some((frame.clone(), bytes.len())));
+            prop_assert_eq!(decode(&bytes[..cut.index(bytes.len())]).unwrap(), None);
+            match heard(frame) {
+                Heard::Answer(Ok(reply)) => prop_assert!(reply.get("x").is_none() || reply.items().len() > 1),
+                Heard::Answer(Err(_)) | Heard::Push(_) => prop_assert!(false, "it is an answer"),
+            }
+        }
+
+        /// Each hears its own: askers of one command, and subscribers, whose answer is behind errors only.
+        #[test]
+        fn any_asker_hears_its_own_answer(orders in prop::collection::vec((any::<bool>(), 0usize..3), 1..8)) {
+            let (mut waiting, mut asked) = (VecDeque::new(), Vec::new());
+            for (at, (subscribes, _)) in orders.iter().enumerate() {
+                let (asker, answer) = oneshot::channel();
+                let barrier = subscribes.then(|| format!("barrier-{at}"));
+                waiting.push_back(Asked { barrier, asker: Some(asker), ..Asked::default() });
+                asked.push(answer);
+            }
+            for (at, (subscribes, errors)) in orders.iter().enumerate() {
+                let refused = if *subscribes { *errors } else { 0 };
+                for error in 0..refused {
+                    answered(&mut waiting, Err(format!("refused {error}"))).unwrap();
+                }
+                let word = if *subscribes { format!("barrier-{at}") } else { format!("answer-{at}") };
+                answered(&mut waiting, Ok(Reply::Text(word.clone()))).unwrap();
+                let expected = if refused > 0 { Err("refused 0".to_owned()) } else { Ok(Reply::Text(word)) };
+                prop_assert_eq!(asked[at].try_recv(), Ok(expected));
+            }
+            prop_assert!(answered(&mut waiting, Ok(Reply::Nil)).is_err(), "nobody asked");
+        }
+    }
+}

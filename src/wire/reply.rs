@@ -163,3 +163,66 @@ pub(super) fn refused_in_words(text: String) -> Refused {
         _ => Refused::Other(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn items() -> impl Strategy<Value = Vec<Item>> {
+        let words = "(nil|int|text|list|error|[0-9-]{0,20}|.{0,5})".prop_map(Item::Text);
+        let number = prop_oneof![any::<i64>(), -4i64..4].prop_map(Item::Int);
+        prop::collection::vec(prop_oneof![words, number, Just(Item::Nil)], 0..8)
+    }
+
+    fn replies() -> impl Strategy<Value = Reply> {
+        let one = prop_oneof![Just(Reply::Nil), any::<i64>().prop_map(Reply::Int), ".{0,4}".prop_map(Reply::Text)];
+        one.prop_recursive(4, 32, 4, |inner| prop::collection::vec(inner, 0..4).prop_map(Reply::List))
+    }
+
+    /// As `lua/fenced/run.lua` writes it.
+    fn write(reply: &Reply, items: &mut Vec<Item>) {
+        let kind = |text: &str| Item::Text(text.to_owned());
+        match reply {
+            Reply::Nil => items.push(kind("nil")),
+            Reply::Int(value) => items.extend([kind("int"), Item::Int(*value)]),
+            Reply::Text(text) => items.extend([kind("text"), Item::Text(text.clone())]),
+            Reply::List(list) => {
+                items.extend([kind("list"), Item::Int(i64::try_from(list.len()).unwrap())]);
+                list.iter().for_each(|reply| write(reply, items));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_answer_is_read(rest in items(), time in any::<i64>(), at in 0usize..9) {
+            let mut taken = rest.clone();
+            prop_assert!(take_text(&mut taken).len() < 100);
+            let answer = Answer { status: Status::Busy, time, rest, sent: Moment::from_nanos(0) };
+            prop_assert_eq!(answer.goes_on(), answer.int(0) == Some(AGAIN));
+            prop_assert_eq!(answer.millis(at).is_some(), answer.int(at).is_some_and(|ms| ms >= 0));
+            prop_assert!(answer.count::<u32>(at) == 0 || answer.int(at) == Some(answer.count::<u32>(at).into()));
+            if let Some((_, since, age)) = answer.run() {
+                prop_assert_eq!(age.is_zero(), since >= time);
+            }
+        }
+
+        #[test]
+        fn any_items_of_a_callers_script_are_read(items in items()) {
+            let _ = Reply::read(&items);
+        }
+
+        #[test]
+        fn any_reply_of_a_callers_script_comes_back(reply in replies()) {
+            let mut items = Vec::new();
+            write(&reply, &mut items);
+            prop_assert_eq!(Reply::read(&items), Some(Ok(reply)));
+            items.pop();
+            prop_assert!(!matches!(Reply::read(&items), Some(Ok(_))), "a part of it is none");
+        }
+    }
+}
