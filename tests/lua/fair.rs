@@ -124,6 +124,7 @@ crate::lua::stories! {
         "fair/extend k q t s f / a:1 0 -> 1 -1"
         "fair/extend k q t s f / a:1 5000 -> 1 5000 | k{a:1=1}/5000 q[b:1] t(b:1:now+300000)"
         "fair/extend k q t s f / a:1 400000 -> 1 400000 | k{a:1=1}/400000 q[b:1] t(b:1:now+400000)"
+        "wait 0"
         "fair/extend k q t s f / a:1 1 -> 1 1 | k{a:1=1}/1 q[b:1] t(b:1:now+400000)"
     }
     it_is_ended_by_force {
@@ -165,10 +166,11 @@ crate::lua::stories! {
     who_waits_is_kept {
         "RPUSH q b:1 b:2"
         "ZADD t now+1000 b:1 now+2000 b:2"
-        "ZADD s now-500 b:1 now-86400000 old now-86399999 young"
-        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | q[b:1 b:2]/86402000 s(young:now-86399999 b:now b:1:now b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
+        "ZADD s now-500 b:1 now-86400000 old now-86300000 young"
+        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
+        "wait 0"
         "HSET k a:1 1"
-        "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86399999 b:now b:1:now b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
+        "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
     }
     leases_only_grow {
         "HSET a o 1"
@@ -287,6 +289,83 @@ crate::lua::stories! {
     who_came_without_a_place_pays_nothing {
         "RPUSH q a:1 b:1"
         "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1]/86700000 t(b:1:now+300000)/86700000"
+    }
+    a_waiter_is_dead_with_its_client {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "ZADD s now-2000 b now b:1"
+        "HSET f head b:1 score now+1 since now look now free now-5000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
+        "ZADD s now b now-9000 b:1"
+        "HSET f since now-2000"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
+        "HSET f since now-9000 free now-9000"
+        "ZADD s now b now-2000 b:1"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
+        "ZADD s now-9000 b now b:1"
+        "HSET f free now-2500"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 500"
+    }
+    a_time_ahead_of_the_clock_says_nothing {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "ZADD s now+9000 b now+9000 b:1"
+        "HSET f head b:1 score now+1 since now-1000 look now free now-2000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
+        "ZADD s now b now b:1"
+        "HSET f since now+1"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] s(b:now b:1:now) t(b:1:now+300000)"
+    }
+    a_watch_is_over_this_head_at_this_score {
+        "RPUSH q b:1"
+        "ZADD t now+2 b:1"
+        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
+        "HSET f head x:1 since now-3000 free now-3000"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
+    }
+    a_deaf_head_of_lockson_is_not_dropped_for_that {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "ZADD s now b now b:1"
+        "HSET f head b:1 score now+1 since now-2000 look now-400 free now-2000 deaf now-1000"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3000 | f{deaf=now-1000 free=now-2000 head=b:1 look=now score=now+1 since=now-2000} q[b:1] s(b:now b:1:now) t(b:1:now+1)"
+    }
+    the_dead_go_until_one_lives_or_it_is_ones_own_turn {
+        "RPUSH q b:1 d:1 a:1 e:1"
+        "ZADD t now+1 b:1 now+2 d:1 now+3 a:1 now+4 e:1"
+        "ZADD s 1 b 1 b:1 1 d 1 d:1"
+        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-3000 look=now pass=0 score=now+1 since=now-3000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(b:1 d:1 a:now)/60000 t(e:1:now+300000)/86700000"
+    }
+    a_hundred_dead_go_in_a_call {
+        "lua for i = 1, 102 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end redis.call('ZADD', 's', 1, 'b')"
+        "HSET f head b:1 score 1 since now-3000 look now free now-3000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 -3 | f{deaf=now free=now-3000 head=b:101 look=now score=now+300000 since=now}/86400000 q[b:101 b:102] s(b:1) t(b:102:102 b:101:now+300000)"
+    }
+    a_hold_without_ttl_raises_the_head {
+        "HSET k a:1 1"
+        "RPUSH q b:1"
+        "ZADD t now b:1"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | k{a:1=1} q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+    }
+    a_pass_is_no_longer_than_the_queue {
+        "RPUSH q a:1 b:1"
+        "ZADD t now+1 a:1 now+2 b:1"
+        "HSET f debt 0 pass 9"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 s(a:now)/60000 t(b:1:now+300000)/86700000"
+    }
+    who_has_no_score_has_no_place {
+        "RPUSH q a:1"
+        "fair/place k q t s f / a:1 -> 1 1 -1"
+        "ZADD t 1 b:1"
+        "fair/place k q t s f / b:1 -> 1 1 -1"
     }
     a_held_lock_is_not_watched {
         "HSET k a:1 1"

@@ -6,16 +6,53 @@ mod plain;
 mod read;
 mod reentrant;
 mod shared;
+mod stage;
 mod story;
 mod write;
 
-/// Tests that are a story each: lines as [`story::tell`] reads them.
+use support::Server;
+
+/// Tests that are a story each: lines as [`story::tell`] reads them. `STORIES` are all of them, by their names.
 macro_rules! stories {
-    ($($(#[$note:meta])* $name:ident { $($line:literal)* })*) => {
-        $($(#[$note])* #[tokio::test(start_paused = true)]
+    ($($name:ident { $($line:literal)* })*) => {
+        pub const STORIES: &[(&str, &[&str])] = &[$((stringify!($name), &[$($line),*])),*];
+        $(#[tokio::test(start_paused = true)]
         async fn $name() {
             crate::lua::story::tell(&[$($line),*]).await;
         })*
     };
 }
 use stories;
+
+const STORIES: [&[(&str, &[&str])]; 7] = [
+    fair::STORIES,
+    permits::STORIES,
+    plain::STORIES,
+    read::STORIES,
+    reentrant::STORIES,
+    shared::STORIES,
+    write::STORIES,
+];
+
+/// Every call of every story, and every script that writes among them: with no memory left it does all, or nothing.
+#[tokio::test]
+async fn out_of_memory_it_is_all_or_nothing() {
+    let server = Server::start();
+    let (mut done, mut refused, mut wrong) = (0, 0, Vec::new());
+    for (name, lines) in STORIES.concat() {
+        // A lease may end on a busy machine. What is wrong is so each time.
+        let mut told = Err(String::new());
+        for _ in 0..3 {
+            if told.is_err() {
+                told = story::tell_out_of_memory(&server, lines).await;
+            }
+        }
+        match told {
+            Ok((did, did_not)) => (done, refused) = (done + did, refused + did_not),
+            Err(why) => wrong.push(format!("{name}: {why}")),
+        }
+    }
+    println!("{done} calls did all without memory, {refused} were refused and did nothing");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(done > 100 && refused > 100, "{done} {refused}");
+}

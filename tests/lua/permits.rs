@@ -16,6 +16,38 @@ crate::lua::stories! {
         "SET p 6"
         "semaphore/acquire p m r / 7 60000 2 1 all -> 1 3 6 none | p=0 r=7 3 6 none/60000"
     }
+    what_is_not_there_has_no_permits {
+        "semaphore/acquire p m r / 1 60000 1 -> 0"
+        "hear c"
+        "SET p 0"
+        "SET p 1"
+        "semaphore/acquire p m r / 3 60000 1 -> 1 1 1 none | p=0 r=3 1 1 none/60000"
+        "cancel p m r / 3 60000 -> 1 | p=1 r=3 0 0 /60000 | c=1"
+        "DEL r"
+        "SET p 0"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa"
+        "permit_semaphore/release p x r / 4 60000 id:a 1 -> 1 1 | p=1 r=4 1 0 /60000 | c=1"
+        "DEL r"
+        "SET p 0"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa"
+        "permit_semaphore/cancel p x r / 5 60000 id:a -> 1 | p=1 r=5 0 0 /60000 | c=1"
+        "SET p 32"
+        "permit_semaphore/acquire p x r / 6 60000 5000~id:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa -> 0 -1"
+        "ZADD x now+500000000000000 aaaaaaaaaaaaaaaa"
+        "wait 0"
+        "permit_semaphore/acquire p x r / 6 60000 5000~id:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa -> 0 500000000000000"
+    }
+    very_many_that_expired_go_in_parts {
+        "SET p 0"
+        "lua for i = 1, 501 do redis.call('ZADD', 'x', i, 'p' .. i) end"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 0 -3 | p=500 x(p501:501)"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=500 r=1 1 0 /60000 x(<a>:now+5000)"
+        "DEL x r"
+        "SET p -600"
+        "lua for i = 1, 501 do redis.call('ZADD', 'x', i, 'p' .. i) end"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 0 -3 | p=-100 x(p501:501)"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 0 -1 | p=-99"
+    }
     a_semaphore_has_a_life {
         "SET p 5"
         "SET m life"
@@ -108,6 +140,7 @@ crate::lua::stories! {
         "semaphore/acquire p m r / 12 60000 1 -> 1 1 1 life | m=life p=8 r=12 1 1 life/60000"
         "DEL p"
         "cancel p m r / 12 60000 -> 1 | m=life r=12 0 0 /60000"
+        "wait 0"
         "cancel p m r / 13 1 -> 0 | m=life r=13 0 0 /1"
     }
     a_latch_opens_once {
@@ -178,11 +211,20 @@ crate::lua::stories! {
     permits_that_expired_are_free {
         "hear c"
         "SET p 0"
-        "ZADD x now aaaaaaaaaaaaaaaa now bbbbbbbbbbbbbbbb now+1 cccccccccccccccc"
-        "permit_semaphore/acquire p x r / 1 60000 5000~id:d -> 1 1 | p=1 r=1 1 0 /60000 x(<c>:now+1 <d>:now+5000) | c=1"
+        "ZADD x now aaaaaaaaaaaaaaaa now bbbbbbbbbbbbbbbb now+9000 cccccccccccccccc"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:d -> 1 1 | p=1 r=1 1 0 /60000 x(<d>:now+5000 <c>:now+9000) | c=1"
+        "wait 9000"
+        "permit_semaphore/acquire p x r / 2 60000 5000~id:e -> 1 1 | p=2 r=2 1 0 /60000 x(<e>:now+5000) | c=2"
+        "permit_semaphore/acquire p x r / 3 60000 5000~id:f -> 1 1 | p=1 r=3 1 0 /60000 x(<e>:now+5000 <f>:now+5000)"
+    }
+    a_permit_is_live_for_its_last_millisecond {
+        "wait 0"
+        "SET p 1"
+        "ZADD x now+1 aaaaaaaaaaaaaaaa"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:b -> 1 1 | p=0 r=1 1 0 /60000 x(<a>:now+1 <b>:now+5000)"
+        "permit_semaphore/acquire p x r / 2 60000 5000~id:c -> 0 1"
         "wait 1"
-        "permit_semaphore/acquire p x r / 2 60000 5000~id:e -> 1 1 | p=1 r=2 1 0 /60000 x(<d>:now+4999 <e>:now+5000) | c=1"
-        "permit_semaphore/acquire p x r / 3 60000 5000~id:f -> 1 1 | p=0 r=3 1 0 /60000 x(<d>:now+4999 <e>:now+5000 <f>:now+5000)"
+        "permit_semaphore/acquire p x r / 2 60000 5000~id:c -> 1 1 | p=0 r=2 1 0 /60000 x(<b>:now+4999 <c>:now+5000)"
     }
     what_is_freed_may_not_be_enough {
         "hear c"
@@ -235,20 +277,20 @@ crate::lua::stories! {
     permits_are_given_back_once {
         "hear c"
         "SET p 1"
-        "ZADD x now+5 aaaaaaaaaaaaaaaa now+5 bbbbbbbbbbbbbbbb now cccccccccccccccc"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa now+9000 bbbbbbbbbbbbbbbb now cccccccccccccccc"
         "permit_semaphore/release p x r / 1 60000 id:ac 1 -> 3"
         "permit_semaphore/release p x r / 1 60000 id:ad 1 -> 3"
         "permit_semaphore/release p x r / 1 60000 id:c 0 -> 3"
         "permit_semaphore/release p x r / 1 60000 id:d 0 -> 3"
-        "permit_semaphore/release p x r / 1 60000 id:ad 0 -> 1 1 | p=2 r=1 1 0 /60000 x(<c>:now <b>:now+5) | c=2"
+        "permit_semaphore/release p x r / 1 60000 id:ad 0 -> 1 1 | p=2 r=1 1 0 /60000 x(<c>:now <b>:now+9000) | c=2"
         "permit_semaphore/release p x r / 1 60000 id:ad 0 -> 1 1"
         "permit_semaphore/release p x r / 2 60000 id:bc 0 -> 1 1 | p=4 r=2 1 0 /60000 | c=4"
         "SET p -3"
-        "ZADD x now+5 aaaaaaaaaaaaaaaa now+5 bbbbbbbbbbbbbbbb"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa now+9000 bbbbbbbbbbbbbbbb"
         "permit_semaphore/release p x r / 3 60000 id:ab 1 -> 1 2 | p=-1 r=3 2 0 /60000"
-        "ZADD x now+5 aaaaaaaaaaaaaaaa"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa"
         "permit_semaphore/release p x r / 4 60000 id:a 1 -> 1 1 | p=0 r=4 1 0 /60000"
-        "ZADD x now+5 aaaaaaaaaaaaaaaa"
+        "ZADD x now+9000 aaaaaaaaaaaaaaaa"
         "DEL p"
         "permit_semaphore/release p x r / 5 60000 id:a 1 -> 1 1 | r=5 1 0 /60000"
     }

@@ -25,6 +25,7 @@ crate::lua::stories! {
         "plain/extend lock / t 5000 -> 3"
         "SET lock t"
         "plain/extend lock / t 5000 -> 1 5000 | lock=t/5000"
+        "wait 0"
         "plain/extend lock / t 1 -> 1 1 | lock=t/1"
         "plain/extend lock / t 0 -> 1 1"
         "plain/extend lock / u 5000 -> 3"

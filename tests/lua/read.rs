@@ -88,13 +88,15 @@ crate::lua::stories! {
         "read/acquire k w t n / o 2000 0 o:write -> 1 | k{mode=write o=1 o:write=1}/2000 {k}:o:rwlock_timeout:1=1/2000"
     }
     writers_that_wait_go_first {
-        "ZADD w now x:write"
+        "ZADD w now+9000 x:write"
         "PEXPIRE w 1500"
         "read/acquire k w t n / o 5000 0 o:write -> 0 1500"
         "read/admit k w t n / o 5000 -> 1 0"
         "SET t 1"
-        "read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1}/5000 t=1 w(x:write:now)/1500 {k}:o:rwlock_timeout:1=1/5000"
+        "read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1}/5000 t=1 w(x:write:now+9000)/1500 {k}:o:rwlock_timeout:1=1/5000"
         "DEL t"
+        "wait 0"
+        "ZADD w now x:write"
         "read/acquire k w t n / p 5000 0 p:write -> 0 1500"
         "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/5000 w(x:write:now)/1500 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
         "wait 1"
@@ -148,6 +150,11 @@ crate::lua::stories! {
         "DEL {k}:x:rwlock_timeout:1"
         "read/release k n / o 5000 1 -> 3 | | c=0"
     }
+    who_is_over_goes_even_behind_one_who_reads {
+        "HSET k mode read a 1 o 2"
+        "SET {k}:a:rwlock_timeout:1 1"
+        "read/release k n / o 5000 2 -> 3 | k{a=1 mode=read} {k}:a:rwlock_timeout:1=1"
+    }
     one_of_several_holds_is_given_back {
         "HSET k mode read o 3"
         "PEXPIRE k 5000"
@@ -193,6 +200,7 @@ crate::lua::stories! {
         "SET {k}:o:rwlock_timeout:1 1"
         "SET {k}:o:rwlock_timeout:2 1"
         "read/extend k n / o 5000 -> 1 5000 | k{mode=read o=2}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "wait 0"
         "read/extend k n / o 1 -> 1 1 | k{mode=read o=2}/1 {k}:o:rwlock_timeout:1=1/1 {k}:o:rwlock_timeout:2=1/1"
         "read/extend k n / o 0 -> 1 1"
         "PEXPIRE k 4000"

@@ -91,6 +91,7 @@ crate::lua::stories! {
     a_lease_is_set_exactly {
         "HSET lock o 1"
         "reentrant/extend lock / o 5000 -> 1 5000 | lock{o=1}/5000"
+        "wait 0"
         "reentrant/extend lock / o 1 -> 1 1 | lock{o=1}/1"
         "reentrant/extend lock / o 0 -> 1 1"
         "reentrant/extend lock / x 5000 -> 3"

@@ -87,6 +87,47 @@ crate::lua::stories! {
         "multi/server_id hash / other 6000 -> 4 WRONGTYPE*"
         "multi/server_id new / other 1e30 -> 6 ERR value is not an integer*"
     }
+    a_vote_says_since_when_data_is_whole {
+        "red reentrant/acquire lock / o 5000 0 boot -> 1 <run> now | boot=now <run> lock{o=1}/5000"
+        "red reentrant/acquire lock / x 5000 1 boot -> 3"
+        "SET boot rubbish"
+        "red reentrant/acquire lock / o 5000 0 boot -> 1 <run> now | boot=now <run> lock{o=1}/5000"
+        "SET boot now-500~other"
+        "red reentrant/acquire lock / o 5000 0 boot -> 1 <run> now | boot=now <run> lock{o=1}/5000"
+        "HSET lock o 4"
+        "red reentrant/acquire lock / o 5000 0 boot -> 5 4"
+        "DEL lock boot"
+        "HSET boot a 1"
+        "red reentrant/acquire lock / o 5000 0 boot -> 6 WRONGTYPE*"
+        "quarantine boot -> 6 WRONGTYPE*"
+        "DEL boot"
+        "SET lock x"
+        "red reentrant/acquire lock / o 5000 0 boot -> 4 WRONGTYPE* | boot=now <run> lock=x"
+    }
+    a_marker_is_as_old_as_it_says {
+        "wait 5000"
+        "HSET lock x 1"
+        "SET boot now-1~<run>"
+        "red reentrant/acquire lock / o 5000 0 boot -> 0 -1 <run> now-1"
+        "SET boot now+1~<run>"
+        "red reentrant/acquire lock / o 5000 0 boot -> 0 -1 <run> now | boot=now <run> lock{x=1}"
+        "wait 100"
+        "red reentrant/acquire lock / o 5000 0 boot -> 0 -1 <run> now-100"
+        "DEL boot"
+        "red reentrant/acquire lock / o 5000 0 boot -> 0 -1 <run> now | boot=now <run> lock{x=1}"
+    }
+    a_server_without_a_marker_is_as_old_as_its_process {
+        "wait 5000"
+        "quarantine boot -> 1 <run> now-4000 | boot=now-4000 <run>"
+        "wait 100"
+        "quarantine boot -> 1 <run> now-4100"
+        "SET boot now-9000~other"
+        "quarantine boot -> 1 <run> now | boot=now <run>"
+    }
+    a_young_server_is_new {
+        "wait 0"
+        "quarantine boot -> 1 <run> now | boot=now <run>"
+    }
     fewer_rights_are_missing_on_a_server_without_users {
         "preflight lock -> 1  # Server*"
         "preflight lock / WAIT -> 1  # Server*"

@@ -59,6 +59,7 @@ crate::lua::stories! {
         "write/acquire k w n / x:write 5000 0 2000 -> 1 | k{mode=write x:write=1}/5000 w(#y:write:-us y:write:now+1000)/2000"
     }
     who_came_before_and_is_gone_keeps_nobody {
+        "wait 0"
         "ZADD w -8000000000000000 #x:write"
         "ZADD w now x:write"
         "ZADD w -7000000000000000 #y:write"
@@ -82,9 +83,10 @@ crate::lua::stories! {
         "write/release k w t n / o:write 5000 1 -> 3 | | c=1 c=0"
     }
     nobody_hears_of_it {
+        "wait 0"
         "HSET k mode write o:write 1"
-        "ZADD w now x:write"
-        "write/release k w t n / o:write 5000 1 -> 1 0 | t=1/100 w(x:write:now)"
+        "ZADD w now+9000 x:write"
+        "write/release k w t n / o:write 5000 1 -> 1 0 | t=1/100 w(x:write:now+9000)"
     }
     what_it_nested_reads_on {
         "HSET k mode write o:write 1 o 1"
@@ -125,6 +127,24 @@ crate::lua::stories! {
         "write/inspect k -> 0"
         "write/force k w t n / _ -> 0 | k{mode=read o=1}/8998 {k}:o:rwlock_timeout:1=1/8998"
     }
+    a_hash_with_very_many_fields_is_no_write_hold {
+        "HSET k mode write o:write 1"
+        "lua for i = 1, 98 do redis.call('HSET', 'k', i, 0) end"
+        "write/extend k n / o:write 0 -> 1 -1"
+        "write/inspect k -> 1 -1 o:write 1"
+        "HSET k one-more 0"
+        "write/extend k n / o:write 0 -> 4 its hash has too many fields"
+        "write/inspect k -> 4 its hash has too many fields"
+        "write/force k w t n / _ -> 4 its hash has too many fields"
+        "HSET k write_end @9"
+        "read/force k n / _ -> 0"
+    }
+    who_waits_for_a_moment_has_a_place {
+        "HSET k mode write o:write 1"
+        "PEXPIRE k 5000"
+        "wait 0"
+        "write/acquire k w n / x:write 5000 0 1 -> 0 5000 | k{mode=write o:write=1}/5000 w(#x:write:-us x:write:now+1)/1"
+    }
     a_count_is_lowered {
         "hear c"
         "HSET k mode write o:write 3"
@@ -158,6 +178,7 @@ crate::lua::stories! {
         "write/extend k n / o:write 5000 -> 3"
         "HSET k mode write o:write 1"
         "write/extend k n / o:write 5000 -> 1 5000 | k{mode=write o:write=1}/5000"
+        "wait 0"
         "write/extend k n / o:write 1 -> 1 1 | k{mode=write o:write=1}/1"
         "write/extend k n / o:write 0 -> 1 1"
         "write/extend k n / x:write 5000 -> 3"

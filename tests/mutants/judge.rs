@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use crate::patch::Copy;
 
-/// So much of a core no run needs by far: what needs more does not end.
-const CPU_SECONDS: u32 = 240;
+/// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
+const CPU_SECONDS: [u32; 2] = [20, 240];
 
 /// Suites about texts: they say nothing of what a script does.
 const ABOUT_TEXTS: [&str; 4] = ["house::", "tidy::", "scripts::", "choosing::"];
@@ -26,11 +26,18 @@ pub enum Verdict {
 }
 
 /// Runs these tests, and gives each result to `saw` until that says that it is enough.
-fn run(program: &Path, lua: Option<&Path>, tests: &[String], mut saw: impl FnMut(&str, bool) -> bool) -> bool {
+fn run(
+    program: &Path,
+    lua: Option<&Path>,
+    tests: &[String],
+    exact: bool,
+    mut saw: impl FnMut(&str, bool) -> bool,
+) -> bool {
+    let stories = tests.iter().all(|test| test.starts_with("lua::"));
     // No program of a server: what needs one is no judge here.
     let mut command = Command::new("bash");
     command
-        .args(["-c", &format!("ulimit -t {CPU_SECONDS}; exec \"$0\" \"$@\"")])
+        .args(["-c", &format!("ulimit -t {}; exec \"$0\" \"$@\"", CPU_SECONDS[usize::from(!stories)])])
         .arg(program)
         .args(["--test-threads", "1", "--skip", "red_schedules::"])
         .args(tests)
@@ -39,7 +46,7 @@ fn run(program: &Path, lua: Option<&Path>, tests: &[String], mut saw: impl FnMut
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    if !tests.is_empty() {
+    if exact {
         command.arg("--exact");
     }
     if let Some(lua) = lua {
@@ -64,10 +71,14 @@ fn run(program: &Path, lua: Option<&Path>, tests: &[String], mut saw: impl FnMut
 }
 
 /// The tests that need no server but the embedded one: those that pass where there is no other.
-pub fn tests(program: &Path) -> Vec<String> {
+pub fn tests(program: &Path, beginning: &str) -> Vec<String> {
     let mut found = Vec::new();
-    run(program, None, &[], |name, failed| {
-        if !failed && !ABOUT_TEXTS.iter().any(|suite| name.starts_with(suite)) && name != "part" {
+    run(program, None, &[beginning.to_owned()], false, |name, failed| {
+        if !failed
+            && name.starts_with(beginning)
+            && !ABOUT_TEXTS.iter().any(|suite| name.starts_with(suite))
+            && name != "part"
+        {
             found.push(name.to_owned());
         }
         false
@@ -93,15 +104,18 @@ fn near(script: &str) -> &[&str] {
     }
 }
 
-/// The tests in the order in which they judge a script: its own, those near it, the rest, those that take long.
-fn stages<'a>(tests: &'a [String], script: &str) -> [Vec<&'a String>; 4] {
-    let mut stages = [const { Vec::new() }; 4];
+/// The tests in the order in which they judge a script: the stories of its folder, all stories, the tests near it, the
+/// rest, those that take long.
+fn stages<'a>(tests: &'a [String], script: &str) -> [Vec<&'a String>; 5] {
+    let stories = format!("lua::{}::", script.split('/').next().unwrap_or_default());
+    let mut stages = [const { Vec::new() }; 5];
     for test in tests {
         let stage = match test {
-            test if test.starts_with("lua::") => 0,
-            test if LONG.iter().any(|suite| test.starts_with(suite)) => 3,
-            test if near(script).iter().any(|part| test.contains(part)) => 1,
-            _ => 2,
+            test if test.starts_with(&stories) => 0,
+            test if test.starts_with("lua::") => 1,
+            test if LONG.iter().any(|suite| test.starts_with(suite)) => 4,
+            test if near(script).iter().any(|part| test.contains(part)) => 2,
+            _ => 3,
         };
         stages[stage].push(test);
     }
@@ -120,7 +134,7 @@ pub fn judge(copy: &Copy<'_>, script: &str, text: &str, tests: &[String]) -> Ver
             continue;
         }
         let mut killer = None;
-        let passed = run(&copy.program, Some(&copy.lua), &stage, |name, failed| {
+        let passed = run(&copy.program, Some(&copy.lua), &stage, true, |name, failed| {
             if failed {
                 killer = Some(name.to_owned());
             }

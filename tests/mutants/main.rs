@@ -25,6 +25,7 @@ struct Options {
     folder: PathBuf,
     sample: usize,
     only: String,
+    tests: String,
     list: bool,
 }
 
@@ -32,12 +33,14 @@ fn options() -> Options {
     let mut words = std::env::args().skip(1);
     let mut path = || PathBuf::from(words.next().expect("PROGRAM FOLDER: as scripts/mutants has them"));
     let (program, folder) = (path(), path());
-    let mut options = Options { program, folder, sample: usize::MAX, only: String::new(), list: false };
+    let mut options =
+        Options { program, folder, sample: usize::MAX, only: String::new(), tests: String::new(), list: false };
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} what?"));
         match word.as_str() {
             "--sample" => options.sample = value().parse().expect("how many"),
             "--only" => options.only = value(),
+            "--tests" => options.tests = value(),
             "--list" => options.list = true,
             _ => panic!("{word}? See scripts/mutants"),
         }
@@ -61,8 +64,8 @@ fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
 }
 
 fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdict> {
-    let tests = judge::tests(&options.program);
-    assert!(tests.len() > 1000, "only {} tests pass on the scripts as they are", tests.len());
+    let tests = judge::tests(&options.program, &options.tests);
+    assert!(tests.len() > 100, "only {} tests pass on the scripts as they are", tests.len());
     println!("{} mutants, {} tests", mutants.len(), tests.len());
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());

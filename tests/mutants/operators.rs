@@ -1,6 +1,6 @@
 //! What a mistake in a Lua script would be: each operator makes changes of one kind, of which a mutant has one.
 //!
-//! Left alone are the places of KEYS and ARGV, the names of commands, and what errors say.
+//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, and how much a scan is to look at.
 
 use std::ops::Range;
 
@@ -38,7 +38,8 @@ const SWAPS: [(&str, &str, &str); 19] = [
 ];
 
 /// Texts that are not a name of ours.
-const FOREIGN: [&str; 6] = ["'table'", "'number'", "'string'", "'err'", "'ok'", "'none'"];
+const FOREIGN: [&str; 8] =
+    ["'ERR '", "'its hash has too many fields'", "'table'", "'number'", "'string'", "'err'", "'ok'", "'none'"];
 /// What tells others, and answers how many heard it.
 const TELLS: [&str; 5] = ["announce", "announce_writer", "after_reader", "tell", "wake"];
 const WRITES: [&str; 20] = [
@@ -131,8 +132,9 @@ impl Source<'_> {
         let token = &self.tokens[at];
         let word = self.word(at).to_owned();
         let index = self.before(at) == "[" && ["KEYS", "ARGV"].contains(&self.before(at - 1));
+        let hint = self.before(at) == "," && self.before(at - 1) == "'COUNT'";
         let number = match token.kind {
-            Kind::Number if !index => word.parse::<u64>().ok(),
+            Kind::Number if !index && !hint => word.parse::<u64>().ok(),
             _ => None,
         };
         let span = self.span(at, at);
