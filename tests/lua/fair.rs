@@ -227,6 +227,7 @@ crate::lua::stories! {
         "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
     }
     a_dead_client_takes_its_waiters_along {
+        "wait 0"
         "RPUSH q b:1 b:2 d:1"
         "ZADD t now+1 b:1 now+2 b:2 now+3 d:1"
         "ZADD s now-5000 b now b:1 now b:2"

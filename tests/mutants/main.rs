@@ -26,6 +26,7 @@ struct Options {
     sample: usize,
     only: String,
     tests: String,
+    servers: bool,
     list: bool,
 }
 
@@ -33,14 +34,22 @@ fn options() -> Options {
     let mut words = std::env::args().skip(1);
     let mut path = || PathBuf::from(words.next().expect("PROGRAM FOLDER: as scripts/mutants has them"));
     let (program, folder) = (path(), path());
-    let mut options =
-        Options { program, folder, sample: usize::MAX, only: String::new(), tests: String::new(), list: false };
+    let mut options = Options {
+        program,
+        folder,
+        sample: usize::MAX,
+        only: String::new(),
+        tests: String::new(),
+        servers: false,
+        list: false,
+    };
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} what?"));
         match word.as_str() {
             "--sample" => options.sample = value().parse().expect("how many"),
             "--only" => options.only = value(),
             "--tests" => options.tests = value(),
+            "--servers" => options.servers = true,
             "--list" => options.list = true,
             _ => panic!("{word}? See scripts/mutants"),
         }
@@ -64,20 +73,21 @@ fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
 }
 
 fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdict> {
-    let tests = judge::tests(&options.program, &options.tests);
-    assert!(tests.len() > 100, "only {} tests pass on the scripts as they are", tests.len());
-    println!("{} mutants, {} tests", mutants.len(), tests.len());
+    let judges = judge::judges(&options.program, &options.tests, options.servers);
+    let [tests, more] = [&judges.embedded, &judges.with_servers].map(Vec::len);
+    assert!(tests > 100, "only {tests} tests pass on the scripts as they are");
+    println!("{} mutants, {tests} tests, {more} with servers", mutants.len());
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     std::thread::scope(|scope| {
         for worker in 0..workers {
-            let (next, done, tests) = (&next, &done, &tests);
+            let (next, done, judges) = (&next, &done, &judges);
             scope.spawn(move || {
                 let copy = Copy::new(scripts, &options.program, &options.folder.join(worker.to_string()));
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(mutant) = mutants.get(at) else { break };
-                    let verdict = judge::judge(&copy, &mutant.script, &mutant.text, tests);
+                    let verdict = judge::judge(&copy, &mutant.script, &mutant.text, judges);
                     print!("{}  {verdict:?}\n", mutant.diff());
                     done.lock().unwrap().insert(at, verdict);
                 }
