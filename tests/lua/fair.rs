@@ -19,6 +19,35 @@ crate::lua::stories! {
         "PEXPIRE k 500"
         "fair/acquire k q t s f / a:1 1e30 1 1 -> 6 ERR value is not an integer*"
     }
+    a_refused_lease_of_a_copy_leaves_the_count {
+        "HSET k a:1 2"
+        "PEXPIRE k 500"
+        "fair/acquire k q t s f / a:1 1e30 1 1 -> 6 ERR value is not an integer*"
+    }
+    who_enters_again_is_in_the_queue_no_more {
+        "HSET k a:1 1"
+        "RPUSH q a:1"
+        "fair/acquire k q t s f / a:1 5000 1 1 -> 1 | k{a:1=2}/5000"
+        "RPUSH q b:1 a:1"
+        "fair/acquire k q t s f / a:1 5000 2 1 -> 1 | k{a:1=3}/5000 q[b:1 a:1]"
+        "ZADD t now+5000 b:1 now+9000 a:1"
+        "fair/acquire k q t s f / a:1 5000 3 1 -> 1 | k{a:1=4}/5000 q[b:1] t(b:1:now+5000)"
+    }
+    a_watched_heads_score_is_left_alone {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "HSET f head b:1 score now+1 since now look now free now deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300001 1 | f{deaf=0 free=now head=b:1 look=now score=now+1 since=now}/60000 q[b:1 c:1]/86700001 s(c:now c:1:now)/60000 t(b:1:now+1 c:1:now+300001)/86700001"
+    }
+    a_queue_that_is_there_keeps_its_debt {
+        "HSET k a:1 1"
+        "PEXPIRE k 5000"
+        "RPUSH q b:1"
+        "ZADD t now+300000 b:1"
+        "HSET f debt 5"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5}/60000 k{a:1=1}/5000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+    }
     waiters_queue {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
@@ -138,6 +167,12 @@ crate::lua::stories! {
         "DEL q t f"
         "fair/force k q t s f / _ -> 1 -1 a:1 b c d e f g h i j | "
     }
+    who_came_twice_leaves_twice {
+        "HSET k x:1 1"
+        "RPUSH q b:1 a:1 a:1"
+        "ZADD t now+1 b:1 now+2 a:1"
+        "fair/leave k q t s f / a:1 -> 1 | k{x:1=1} q[b:1] t(b:1:now+1)"
+    }
     who_leaves_makes_room {
         "hear c:c:1"
         "RPUSH q b:1 c:1 d:1"
@@ -171,6 +206,29 @@ crate::lua::stories! {
         "wait 0"
         "HSET k a:1 1"
         "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
+    }
+    nobody_waits {
+        "HSET k a:1 1"
+        "fair/refresh k q t s f / b:1 -> 1 0"
+        "fair/extend k q t s f / a:1 5000 -> 1 5000 | k{a:1=1}/5000"
+    }
+    a_score_moves_on_with_the_time_and_not_back {
+        "RPUSH q b:1"
+        "ZADD t now+1000 b:1"
+        "ZADD s now+500 b:1"
+        "wait 0"
+        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
+        "wait 1"
+        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
+        "ZADD t now-500 b:1"
+        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86400000 s(b:now b:1:now)/60000 t(b:1:now-500)/86400000"
+    }
+    the_unseen_go_in_parts {
+        "RPUSH q b:1"
+        "ZADD t now+1000 b:1"
+        "lua for i = 10, 39 do redis.call('ZADD', 's', 1, i) end"
+        "wait 0"
+        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(35:1 36:1 37:1 38:1 39:1 b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
     }
     leases_only_grow {
         "HSET a o 1"
@@ -282,6 +340,18 @@ crate::lua::stories! {
         "HSET f debt 0 pass 2"
         "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/400000 q[b:1 c:1 d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
     }
+    what_is_no_debt_is_none {
+        "RPUSH q a:1 b:1"
+        "ZADD t now+1 a:1 now+900000 b:1"
+        "HSET f debt x pass y"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/87300000 s(a:now)/60000 t(b:1:now+900000)/87300000"
+    }
+    a_pass_ends_before_the_next_begins {
+        "RPUSH q a:1 b:1 c:1"
+        "ZADD t now+1 a:1 now+900000 b:1 now+910000 c:1"
+        "HSET f debt 900000 pass 1"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87310000 s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
+    }
     who_passes_by_an_empty_queue_pays_nothing {
         "RPUSH q a:1"
         "ZADD t now a:1"
@@ -343,6 +413,31 @@ crate::lua::stories! {
         "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
         "wait 0"
         "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-3000 look=now pass=0 score=now+1 since=now-3000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(b:1 d:1 a:now)/60000 t(e:1:now+300000)/86700000"
+    }
+    who_is_dead_is_told_nothing {
+        "hear c:b:1"
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "HSET f head b:1 score now+1 since now-5000 look now-5000 free now-5000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
+    }
+    who_lives_for_a_moment_lives {
+        "RPUSH q b:1 d:1"
+        "ZADD t now+1 b:1 now+2 d:1"
+        "ZADD s now-2999 d"
+        "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1 | f{deaf=now free=now-5000 head=d:1 look=now score=now+300000 since=now}/86400000 q[d:1] s(d:now-2999) t(d:1:now+300000)"
+        "HSET f since now-9000 free now-9000 look now"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
+    }
+    nobody_listens_for_a_second {
+        "RPUSH q b:1"
+        "ZADD t now+1 b:1"
+        "HSET f head b:1 score now+1 since now-1000 look now-400 free now-1000 deaf now-1000"
+        "wait 0"
+        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
     }
     a_hundred_dead_go_in_a_call {
         "lua for i = 1, 102 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end redis.call('ZADD', 's', 1, 'b')"

@@ -53,6 +53,11 @@ crate::lua::stories! {
         "reentrant/release lock / o 5000 1 -> 1 1 | | c=0"
         "reentrant/release lock / o 5000 1 -> 3 | | c=0"
     }
+    a_message_that_is_refused_fails_nothing {
+        "HSET lock o 1"
+        "unheard reentrant/release lock / o 5000 1 -> 1 -1 | "
+        "unheard reentrant/release lock / o 5000 1 -> 3"
+    }
     only_the_own_hold_is_given_back {
         "hear c"
         "HSET lock x 1"

@@ -58,6 +58,16 @@ crate::lua::stories! {
         "SET lock x"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 4 WRONGTYPE*"
     }
+    a_token_is_one_more {
+        "SET token 100000000000000025"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 100000000000000026 | lock{o=1}/5000 token=100000000000000026"
+        "DEL lock"
+        "SET token 199999999999999999"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 200000000000000000 | lock{o=1}/5000 token=200000000000000000"
+        "DEL lock"
+        "SET token 999999999999999999"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 1000000000000000000 | lock{o=1}/5000 token=1000000000000000000"
+    }
     an_heir_gets_a_token {
         "SET token 100000000000000009"
         "HSET lock o 1"
@@ -78,6 +88,12 @@ crate::lua::stories! {
         "fenced/run lock a / o 7 return(( -> 6 script:1:*"
         "SET text x"
         "fenced/run text a / o 7 return(1) -> 4 WRONGTYPE*"
+    }
+    a_callers_script_sees_its_own_and_no_more {
+        "HSET lock o 1"
+        "fenced/run lock a / o 7 return{type(KEYS[0]),type(ARGV[0]),#KEYS,#ARGV} x y -> 1 list 4 text nil text nil int 1 int 2"
+        "fenced/run lock / o 7 return{} -> 1 list 0"
+        "fenced/run lock / o 7 error({err='E~x'}) -> 1 error E x"
     }
     a_server_has_an_id {
         "multi/server_id id / fresh 5000 -> 1 fresh | id=fresh/5000"

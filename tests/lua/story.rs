@@ -19,7 +19,8 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 /// - `script key key / arg arg -> answer | all that is stored | what was heard`: a call. `_` is an empty argument, `~`
 ///   a blank in one, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is without nonce and
 ///   time; it may end with `*`. Without a second part nothing has changed. Before the script may stand `by 5` (its
-///   not_after from now), and `silent`, `fenced` or `red` as the client joins it then.
+///   not_after from now), and `silent`, `fenced` or `red` as the client joins it then, or `unheard`, where the
+///   server refuses the message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -35,11 +36,11 @@ pub async fn tell(lines: &[&str]) {
 }
 
 /// Runs it on a real server, up to where it needs the embedded clock, each call with no memory left: it does all that it
-/// does with enough, or it is refused and nothing has changed. Returns how many did, and how many were refused; or the
-/// first that did neither.
-pub async fn tell_out_of_memory(server: &Server, lines: &[&str]) -> Result<(usize, usize), String> {
+/// does with enough, or it is refused and nothing has changed. Returns how many did, and the scripts that were refused; or
+/// the first that did neither.
+pub async fn tell_out_of_memory(server: &Server, lines: &[&str]) -> Result<(usize, Vec<String>), String> {
     let mut teller = Teller { stage: Stage::real(server).await };
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused) = (0, Vec::new());
     for line in lines.iter().take_while(|line| !line.starts_with("wait ")) {
         if teller.set(line).await {
             continue;
@@ -54,7 +55,8 @@ pub async fn tell_out_of_memory(server: &Server, lines: &[&str]) -> Result<(usiz
             if found.stored != before {
                 return Err(format!("{line}\n  was refused, and wrote:\n{found}"));
             }
-            (done, refused) = (done - 1, refused + 1);
+            done -= 1;
+            refused.push(call.script.clone());
             found = teller.run(&call).await.roughly();
         }
         if !call.fits(&found, &before) {
@@ -105,6 +107,7 @@ impl std::fmt::Display for Found {
 /// A call, and what is to come of it.
 struct Call {
     line: String,
+    script: String,
     text: String,
     keys: Vec<String>,
     args: Vec<String>,
@@ -177,18 +180,23 @@ impl Teller {
                     let (by, more) = more.split_once(' ').unwrap();
                     (not_after, rest) = (by.parse().unwrap(), more);
                 }
-                "silent" | "fenced" | "red" => (way, rest) = (word, more),
+                "silent" | "fenced" | "red" | "unheard" => (way, rest) = (word, more),
                 _ => break,
             }
         }
         let (script, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let (keys, args) = rest.split_once('/').unwrap_or((rest, ""));
-        let told = if files::announces(script) && way != "silent" { &["PUBLISH", "c"][..] } else { &[] };
+        let told: &[&str] = match (files::announces(script), way) {
+            (false, _) | (_, "silent") => &[],
+            (_, "unheard") => &["NO-SUCH-COMMAND", "c"],
+            _ => &["PUBLISH", "c"],
+        };
         let args = self.absolute(args).await;
         let args = args.split_whitespace().map(argument).chain(told.iter().map(|word| (*word).to_owned()));
         let mut parts = expected.split('|').map(|part| part.trim().to_owned());
         Call {
             line: call.to_owned(),
+            script: script.to_owned(),
             text: text(way, script),
             keys: keys.split_whitespace().map(str::to_owned).collect(),
             args: args.collect(),
