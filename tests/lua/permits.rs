@@ -100,6 +100,11 @@ crate::lua::stories! {
         "semaphore/change p m r / 10 60000 2 always -> 1 | m=r#1 p=0 r=10 1 -2 r#1/60000"
         "semaphore/change p m r / 11 60000 1 always -> 1 | m=r#1 p=1 r=11 1 -1 r#1/60000 | c=1"
     }
+    a_semaphore_that_was_made_stays {
+        "hear c"
+        "semaphore/change p m r / 1 60000 3 absent -> 1 | m=r#1 p=3 r=1 1 0 r#1/60000 | c=3"
+        "cancel p m r / 1 60000 -> 1 | m=r#1 p=3 r=1 0 0 /60000"
+    }
     a_semaphore_that_is_gone_gets_nothing_back {
         "SET m life"
         "semaphore/change p m r / 1 60000 2 exists -> 0 | "
@@ -218,6 +223,7 @@ crate::lua::stories! {
         "permit_semaphore/acquire p x r / 3 60000 5000~id:f -> 1 1 | p=1 r=3 1 0 /60000 x(<e>:now+5000 <f>:now+5000)"
     }
     a_permit_is_live_for_its_last_millisecond {
+        "hear c"
         "wait 0"
         "SET p 1"
         "ZADD x now+1 aaaaaaaaaaaaaaaa"
