@@ -15,6 +15,7 @@ mod house;
 mod kills;
 mod limits;
 mod lost;
+mod lua;
 mod memory;
 mod multi;
 mod multi_random;

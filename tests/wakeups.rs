@@ -175,6 +175,49 @@ async fn a_lost_message_costs_one_cap_embedded() {
     .await;
 }
 
+/// The same of permits and latches.
+#[tokio::test(start_paused = true)]
+async fn a_lost_message_of_permits_costs_one_cap_embedded() {
+    for what in ["semaphore", "permit_semaphore", "latch"] {
+        let server = lockson::EmbeddedServer::new();
+        let connect = || server.connect_with(Locks::builder().wait_cap(CAP)).unwrap();
+        let (a, b) = (connect(), connect());
+        for lost in [true, false] {
+            server.lose_messages(lost);
+            let name = unique(what);
+            let take = async |locks: &Locks| match what {
+                "semaphore" => drop(locks.semaphore(&name).acquire(1).await.unwrap()),
+                "permit_semaphore" => std::mem::forget(locks.permit_semaphore(&name).guard(1).await.unwrap()),
+                _ => drop(locks.latch(&name).wait().await.unwrap()),
+            };
+            match what {
+                "semaphore" => assert!(a.semaphore(&name).try_set_permits(1).await.unwrap()),
+                "permit_semaphore" => a.permit_semaphore(&name).set_permits(1).await.unwrap(),
+                _ => assert!(a.latch(&name).try_set_count(1).await.unwrap()),
+            }
+            if what != "latch" {
+                take(&a).await;
+            }
+            let give = async {
+                let listens = async || b.health().subscriptions > 0;
+                eventually(SOON, "the waiter listens", listens).await;
+                // Between two looks.
+                sleep(CAP / 10).await;
+                match what {
+                    "semaphore" => a.semaphore(&name).release(1).await.unwrap(),
+                    "permit_semaphore" => a.permit_semaphore(&name).set_permits(2).await.unwrap(),
+                    _ => assert_eq!(a.latch(&name).count_down().await.unwrap(), Some(0)),
+                }
+                Instant::now()
+            };
+            let (given_at, taken_at) = join(give, async { (take(&b).await, Instant::now()).1 }).await;
+            let took = taken_at.saturating_duration_since(given_at);
+            let right = if lost { CAP / 2 <= took && took <= CAP } else { took < CAP / 10 };
+            assert!(right, "{what}, message lost: {lost}: {took:?}");
+        }
+    }
+}
+
 /// Three clients of one server, for one kind of lock.
 struct Trio {
     kind: &'static Kind,

@@ -6,8 +6,11 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in a folder of it")
 }
 
+/// The scripts are those of another folder for a mutant of them (`tests/mutants`).
 pub fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    let mutant = path.strip_prefix("lua/").zip(std::env::var_os("LOCKSON_LUA"));
+    let place = mutant.map_or_else(|| root().join(path), |(script, folder)| Path::new(&folder).join(script));
+    std::fs::read_to_string(place).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// All files of a folder and those in it, by their paths from the root, sorted.
@@ -41,11 +44,14 @@ pub fn sent(script: &str) -> String {
         Some(("permit_semaphore", "acquire" | "cancel" | "release")) => &["once", "ids"],
         Some(("semaphore" | "permit_semaphore" | "latch", _)) => &["once"],
         None if script == "cancel" => &["once"],
+        None if script == "quarantine" => &["boot"],
         _ => &[],
     };
-    // It stands behind the script of a kind.
-    if script == "fenced/fence" {
-        return fenced("reentrant/acquire");
+    // They stand behind the script of a kind.
+    match script {
+        "fenced/fence" => return fenced("reentrant/acquire"),
+        "red/vote" => return voting("reentrant/acquire"),
+        _ => {}
     }
     let announce = announces(script).then_some("announce");
     std::iter::once("begin").chain(announce).chain(shared.iter().copied()).chain([script]).map(lua).collect()
@@ -64,7 +70,16 @@ pub fn silenced(text: &str) -> String {
 
 /// The same of a script that acquires, with a token.
 pub fn fenced(script: &str) -> String {
-    let (text, own) = (sent(script), read(&format!("lua/{script}.lua")));
-    let shared = text.strip_suffix(&own).expect("its own text comes last");
-    format!("{shared}local function acquire()\n{own}end\n{}", read("lua/fenced/fence.lua"))
+    over(script, "", "fenced/fence")
+}
+
+/// The same of a script that acquires, as a vote.
+pub fn voting(script: &str) -> String {
+    over(script, &read("lua/boot.lua"), "red/vote")
+}
+
+fn over(inner: &str, shared: &str, outer: &str) -> String {
+    let (text, own) = (sent(inner), read(&format!("lua/{inner}.lua")));
+    let before = text.strip_suffix(&own).expect("its own text comes last");
+    format!("{before}{shared}local function acquire()\n{own}end\n{}", read(&format!("lua/{outer}.lua")))
 }

@@ -1,0 +1,171 @@
+//! Whether the tests see a mutant: they run on it until the first that fails.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use crate::patch::Copy;
+
+/// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
+const CPU_SECONDS: [u32; 2] = [20, 240];
+
+/// Suites about texts: they say nothing of what a script does.
+const ABOUT_TEXTS: [&str; 4] = ["house::", "tidy::", "scripts::", "choosing::"];
+/// Suites that take longest, and so come last.
+const LONG: [&str; 5] = ["simulation::", "turns::", "wakeups::", "red_schedules::", "cancellation::"];
+
+/// What only real servers have: memory that ends, rights that are missing, replicas.
+const WITH_SERVERS: [&str; 4] = ["lua::out_of_memory", "acl::", "memory::", "topology::confirm::"];
+
+/// Held while a program is written, or started: one that is open for writing, here or in a child, can't be.
+static LOCK: Mutex<()> = Mutex::new(());
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// By this test.
+    Killed(String),
+    Survived,
+}
+
+/// Who judges: these tests, without any server but the embedded one, and then these with real ones.
+pub struct Judges {
+    pub embedded: Vec<String>,
+    pub with_servers: Vec<String>,
+}
+
+/// One run of the program: which, on which scripts, whether it may start servers, and for how long it may compute.
+struct Run<'a> {
+    program: &'a Path,
+    lua: Option<&'a Path>,
+    servers: bool,
+    cpu_seconds: u32,
+}
+
+impl Run<'_> {
+    /// Runs the tests of these names, or that have this in their names, and gives each result to `saw` until that says
+    /// that it is enough. Whether all passed.
+    fn run(&self, tests: &[String], exact: bool, mut saw: impl FnMut(&str, bool) -> bool) -> bool {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", &format!("ulimit -t {}; exec \"$0\" \"$@\"", self.cpu_seconds)])
+            .arg(self.program)
+            .args(["--test-threads", "1", "--skip", "red_schedules::"])
+            .args(tests)
+            .args(exact.then_some("--exact"))
+            .env("LOCKSON_SEED", "7")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        if !self.servers {
+            command.envs(["LOCKSON_REDIS_SERVER", "LOCKSON_OTHER_SERVER"].map(|name| (name, "/none")));
+        }
+        if let Some(lua) = self.lua {
+            command.env("LOCKSON_LUA", lua);
+        }
+        let mut child = {
+            let _held = LOCK.lock().unwrap();
+            command.spawn().unwrap()
+        };
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for line in lines.map_while(Result::ok) {
+            let Some((name, result)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) else {
+                continue;
+            };
+            if saw(name, result != "ok") {
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+        child.wait().unwrap().success()
+    }
+
+    /// Who of these fails first.
+    fn killer(&self, tests: &[String]) -> Option<String> {
+        let mut killer = None;
+        let passed = self.run(tests, true, |name, failed| {
+            if failed {
+                killer = Some(name.to_owned());
+            }
+            failed
+        });
+        (!passed).then(|| killer.unwrap_or_else(|| "it does not end, or ends the program".to_owned()))
+    }
+}
+
+/// The tests that pass where there is no server but the embedded one, and those of `WITH_SERVERS`, if asked for.
+pub fn judges(program: &Path, beginning: &str, servers: bool) -> Judges {
+    let passing = |servers: bool, filters: &[&str]| {
+        let (mut found, filters) = (Vec::new(), filters.iter().map(|&filter| filter.to_owned()).collect::<Vec<_>>());
+        Run { program, lua: None, servers, cpu_seconds: 3600 }.run(&filters, false, |name, failed| {
+            if !failed && !ABOUT_TEXTS.iter().any(|suite| name.starts_with(suite)) && name != "part" {
+                found.push(name.to_owned());
+            }
+            false
+        });
+        found
+    };
+    let mut embedded = passing(false, &[beginning]);
+    embedded.retain(|name| name.starts_with(beginning));
+    let with_servers = if servers { passing(true, &WITH_SERVERS) } else { Vec::new() };
+    Judges { embedded, with_servers }
+}
+
+/// Those that know a folder of `lua/` best, and how else it is called there.
+fn near(script: &str) -> &[&str] {
+    match script.split('/').next().unwrap_or_default() {
+        "reentrant" => &["contract::lock::"],
+        "plain" => &["plain_lock"],
+        "fair" => &["contract::fair_lock::", "fair"],
+        "read" => &["contract::read::", "read_in_transaction"],
+        "write" | "read_write" => &["contract::read::", "contract::write::", "write"],
+        "fenced" => &["contract::fenced"],
+        "red" | "boot" => &["red"],
+        "multi" => &["multi"],
+        "silent" => &["contract::spin_lock::"],
+        "latch" => &["latch"],
+        "semaphore" | "permit_semaphore" | "ids" | "once" | "cancel" => &["synchronizers", "permits"],
+        _ => &[],
+    }
+}
+
+/// The tests in the order in which they judge a script: the stories of its folder, all stories, the tests near it, the
+/// rest, those that take long.
+fn stages(tests: &[String], script: &str) -> [Vec<String>; 5] {
+    let stories = format!("lua::{}::", script.split('/').next().unwrap_or_default());
+    let mut stages = [const { Vec::new() }; 5];
+    for test in tests {
+        let stage = match test {
+            test if test.starts_with(&stories) => 0,
+            test if test.starts_with("lua::") => 1,
+            test if LONG.iter().any(|suite| test.starts_with(suite)) => 4,
+            test if near(script).iter().any(|part| test.contains(part)) => 2,
+            _ => 3,
+        };
+        stages[stage].push(test.clone());
+    }
+    stages
+}
+
+pub fn judge(copy: &Copy<'_>, script: &str, text: &str, judges: &Judges) -> Verdict {
+    {
+        let _held = LOCK.lock().unwrap();
+        copy.write(script, text);
+    }
+    let run = |servers, cpu_seconds| Run { program: &copy.program, lua: Some(&copy.lua), servers, cpu_seconds };
+    let mut killer = None;
+    for (at, stage) in stages(&judges.embedded, script).into_iter().enumerate() {
+        if killer.is_none() && !stage.is_empty() {
+            killer = run(false, CPU_SECONDS[usize::from(at > 1)]).killer(&stage);
+        }
+    }
+    if killer.is_none() && !judges.with_servers.is_empty() {
+        let run = run(true, CPU_SECONDS[1]);
+        // Real time goes on, so it has to fail twice.
+        killer = run.killer(&judges.with_servers).filter(|killer| run.killer(std::slice::from_ref(killer)).is_some());
+    }
+    let _held = LOCK.lock().unwrap();
+    copy.restore(script);
+    killer.map_or(Verdict::Survived, Verdict::Killed)
+}
