@@ -287,7 +287,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_name_is_refused_or_has_one_slot(name in ".{0,20}|[ab{}:_]{0,8}|(redisson_|lockson:)?[a{}]{1,4}(:timeout)?") {
+        fn any_name_is_refused_or_has_one_slot(
+            name in ".{0,20}|[ab{}:_]{0,8}|(redisson_|lockson:)?[a{}]{1,4}(:timeout)?",
+        ) {
             if let Some((own, all)) = all_of(&name) {
                 prop_assert!(!own.tag().is_empty());
                 // A latch's channel has braces always (docs/PROTOCOL.md, "Permits and counts").
