@@ -127,8 +127,8 @@ impl EmbeddedServer {
     }
 
     /// A client of a simulation: the same as [`connect_with`](Self::connect_with)'s, but its ids come by chance from a
-    /// seed, and `spawn` begins its tasks, so that it can poll them when it likes. With tokio's clock paused in a runtime
-    /// of one thread, and owners that have names, the same calls give the same run.
+    /// seed, and `spawn` begins its tasks, so that it can poll them when it likes. With tokio's clock paused in a
+    /// runtime of one thread, and owners that have names, the same calls give the same run.
     ///
     /// # Errors
     /// As [`connect_with`](Self::connect_with).
