@@ -36,7 +36,8 @@ pub struct Hold {
     pub held: Arc<Held>,
 }
 
-/// A fault that may take holds away: of `key`, or of all; those that were there, unless they are as old as what came back.
+/// A fault that may take holds away: of `key`, or of all; those that were there, unless they are as old as what came
+/// back.
 #[derive(Debug, Clone, Copy)]
 pub struct Damage {
     pub key: Option<usize>,

@@ -1,4 +1,4 @@
-//! Makes a plan that fails smaller, as long as it fails: steps first, then what a turn or a fault has beside, then times.
+//! Makes a plan that fails smaller, as long as it fails: first the steps, then what each of them has beside.
 
 use crate::plan::{End, Fault, Plan, Step, Turn, What};
 

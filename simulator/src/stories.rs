@@ -1,4 +1,4 @@
-//! Plans that failed once, as they were when they were small, each with what was wrong. They are played before all others.
+//! Plans that failed once, as they were when they were small, each with what was wrong. They are played first.
 
 use lockson::EmbeddedServer;
 
@@ -34,8 +34,8 @@ fn all() -> Vec<(&'static str, Plan)> {
     let lost = [Fate::Unanswered, Fate::Late(300, 300), Fate::Unanswered];
     steps.extend((0..).zip(lost).map(|(at, fate)| fault(at * 400, Fault::Calls { client: 0, count: 3, fate })));
     vec![(
-        "a give-back without an answer left the server's count above the registry's, and the next release took that for \
-         somebody else's writing",
+        "a give-back without an answer left the server's count above the registry's, and the next release took that \
+         for somebody else's writing",
         Plan { seed: 1, lease: 3_000, steps },
     )]
 }

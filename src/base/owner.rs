@@ -169,7 +169,8 @@ mod tests {
         #[test]
         fn any_two_owners_have_two_fields(ids in prop::array::uniform4("[ab\\-]{1,2}")) {
             let [a, b, c, d] = ids.each_ref().map(|id| Owner::named(id).unwrap());
-            let fields = [a.clone(), b.clone(), a.within(&c), b.within(&d)].map(|owner| [owner.clone(), owner.as_writer()]);
+            let owners = [a.clone(), b.clone(), a.within(&c), b.within(&d)];
+            let fields = owners.map(|owner| [owner.clone(), owner.as_writer()]);
             prop_assert_eq!(fields[0] == fields[1], a == b);
             prop_assert_eq!(fields[2] == fields[3], a == b && c == d);
             let all: Vec<_> = [&fields[0], &fields[2]].into_iter().flatten().map(|owner| field("c", owner)).collect();

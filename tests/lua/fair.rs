@@ -1,4 +1,4 @@
-//! The fair lock's scripts.
+//! The fair lock's scripts: its holder and its queue.
 
 crate::lua::stories! {
     it_is_taken_once {
@@ -33,58 +33,65 @@ crate::lua::stories! {
         "ZADD t now+5000 b:1 now+9000 a:1"
         "fair/acquire k q t s f / a:1 5000 3 1 -> 1 | k{a:1=4}/5000 q[b:1] t(b:1:now+5000)"
     }
-    a_watched_heads_score_is_left_alone {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "HSET f head b:1 score now+1 since now look now free now deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300001 1 | f{deaf=0 free=now head=b:1 look=now score=now+1 since=now}/60000 q[b:1 c:1]/86700001 s(c:now c:1:now)/60000 t(b:1:now+1 c:1:now+300001)/86700001"
-    }
     a_queue_that_is_there_keeps_its_debt {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
         "RPUSH q b:1"
         "ZADD t now+300000 b:1"
         "HSET f debt 5"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5}/60000 k{a:1=1}/5000 q[b:1 c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | f{debt=5}/60000 k{a:1=1}/5000 q[b:1 \
+          c:1]/87000000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
     }
     waiters_queue {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now \
+          b:1:now)/60000 t(b:1:now+300000)/86700000"
         "fair/place k q t s f / b:1 -> 1 1 0"
         "wait 1000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 4000 now+300000 0 | k{a:1=1}/4000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
-        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 4000 now+600000 1 | k{a:1=1}/4000 q[b:1 b:2]/87000000 s(b:now b:1:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 4000 now+300000 0 | k{a:1=1}/4000 q[b:1]/86700000 s(b:now \
+          b:1:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 4000 now+600000 1 | k{a:1=1}/4000 q[b:1 b:2]/87000000 s(b:now \
+          b:1:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
         "fair/place k q t s f / b:2 -> 1 2 1"
         "fair/place k q t s f / b:3 -> 1 2 -1"
         "wait 10"
-        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 3990 now+600000 0 | k{a:1=1}/3990 q[b:1 b:2]/87000000 s(b:1:now-10 b:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
+        "fair/acquire k q t s f / b:2 5000 0 1 -> 0 3990 now+600000 0 | k{a:1=1}/3990 q[b:1 b:2]/87000000 \
+          s(b:1:now-10 b:now b:2:now)/60000 t(b:1:now+300000 b:2:now+600000)/87000000"
     }
     a_first_waiter_outlives_a_long_hold {
         "HSET k a:1 1"
         "PEXPIRE k 400000"
         "HSET f debt 5"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 400000 now+400000 1 | k{a:1=1}/400000 q[b:1]/86800000 s(b:now b:1:now)/60000 t(b:1:now+400000)/86800000"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 400000 now+400000 1 | k{a:1=1}/400000 q[b:1]/86800000 s(b:now \
+          b:1:now)/60000 t(b:1:now+400000)/86800000"
     }
     a_score_that_is_late_is_no_floor {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
         "RPUSH q b:1"
         "ZADD t now-500 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1]/86700000 s(c:now \
+          c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
         "ZREM t c:1"
-        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1 d:1]/86700000 s(c:now c:1:now d:now d:1:now)/60000 t(b:1:now+300000 d:1:now+300000)/86700000"
+        "fair/acquire k q t s f / d:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1 c:1 d:1]/86700000 s(c:now \
+          c:1:now d:now d:1:now)/60000 t(b:1:now+300000 d:1:now+300000)/86700000"
     }
     the_next_is_told_and_takes_it {
         "hear c:b:1 c"
         "HSET k a:1 1"
         "PEXPIRE k 5000"
-        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now b:1:now)/60000 t(b:1:now+300000)/86700000"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | k{a:1=1}/5000 q[b:1 c:1]/87000000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
-        "fair/release k q t s f / a:1 5000 1 -> 1 1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 q[b:1 c:1]/87000000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000 | c:b:1=0"
+        "fair/acquire k q t s f / b:1 5000 0 1 -> 0 5000 now+300000 1 | k{a:1=1}/5000 q[b:1]/86700000 s(b:now \
+          b:1:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 5000 now+600000 1 | k{a:1=1}/5000 q[b:1 c:1]/87000000 s(b:now \
+          b:1:now c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "fair/release k q t s f / a:1 5000 1 -> 1 1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 \
+          since=now}/60000 q[b:1 c:1]/87000000 s(b:now b:1:now c:now c:1:now)/60000 t(b:1:now+300000 \
+          c:1:now+600000)/87000000 | c:b:1=0"
         "wait 100"
-        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-100 look=now-100 pass=0 score=now+299900 since=now-100}/60000 k{b:1=1}/400000 q[c:1]/86999900 s(c:now-100 c:1:now-100 b:now)/60000 t(c:1:now+599900)/86999900"
+        "fair/acquire k q t s f / b:1 400000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-100 look=now-100 pass=0 \
+          score=now+299900 since=now-100}/60000 k{b:1=1}/400000 q[c:1]/86999900 s(c:now-100 c:1:now-100 b:now)/60000 \
+          t(c:1:now+599900)/86999900"
     }
     an_inner_hold_is_given_back_once {
         "HSET k a:1 3"
@@ -162,7 +169,8 @@ crate::lua::stories! {
         "HSET k a:1 1"
         "RPUSH q b:1"
         "fair/force k q t s f / b:1 -> 0"
-        "fair/force k q t s f / a:1 -> 1 1 a:1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 q[b:1] t(b:1:now+300000) | c:b:1=0"
+        "fair/force k q t s f / a:1 -> 1 1 a:1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 \
+          since=now}/60000 q[b:1] t(b:1:now+300000) | c:b:1=0"
         "HSET k a:1 1 b 1 c 1 d 1 e 1 f 1 g 1 h 1 i 1 j 1 k 1"
         "DEL q t f"
         "fair/force k q t s f / _ -> 1 -1 a:1 b c d e f g h i j | "
@@ -180,7 +188,8 @@ crate::lua::stories! {
         "ZADD s now b:1 now b now c:1 now d:1"
         "fair/leave k q t s f / d:1 -> 1 | q[b:1 c:1] s(b:now b:1:now c:1:now) t(b:1:now+1 c:1:now+2)"
         "fair/leave k q t s f / d:1 -> 1"
-        "fair/leave k q t s f / b:1 -> 1 | f{deaf=0 free=now head=c:1 look=now score=now+300000 since=now}/60000 q[c:1] s(b:now c:1:now) t(c:1:now+300000) | c:c:1=0"
+        "fair/leave k q t s f / b:1 -> 1 | f{deaf=0 free=now head=c:1 look=now score=now+300000 since=now}/60000 \
+          q[c:1] s(b:now c:1:now) t(c:1:now+300000) | c:c:1=0"
         "fair/leave k q t s f / c:1 -> 1 | "
     }
     nobody_is_told_while_it_is_held {
@@ -202,10 +211,12 @@ crate::lua::stories! {
         "RPUSH q b:1 b:2"
         "ZADD t now+1000 b:1 now+2000 b:2"
         "ZADD s now-500 b:1 now-86400000 old now-86300000 young"
-        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
+        "fair/refresh k q t s f / b:1 b:3 b:2 -> 1 1 0 1 | q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now \
+          b:2:now)/60000 t(b:1:now+1500 b:2:now+2000)/86402000"
         "wait 0"
         "HSET k a:1 1"
-        "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
+        "fair/refresh k q t s f / b:2 -> 1 1 | k{a:1=1} q[b:1 b:2]/86402000 s(young:now-86300000 b:now b:1:now \
+          b:2:now)/60000 t(b:2:now+2000 b:1:now+300000)/86402000"
     }
     nobody_waits {
         "HSET k a:1 1"
@@ -228,7 +239,8 @@ crate::lua::stories! {
         "ZADD t now+1000 b:1"
         "lua for i = 10, 39 do redis.call('ZADD', 's', 1, i) end"
         "wait 0"
-        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(35:1 36:1 37:1 38:1 39:1 b:now b:1:now)/60000 t(b:1:now+1000)/86401000"
+        "fair/refresh k q t s f / b:1 -> 1 1 | q[b:1]/86401000 s(35:1 36:1 37:1 38:1 39:1 b:now b:1:now)/60000 \
+          t(b:1:now+1000)/86401000"
     }
     leases_only_grow {
         "HSET a o 1"
@@ -240,8 +252,10 @@ crate::lua::stories! {
         "HSET d x 1"
         "RPUSH dq w"
         "ZADD dt now w"
-        "fair/renew a aq at b bq bt d dq dt / o 5000 o 5000 o 5000 -> 1 1 1 0 | a{o=1}/5000 aq[w] at(w:now+300000) b{o=1}/9000 d{x=1} dq[w] dt(w:now)"
-        "fair/renew d dq dt a aq at / x 7000 o 400000 -> 1 1 1 | a{o=1}/400000 aq[w] at(w:now+400000) b{o=1}/9000 d{x=1}/7000 dq[w] dt(w:now+300000)"
+        "fair/renew a aq at b bq bt d dq dt / o 5000 o 5000 o 5000 -> 1 1 1 0 | a{o=1}/5000 aq[w] at(w:now+300000) \
+          b{o=1}/9000 d{x=1} dq[w] dt(w:now)"
+        "fair/renew d dq dt a aq at / x 7000 o 400000 -> 1 1 1 | a{o=1}/400000 aq[w] at(w:now+400000) b{o=1}/9000 \
+          d{x=1}/7000 dq[w] dt(w:now+300000)"
         "fair/renew a aq at / o 5000 -> 1 1"
     }
     a_count_is_lowered {
@@ -252,9 +266,11 @@ crate::lua::stories! {
         "fair/settle k q t s f / a:1 3 1 -> 0"
         "fair/settle k q t s f / a:1 1 1 -> 1 -1 | k{a:1=1} q[b:1 a:1] t(a:1:now b:1:now)"
         "fair/settle k q t s f / a:1 1 0 -> 0 | k{a:1=1} q[b:1] t(b:1:now)"
-        "fair/settle k q t s f / a:1 0 0 -> 1 1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 q[b:1] t(b:1:now+300000) | c:b:1=0"
+        "fair/settle k q t s f / a:1 0 0 -> 1 1 | f{deaf=0 free=now head=b:1 look=now score=now+300000 \
+          since=now}/60000 q[b:1] t(b:1:now+300000) | c:b:1=0"
         "HSET k a:1 many"
-        "fair/settle k q t s f / a:1 0 1 -> 0 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 k{a:1=many} q[b:1] t(b:1:now+300000)"
+        "fair/settle k q t s f / a:1 0 1 -> 0 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 \
+          k{a:1=many} q[b:1] t(b:1:now+300000)"
     }
     who_waits_no_more_goes_from_the_queue {
         "hear c:b:1"
@@ -262,95 +278,45 @@ crate::lua::stories! {
         "ZADD t now a:1 now b:1"
         "fair/settle k q t s f / c:1 0 0 -> 3"
         "fair/settle k q t s f / a:1 0 1 -> 3"
-        "fair/settle k q t s f / a:1 0 0 -> 3 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 q[b:1] t(b:1:now+300000) | c:b:1=0"
+        "fair/settle k q t s f / a:1 0 0 -> 3 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/60000 \
+          q[b:1] t(b:1:now+300000) | c:b:1=0"
         "HSET k c:1 1"
         "fair/settle k q t s f / b:1 0 0 -> 3 | k{c:1=1}"
-    }
-    a_free_locks_head_is_told_and_watched {
-        "hear c:b:1"
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "ZADD s now b now b:1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3000 | f{deaf=0 free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] s(b:now b:1:now) t(b:1:now+300000) | c:b:1=0"
-        "wait 399"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 2601"
-        "wait 1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 2600 | f{deaf=0 free=now-400 head=b:1 look=now score=now+299600 since=now-400}/86399600 q[b:1] s(b:now-400 b:1:now-400) t(b:1:now+299600) | c:b:1=0"
-        "ZADD s now b"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 2600"
-        "wait 2599"
-        "ZADD s now b"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1 | f{deaf=0 free=now-2999 head=b:1 look=now score=now+297001 since=now-2999}/86397001 q[b:1] s(b:1:now-2999 b:now) t(b:1:now+297001) | c:b:1=0"
-        "wait 1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    a_dead_client_takes_its_waiters_along {
-        "wait 0"
-        "RPUSH q b:1 b:2 d:1"
-        "ZADD t now+1 b:1 now+2 b:2 now+3 d:1"
-        "ZADD s now-5000 b now b:1 now b:2"
-        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now-3000 head=d:1 look=now score=now+300000 since=now}/86400000 q[d:1] s(b:now-5000) t(d:1:now+300000)"
-    }
-    foreign_heads_are_dropped_when_nobody_listens {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
-        "wait 999"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 4001 | f{deaf=now-999 free=now-999 head=b:1 look=now score=now+299001 since=now-999}/86399001 q[b:1] t(b:1:now+299001)"
-        "wait 399"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3602"
-        "wait 1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    a_head_that_listens_is_not_deaf {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
-        "hear c:b:1"
-        "wait 400"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 4600 | f{deaf=0 free=now-400 head=b:1 look=now score=now+299600 since=now-400}/86399600 q[b:1] t(b:1:now+299600) | c:b:1=0"
-        "wait 4599"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1 | f{deaf=0 free=now-4999 head=b:1 look=now score=now+295001 since=now-4999}/86395001 q[b:1] t(b:1:now+295001) | c:b:1=0"
-        "wait 1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    a_head_becomes_deaf {
-        "RPUSH q b:1"
-        "ZADD t now+300000 b:1"
-        "HSET f head b:1 score now+300000 since now look now free now deaf 0"
-        "wait 400"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 4600 | f{deaf=now free=now-400 head=b:1 look=now score=now+299600 since=now-400} q[b:1] t(b:1:now+299600)"
     }
     a_taker_in_the_queue_pays_into_the_debt {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
         "HSET f debt 600000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=0 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87000000 s(a:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=0 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87000000 \
+          s(a:now)/60000 t(b:1:now+300000 c:1:now+600000)/87000000"
     }
     a_debt_that_the_queue_bears_stays {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1"
         "HSET f debt 300000"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=600000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/86400003 s(a:now)/60000 t(c:1:now+3 b:1:now+300000)/86400003"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=600000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/86400003 \
+          s(a:now)/60000 t(c:1:now+3 b:1:now+300000)/86400003"
     }
     a_pass_goes_on_where_it_was {
         "RPUSH q a:1 b:1 c:1 d:1"
         "ZADD t now+1 a:1 now+2 b:1 now+3 c:1 now+4 d:1"
         "HSET f debt 0 pass 2"
-        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/400000 q[b:1 c:1 d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
+        "fair/acquire k q t s f / a:1 400000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/400000 q[b:1 c:1 \
+          d:1]/86400004 s(a:now)/60000 t(d:1:now+4 b:1:now+400000 c:1:now+700000)/86400004"
     }
     what_is_no_debt_is_none {
         "RPUSH q a:1 b:1"
         "ZADD t now+1 a:1 now+900000 b:1"
         "HSET f debt x pass y"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/87300000 s(a:now)/60000 t(b:1:now+900000)/87300000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/87300000 \
+          s(a:now)/60000 t(b:1:now+900000)/87300000"
     }
     a_pass_ends_before_the_next_begins {
         "RPUSH q a:1 b:1 c:1"
         "ZADD t now+1 a:1 now+900000 b:1 now+910000 c:1"
         "HSET f debt 900000 pass 1"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87310000 s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=1200000 pass=0}/60000 k{a:1=1}/5000 q[b:1 c:1]/87310000 \
+          s(a:now)/60000 t(b:1:now+300000 c:1:now+910000)/87310000"
     }
     who_passes_by_an_empty_queue_pays_nothing {
         "RPUSH q a:1"
@@ -361,112 +327,24 @@ crate::lua::stories! {
         "RPUSH q a:1 b:1"
         "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | k{a:1=1}/5000 q[b:1]/86700000 t(b:1:now+300000)/86700000"
     }
-    a_waiter_is_dead_with_its_client {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "ZADD s now-2000 b now b:1"
-        "HSET f head b:1 score now+1 since now look now free now-5000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
-        "ZADD s now b now-9000 b:1"
-        "HSET f since now-2000"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
-        "HSET f since now-9000 free now-9000"
-        "ZADD s now b now-2000 b:1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
-        "ZADD s now-9000 b now b:1"
-        "HSET f free now-2500"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 500"
-    }
-    a_time_ahead_of_the_clock_says_nothing {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "ZADD s now+9000 b now+9000 b:1"
-        "HSET f head b:1 score now+1 since now-1000 look now free now-2000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1000"
-        "ZADD s now b now b:1"
-        "HSET f since now+1"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] s(b:now b:1:now) t(b:1:now+300000)"
-    }
-    a_watch_is_over_this_head_at_this_score {
-        "RPUSH q b:1"
-        "ZADD t now+2 b:1"
-        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
-        "HSET f head x:1 since now-3000 free now-3000"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{deaf=now free=now head=b:1 look=now score=now+300000 since=now}/86400000 q[b:1] t(b:1:now+300000)"
-    }
-    a_deaf_head_of_lockson_is_not_dropped_for_that {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "ZADD s now b now b:1"
-        "HSET f head b:1 score now+1 since now-2000 look now-400 free now-2000 deaf now-1000"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 3000 | f{deaf=now-1000 free=now-2000 head=b:1 look=now score=now+1 since=now-2000} q[b:1] s(b:now b:1:now) t(b:1:now+1)"
-    }
-    the_dead_go_until_one_lives_or_it_is_ones_own_turn {
-        "RPUSH q b:1 d:1 a:1 e:1"
-        "ZADD t now+1 b:1 now+2 d:1 now+3 a:1 now+4 e:1"
-        "ZADD s 1 b 1 b:1 1 d 1 d:1"
-        "HSET f head b:1 score now+1 since now-3000 look now free now-3000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{deaf=0 debt=300000 free=now-3000 look=now pass=0 score=now+1 since=now-3000}/60000 k{a:1=1}/5000 q[e:1]/86700000 s(b:1 d:1 a:now)/60000 t(e:1:now+300000)/86700000"
-    }
-    who_is_dead_is_told_nothing {
-        "hear c:b:1"
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "HSET f head b:1 score now+1 since now-5000 look now-5000 free now-5000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    who_lives_for_a_moment_lives {
-        "RPUSH q b:1 d:1"
-        "ZADD t now+1 b:1 now+2 d:1"
-        "ZADD s now-2999 d"
-        "HSET f head b:1 score now+1 since now-5000 look now free now-5000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 1 | f{deaf=now free=now-5000 head=d:1 look=now score=now+300000 since=now}/86400000 q[d:1] s(d:now-2999) t(d:1:now+300000)"
-        "HSET f since now-9000 free now-9000 look now"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    nobody_listens_for_a_second {
-        "RPUSH q b:1"
-        "ZADD t now+1 b:1"
-        "HSET f head b:1 score now+1 since now-1000 look now-400 free now-1000 deaf now-1000"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 1 | k{c:1=1}/5000"
-    }
-    a_hundred_dead_go_in_a_call {
-        "lua for i = 1, 102 do redis.call('RPUSH', 'q', 'b:' .. i) redis.call('ZADD', 't', i, 'b:' .. i) end redis.call('ZADD', 's', 1, 'b')"
-        "HSET f head b:1 score 1 since now-3000 look now free now-3000 deaf 0"
-        "wait 0"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 -3 | f{deaf=now free=now-3000 head=b:101 look=now score=now+300000 since=now}/86400000 q[b:101 b:102] s(b:1) t(b:102:102 b:101:now+300000)"
-    }
     a_hold_without_ttl_raises_the_head {
         "HSET k a:1 1"
         "RPUSH q b:1"
         "ZADD t now b:1"
-        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | k{a:1=1} q[b:1 c:1]/86700000 s(c:now c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
+        "fair/acquire k q t s f / c:1 5000 0 1 -> 0 -1 now+300000 1 | k{a:1=1} q[b:1 c:1]/86700000 s(c:now \
+          c:1:now)/60000 t(b:1:now+300000 c:1:now+300000)/86700000"
     }
     a_pass_is_no_longer_than_the_queue {
         "RPUSH q a:1 b:1"
         "ZADD t now+1 a:1 now+2 b:1"
         "HSET f debt 0 pass 9"
-        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 s(a:now)/60000 t(b:1:now+300000)/86700000"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1]/86700000 \
+          s(a:now)/60000 t(b:1:now+300000)/86700000"
     }
     who_has_no_score_has_no_place {
         "RPUSH q a:1"
         "fair/place k q t s f / a:1 -> 1 1 -1"
         "ZADD t 1 b:1"
         "fair/place k q t s f / b:1 -> 1 1 -1"
-    }
-    a_held_lock_is_not_watched {
-        "HSET k a:1 1"
-        "PEXPIRE k 5000"
-        "HSET f head b:1 debt 5"
-        "fair/acquire k q t s f / c:1 5000 0 0 -> 0 5000 | f{debt=5} k{a:1=1}/5000"
     }
 }

@@ -1,6 +1,7 @@
 //! Each Lua script by itself: what it answers, what is stored behind it and who hears of it, told as stories.
 
 mod fair;
+mod fair_free;
 mod permits;
 mod plain;
 mod read;
@@ -26,8 +27,9 @@ macro_rules! stories {
 }
 use stories;
 
-const STORIES: [&[(&str, &[&str])]; 7] = [
+const STORIES: [&[(&str, &[&str])]; 8] = [
     fair::STORIES,
+    fair_free::STORIES,
     permits::STORIES,
     plain::STORIES,
     read::STORIES,

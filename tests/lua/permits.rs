@@ -162,7 +162,8 @@ crate::lua::stories! {
         "latch/inspect l e -> 1 0 sec.123000 opened"
         "SET l -5"
         "wait 1000"
-        "latch/count_down l e s / 5 60000 -> 1 0 | e=sec.123000 opened/86400000 r=4 0 1 /59000 s=5 0 1 sec-1.123000 opened/60000 | c=0"
+        "latch/count_down l e s / 5 60000 -> 1 0 | e=sec.123000 opened/86400000 r=4 0 1 /59000 s=5 0 1 sec-1.123000 \
+          opened/60000 | c=0"
     }
     a_latch_is_deleted_once {
         "hear c"
@@ -207,7 +208,8 @@ crate::lua::stories! {
         "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=3 r=1 1 0 /60000 x(<a>:now+5000)"
         "wait 1000"
         "permit_semaphore/acquire p x r / 1 60000 5000~id:a -> 1 1 | p=3 r=1 1 0 /60000 x(<a>:now+4000)"
-        "permit_semaphore/acquire p x r / 2 60000 6000~id:bc 3000~id:d 1000~id:e -> 1 2 | p=0 r=2 2 0 /60000 x(<d>:now+3000 <a>:now+4000 <b>:now+6000 <c>:now+6000)"
+        "permit_semaphore/acquire p x r / 2 60000 6000~id:bc 3000~id:d 1000~id:e -> 1 2 | p=0 r=2 2 0 /60000 \
+          x(<d>:now+3000 <a>:now+4000 <b>:now+6000 <c>:now+6000)"
         "permit_semaphore/acquire p x r / 3 60000 1000~id:e -> 0 3000"
         "permit_semaphore/inspect p x -> 1 0 4"
         "wait 3000"
@@ -217,7 +219,8 @@ crate::lua::stories! {
         "hear c"
         "SET p 0"
         "ZADD x now aaaaaaaaaaaaaaaa now bbbbbbbbbbbbbbbb now+9000 cccccccccccccccc"
-        "permit_semaphore/acquire p x r / 1 60000 5000~id:d -> 1 1 | p=1 r=1 1 0 /60000 x(<d>:now+5000 <c>:now+9000) | c=1"
+        "permit_semaphore/acquire p x r / 1 60000 5000~id:d -> 1 1 | p=1 r=1 1 0 /60000 x(<d>:now+5000 <c>:now+9000) \
+          | c=1"
         "wait 9000"
         "permit_semaphore/acquire p x r / 2 60000 5000~id:e -> 1 1 | p=2 r=2 1 0 /60000 x(<e>:now+5000) | c=2"
         "permit_semaphore/acquire p x r / 3 60000 5000~id:f -> 1 1 | p=1 r=3 1 0 /60000 x(<e>:now+5000 <f>:now+5000)"
@@ -338,6 +341,7 @@ crate::lua::stories! {
     }
     leases_of_ids_only_grow {
         "ZADD x now+9000 aaaaaaaaaaaaaaaa now+3000 bbbbbbbbbbbbbbbb now+5000 cccccccccccccccc now dddddddddddddddd"
-        "permit_semaphore/renew x x x x / id:ab 4000 id:cd 9000 id:a 1000 id:e 9000 -> 1 1 0 1 0 | x(<d>:now <b>:now+4000 <c>:now+5000 <a>:now+9001)"
+        "permit_semaphore/renew x x x x / id:ab 4000 id:cd 9000 id:a 1000 id:e 9000 -> 1 1 0 1 0 | x(<d>:now \
+          <b>:now+4000 <c>:now+5000 <a>:now+9001)"
     }
 }

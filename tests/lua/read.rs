@@ -14,8 +14,10 @@ crate::lua::stories! {
         "HSET k mode read o 1"
         "PEXPIRE k 5000"
         "SET {k}:o:rwlock_timeout:1 1 PX 5000"
-        "read/acquire k w t n / o 9000 1 o:write -> 1 | k{mode=read o=2}/9000 {k}:o:rwlock_timeout:1=1/9000 {k}:o:rwlock_timeout:2=1/9000"
-        "read/acquire k w t n / o 3000 2 o:write -> 1 | k{mode=read o=3}/9000 {k}:o:rwlock_timeout:1=1/9000 {k}:o:rwlock_timeout:2=1/9000 {k}:o:rwlock_timeout:3=1/3000"
+        "read/acquire k w t n / o 9000 1 o:write -> 1 | k{mode=read o=2}/9000 {k}:o:rwlock_timeout:1=1/9000 \
+          {k}:o:rwlock_timeout:2=1/9000"
+        "read/acquire k w t n / o 3000 2 o:write -> 1 | k{mode=read o=3}/9000 {k}:o:rwlock_timeout:1=1/9000 \
+          {k}:o:rwlock_timeout:2=1/9000 {k}:o:rwlock_timeout:3=1/3000"
         "read/acquire k w t n / o 3000 2 o:write -> 1"
         "read/acquire k w t n / o 3000 1 o:write -> 5 3"
         "read/acquire k w t n / o 3000 4 o:write -> 5 3"
@@ -26,13 +28,15 @@ crate::lua::stories! {
         "PEXPIRE k 9000"
         "SET {k}:o:rwlock_timeout:1 1 PX 9000"
         "SET {k}:o:rwlock_timeout:2 1 PX 2000"
-        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/9000 {k}:o:rwlock_timeout:1=1/9000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/9000 {k}:o:rwlock_timeout:1=1/9000 \
+          {k}:o:rwlock_timeout:2=1/5000"
     }
     readers_are_together {
         "HSET k mode read x 1"
         "PEXPIRE k 9000"
         "SET {k}:x:rwlock_timeout:1 1 PX 9000"
-        "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=read o=1 x=1}/9000 {k}:o:rwlock_timeout:1=1/3000 {k}:x:rwlock_timeout:1=1/9000"
+        "read/acquire k w t n / o 3000 0 o:write -> 1 | k{mode=read o=1 x=1}/9000 {k}:o:rwlock_timeout:1=1/3000 \
+          {k}:x:rwlock_timeout:1=1/9000"
     }
     a_reader_whose_leases_ended_begins_anew {
         "HSET k mode read o 3"
@@ -44,7 +48,8 @@ crate::lua::stories! {
     a_later_hold_keeps_a_reader {
         "HSET k mode read o 3"
         "SET {k}:o:rwlock_timeout:3 1"
-        "read/acquire k w t n / o 3000 2 o:write -> 1 | k{mode=read o=3}/3000 {k}:o:rwlock_timeout:1=1/3000 {k}:o:rwlock_timeout:3=1/3000"
+        "read/acquire k w t n / o 3000 2 o:write -> 1 | k{mode=read o=3}/3000 {k}:o:rwlock_timeout:1=1/3000 \
+          {k}:o:rwlock_timeout:3=1/3000"
         "DEL {k}:o:rwlock_timeout:1 {k}:o:rwlock_timeout:3"
         "SET {k}:o:rwlock_timeout:2 1"
         "read/extend k n / o 0 -> 1 3000"
@@ -69,19 +74,23 @@ crate::lua::stories! {
         "write/extend k n / x:write 0 -> 3"
         "DEL k {k}:o:rwlock_timeout:1"
         "write/acquire k w n / x:write 300 0 0 -> 1 | k{mode=write x:write=1}/300"
-        "read/acquire k w t n / x 900 0 x:write -> 1 | k{mode=write write_end=@now+300 x=1 x:write=1}/900 {k}:x:rwlock_timeout:1=1/900"
+        "read/acquire k w t n / x 900 0 x:write -> 1 | k{mode=write write_end=@now+300 x=1 x:write=1}/900 \
+          {k}:x:rwlock_timeout:1=1/900"
         "read/acquire k w t n / o 500 0 o:write -> 0 301"
         "wait 300"
         "read/acquire k w t n / o 500 0 o:write -> 0 1"
         "wait 1"
-        "read/acquire k w t n / o 500 0 o:write -> 1 | k{mode=read o=1 x=1}/599 {k}:o:rwlock_timeout:1=1/500 {k}:x:rwlock_timeout:1=1/599"
+        "read/acquire k w t n / o 500 0 o:write -> 1 | k{mode=read o=1 x=1}/599 {k}:o:rwlock_timeout:1=1/500 \
+          {k}:x:rwlock_timeout:1=1/599"
     }
     who_writes_may_read {
         "HSET k mode write o:write 1"
         "PEXPIRE k 3000"
         "read/acquire k w t n / o 2000 0 o:write -> 1 | k{mode=write o=1 o:write=1}/3000 {k}:o:rwlock_timeout:1=1/2000"
-        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=write o=2 o:write=1 write_end=@now+3000}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
-        "read/acquire k w t n / o 6000 2 o:write -> 1 | k{mode=write o=3 o:write=1 write_end=@now+3000}/6000 {k}:o:rwlock_timeout:1=1/6000 {k}:o:rwlock_timeout:2=1/5000 {k}:o:rwlock_timeout:3=1/6000"
+        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=write o=2 o:write=1 write_end=@now+3000}/5000 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/acquire k w t n / o 6000 2 o:write -> 1 | k{mode=write o=3 o:write=1 write_end=@now+3000}/6000 \
+          {k}:o:rwlock_timeout:1=1/6000 {k}:o:rwlock_timeout:2=1/5000 {k}:o:rwlock_timeout:3=1/6000"
     }
     a_write_hold_without_ttl_gets_no_end {
         "HSET k mode write o:write 1"
@@ -93,14 +102,17 @@ crate::lua::stories! {
         "read/acquire k w t n / o 5000 0 o:write -> 0 1500"
         "read/admit k w t n / o 5000 -> 1 0"
         "SET t 1"
-        "read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1}/5000 t=1 w(x:write:now+9000)/1500 {k}:o:rwlock_timeout:1=1/5000"
+        "read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1}/5000 t=1 w(x:write:now+9000)/1500 \
+          {k}:o:rwlock_timeout:1=1/5000"
         "DEL t"
         "wait 0"
         "ZADD w now x:write"
         "read/acquire k w t n / p 5000 0 p:write -> 0 1500"
-        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/5000 w(x:write:now)/1500 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/acquire k w t n / o 5000 1 o:write -> 1 | k{mode=read o=2}/5000 w(x:write:now)/1500 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
         "wait 1"
-        "read/acquire k w t n / p 4000 0 p:write -> 1 | k{mode=read o=2 p=1}/4999 w(x:write:now-1)/1499 {k}:o:rwlock_timeout:1=1/4999 {k}:o:rwlock_timeout:2=1/4999 {k}:p:rwlock_timeout:1=1/4000"
+        "read/acquire k w t n / p 4000 0 p:write -> 1 | k{mode=read o=2 p=1}/4999 w(x:write:now-1)/1499 \
+          {k}:o:rwlock_timeout:1=1/4999 {k}:o:rwlock_timeout:2=1/4999 {k}:p:rwlock_timeout:1=1/4000"
     }
     what_is_no_set_of_writers_keeps_nobody_out {
         "SET w x"
@@ -118,10 +130,12 @@ crate::lua::stories! {
         "read/renew k {k}:o:rwlock_timeout:1 / o 5000 -> 1 0"
     }
     who_wait_together_come_in_together {
-        "read/admit k w t n / o 5000 p 3000 -> 1 1 1 | k{mode=read o=1 p=1}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:p:rwlock_timeout:1=1/3000"
+        "read/admit k w t n / o 5000 p 3000 -> 1 1 1 | k{mode=read o=1 p=1}/5000 {k}:o:rwlock_timeout:1=1/5000 \
+          {k}:p:rwlock_timeout:1=1/3000"
         "read/admit k w t n / o 5000 p 3000 -> 1 1 1"
         "HSET k p 2 q 1 r 3"
-        "read/admit k w t n / o 5000 p 3000 q 2000 r 3000 -> 1 1 0 1 0 | k{mode=read o=1 p=2 q=1 r=3}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:p:rwlock_timeout:1=1/3000 {k}:q:rwlock_timeout:1=1/2000"
+        "read/admit k w t n / o 5000 p 3000 q 2000 r 3000 -> 1 1 0 1 0 | k{mode=read o=1 p=2 q=1 r=3}/5000 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:p:rwlock_timeout:1=1/3000 {k}:q:rwlock_timeout:1=1/2000"
     }
     who_is_in_is_told_so_beside_a_writer {
         "HSET k mode write o:write 1 o 1"
@@ -161,7 +175,8 @@ crate::lua::stories! {
         "SET {k}:o:rwlock_timeout:1 1 PX 5000"
         "SET {k}:o:rwlock_timeout:2 1 PX 5000"
         "SET {k}:o:rwlock_timeout:3 1 PX 4000"
-        "read/release k n / o 3000 3 -> 1 -1 | k{mode=read o=2}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/release k n / o 3000 3 -> 1 -1 | k{mode=read o=2}/5000 {k}:o:rwlock_timeout:1=1/5000 \
+          {k}:o:rwlock_timeout:2=1/5000"
         "read/release k n / o 3000 3 -> 1 -1"
         "read/release k n / o 9000 2 -> 1 -1 | k{mode=read o=1}/9000 {k}:o:rwlock_timeout:1=1/9000"
         "read/release k n / o 9000 0 -> 5 1"
@@ -175,7 +190,8 @@ crate::lua::stories! {
         "PEXPIRE k 3000"
         "SET {k}:o:rwlock_timeout:1 1"
         "SET {k}:o:rwlock_timeout:2 1"
-        "read/release k n / o 5000 2 -> 1 -1 | k{mode=write o=1 o:write=1 write_end=@now+3000}/5000 {k}:o:rwlock_timeout:1=1/5000"
+        "read/release k n / o 5000 2 -> 1 -1 | k{mode=write o=1 o:write=1 write_end=@now+3000}/5000 \
+          {k}:o:rwlock_timeout:1=1/5000"
         "read/release k n / o 5000 1 -> 1 -1 | k{mode=write o:write=1 write_end=@now+3000}/5000"
     }
     a_count_is_lowered {
@@ -199,14 +215,17 @@ crate::lua::stories! {
         "read/extend k n / o 5000 -> 3"
         "SET {k}:o:rwlock_timeout:1 1"
         "SET {k}:o:rwlock_timeout:2 1"
-        "read/extend k n / o 5000 -> 1 5000 | k{mode=read o=2}/5000 {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/extend k n / o 5000 -> 1 5000 | k{mode=read o=2}/5000 {k}:o:rwlock_timeout:1=1/5000 \
+          {k}:o:rwlock_timeout:2=1/5000"
         "wait 0"
         "read/extend k n / o 1 -> 1 1 | k{mode=read o=2}/1 {k}:o:rwlock_timeout:1=1/1 {k}:o:rwlock_timeout:2=1/1"
         "read/extend k n / o 0 -> 1 1"
         "PEXPIRE k 4000"
         "HSET k x 1"
-        "read/extend k n / o 2000 -> 1 4000 | k{mode=read o=2 x=1}/4000 {k}:o:rwlock_timeout:1=1/2000 {k}:o:rwlock_timeout:2=1/2000"
-        "read/extend k n / o 6000 -> 1 6000 | k{mode=read o=2 x=1}/6000 {k}:o:rwlock_timeout:1=1/6000 {k}:o:rwlock_timeout:2=1/6000"
+        "read/extend k n / o 2000 -> 1 4000 | k{mode=read o=2 x=1}/4000 {k}:o:rwlock_timeout:1=1/2000 \
+          {k}:o:rwlock_timeout:2=1/2000"
+        "read/extend k n / o 6000 -> 1 6000 | k{mode=read o=2 x=1}/6000 {k}:o:rwlock_timeout:1=1/6000 \
+          {k}:o:rwlock_timeout:2=1/6000"
     }
     readers_are_ended_by_force {
         "hear c"
@@ -262,15 +281,18 @@ crate::lua::stories! {
         "SET {k}:o:rwlock_timeout:1 1 PX 2000"
         "SET {k}:o:rwlock_timeout:2 1 PX 1000"
         "HSET l mode read o 1"
-        "read/renew k {k}:o:rwlock_timeout:1 l {l}:o:rwlock_timeout:1 / o 5000 o 5000 -> 1 1 0 | k{mode=read o=2}/9000 l{mode=read o=1} {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
+        "read/renew k {k}:o:rwlock_timeout:1 l {l}:o:rwlock_timeout:1 / o 5000 o 5000 -> 1 1 0 | k{mode=read \
+          o=2}/9000 l{mode=read o=1} {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000"
         "read/renew k {k}:o:rwlock_timeout:1 / o 3000 -> 1 1"
-        "read/renew l {l}:o:rwlock_timeout:1 k {k}:o:rwlock_timeout:1 / o 5000 o 9500 -> 1 0 1 | k{mode=read o=2}/9500 l{mode=read o=1} {k}:o:rwlock_timeout:1=1/9500 {k}:o:rwlock_timeout:2=1/9500"
+        "read/renew l {l}:o:rwlock_timeout:1 k {k}:o:rwlock_timeout:1 / o 5000 o 9500 -> 1 0 1 | k{mode=read \
+          o=2}/9500 l{mode=read o=1} {k}:o:rwlock_timeout:1=1/9500 {k}:o:rwlock_timeout:2=1/9500"
         "read/renew k {k}:x:rwlock_timeout:1 / x 5000 -> 1 0"
     }
     the_hash_outlives_a_renewed_read_hold {
         "HSET k mode write o:write 1 o 1"
         "PEXPIRE k 3000"
         "SET {k}:o:rwlock_timeout:1 1 PX 2000"
-        "read/renew k {k}:o:rwlock_timeout:1 / o 5000 -> 1 1 | k{mode=write o=1 o:write=1 write_end=@now+3000}/5000 {k}:o:rwlock_timeout:1=1/5000"
+        "read/renew k {k}:o:rwlock_timeout:1 / o 5000 -> 1 1 | k{mode=write o=1 o:write=1 write_end=@now+3000}/5000 \
+          {k}:o:rwlock_timeout:1=1/5000"
     }
 }

@@ -141,7 +141,8 @@ crate::lua::stories! {
         "PEXPIRE b 9000"
         "HSET c x 1"
         "HSET d p 1"
-        "reentrant/renew a b c d / o 5000 o 5000 o 5000 p 7000 -> 1 1 1 0 1 | a{o=1}/5000 b{o=1}/9000 c{x=1} d{p=1}/7000"
+        "reentrant/renew a b c d / o 5000 o 5000 o 5000 p 7000 -> 1 1 1 0 1 | a{o=1}/5000 b{o=1}/9000 c{x=1} \
+          d{p=1}/7000"
     }
     a_count_is_lowered {
         "hear c"

@@ -18,19 +18,23 @@ crate::lua::stories! {
         "DEL lock"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+2 | lock{o=1}/5000 token=us+2"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 99999999999999999 0 -> 1 100000000000000000 | lock{o=1}/5000 token=100000000000000000"
+        "fenced reentrant/acquire lock token / o 5000 0 o 99999999999999999 0 -> 1 100000000000000000 | \
+          lock{o=1}/5000 token=100000000000000000"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 3 0 -> 1 100000000000000001 | lock{o=1}/5000 token=100000000000000001"
+        "fenced reentrant/acquire lock token / o 5000 0 o 3 0 -> 1 100000000000000001 | lock{o=1}/5000 \
+          token=100000000000000001"
         "DEL lock"
         "SET token 100000000000000999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 100000000000000500 0 -> 1 100000000000001000 | lock{o=1}/5000 token=100000000000001000"
+        "fenced reentrant/acquire lock token / o 5000 0 o 100000000000000500 0 -> 1 100000000000001000 | \
+          lock{o=1}/5000 token=100000000000001000"
     }
     a_hold_that_goes_on_keeps_its_token {
         "SET token 100000000000000000"
         "HSET lock o 1"
         "fenced reentrant/acquire lock token / o 5000 1 o 0 _ -> 1 | lock{o=2}/5000 token=100000000000000000"
         "fenced reentrant/acquire lock token / o 5000 1 o 0 1 -> 1 100000000000000000"
-        "fenced reentrant/acquire lock token / o 5000 1 o 0 any -> 1 100000000000000001 | lock{o=2}/5000 token=100000000000000001"
+        "fenced reentrant/acquire lock token / o 5000 1 o 0 any -> 1 100000000000000001 | lock{o=2}/5000 \
+          token=100000000000000001"
         "DEL token"
         "fenced reentrant/acquire lock token / o 5000 1 o 0 1 -> 1 us+1 | lock{o=2}/5000 token=us+1"
     }
@@ -46,7 +50,8 @@ crate::lua::stories! {
         "SET token x"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 6 ERR the value at the key of the token is not a token"
         "SET token 9223372036854775806"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 9223372036854775807 | lock{o=1}/5000 token=9223372036854775807"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 9223372036854775807 | lock{o=1}/5000 \
+          token=9223372036854775807"
         "DEL lock"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 6 ERR there is no token above the last one"
         "SET token 0"
@@ -60,24 +65,29 @@ crate::lua::stories! {
     }
     a_token_is_one_more {
         "SET token 100000000000000025"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 100000000000000026 | lock{o=1}/5000 token=100000000000000026"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 100000000000000026 | lock{o=1}/5000 \
+          token=100000000000000026"
         "DEL lock"
         "SET token 199999999999999999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 200000000000000000 | lock{o=1}/5000 token=200000000000000000"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 200000000000000000 | lock{o=1}/5000 \
+          token=200000000000000000"
         "DEL lock"
         "SET token 999999999999999999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 1000000000000000000 | lock{o=1}/5000 token=1000000000000000000"
+        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 1000000000000000000 | lock{o=1}/5000 \
+          token=1000000000000000000"
     }
     an_heir_gets_a_token {
         "SET token 100000000000000009"
         "HSET lock o 1"
-        "fenced reentrant/hand_over lock token / o p 5000 p 0 0 -> 1 100000000000000010 | lock{p=1}/5000 token=100000000000000010"
+        "fenced reentrant/hand_over lock token / o p 5000 p 0 0 -> 1 100000000000000010 | lock{p=1}/5000 \
+          token=100000000000000010"
         "fenced reentrant/hand_over lock token / o p 5000 p 0 0 -> 1 100000000000000010"
     }
     a_callers_script_runs_for_who_holds {
         "HSET lock o 1"
         "fenced/run lock a / x 7 return{1} -> 3"
-        "fenced/run lock a b / o 7 return{KEYS[2],ARGV[1],token,true,false,{1,{2}},3.7} m n -> 1 list 7 text b text m text 7 int 1 nil list 2 int 1 list 1 int 2 int 3"
+        "fenced/run lock a b / o 7 return{KEYS[2],ARGV[1],token,true,false,{1,{2}},3.7} m n -> 1 list 7 text b text m \
+          text 7 int 1 nil list 2 int 1 list 1 int 2 int 3"
         "fenced/run lock a / o 7 return{KEYS[1],{1,{'x'}},2} -> 1 list 3 text a list 2 int 1 list 1 text x int 2"
         "fenced/run lock a / o 7 return(redis.call('SET',KEYS[1],token)) -> 1 text OK | a=7 lock{o=1}"
         "fenced/run lock a / o 7 return(#KEYS*10+#ARGV) x -> 1 int 11"
@@ -91,7 +101,8 @@ crate::lua::stories! {
     }
     a_callers_script_sees_its_own_and_no_more {
         "HSET lock o 1"
-        "fenced/run lock a / o 7 return{type(KEYS[0]),type(ARGV[0]),#KEYS,#ARGV} x y -> 1 list 4 text nil text nil int 1 int 2"
+        "fenced/run lock a / o 7 return{type(KEYS[0]),type(ARGV[0]),#KEYS,#ARGV} x y -> 1 list 4 text nil text nil \
+          int 1 int 2"
         "fenced/run lock / o 7 return{} -> 1 list 0"
         "fenced/run lock / o 7 error({err='E~x'}) -> 1 error E x"
     }

@@ -35,9 +35,9 @@ pub async fn tell(lines: &[&str]) {
     }
 }
 
-/// Runs it on a real server, up to where it needs the embedded clock, each call with no memory left: it does all that it
-/// does with enough, or it is refused and nothing has changed. Returns how many did, and the scripts that were refused; or
-/// the first that did neither.
+/// Runs it on a real server, up to where it needs the embedded clock, each call with no memory left: it does all that
+/// it does with enough, or it is refused and nothing has changed. Returns how many did, and the scripts that were
+/// refused; or the first that did neither.
 pub async fn tell_out_of_memory(server: &Server, lines: &[&str]) -> Result<(usize, Vec<String>), String> {
     let mut teller = Teller { stage: Stage::real(server).await };
     let (mut done, mut refused) = (0, Vec::new());

@@ -50,13 +50,17 @@ crate::lua::stories! {
         "HSET k mode write o:write 1"
         "PEXPIRE k 5000"
         "ZADD w now-1 old:write"
-        "write/acquire k w n / x:write 5000 0 2000 -> 0 5000 | k{mode=write o:write=1}/5000 w(#x:write:-us x:write:now+2000)/2000"
+        "write/acquire k w n / x:write 5000 0 2000 -> 0 5000 | k{mode=write o:write=1}/5000 w(#x:write:-us \
+          x:write:now+2000)/2000"
         "wait 500"
-        "write/acquire k w n / x:write 5000 0 2000 -> 0 4500 | k{mode=write o:write=1}/4500 w(#x:write:-us-500000 x:write:now+2000)/2000"
-        "write/acquire k w n / y:write 5000 0 1000 -> 0 4500 | k{mode=write o:write=1}/4500 w(#x:write:-us-500000 #y:write:-us y:write:now+1000 x:write:now+2000)/2000"
+        "write/acquire k w n / x:write 5000 0 2000 -> 0 4500 | k{mode=write o:write=1}/4500 w(#x:write:-us-500000 \
+          x:write:now+2000)/2000"
+        "write/acquire k w n / y:write 5000 0 1000 -> 0 4500 | k{mode=write o:write=1}/4500 w(#x:write:-us-500000 \
+          #y:write:-us y:write:now+1000 x:write:now+2000)/2000"
         "DEL k"
         "write/acquire k w n / y:write 5000 0 0 -> 0 2000"
-        "write/acquire k w n / x:write 5000 0 2000 -> 1 | k{mode=write x:write=1}/5000 w(#y:write:-us y:write:now+1000)/2000"
+        "write/acquire k w n / x:write 5000 0 2000 -> 1 | k{mode=write x:write=1}/5000 w(#y:write:-us \
+          y:write:now+1000)/2000"
     }
     who_came_before_and_is_gone_keeps_nobody {
         "wait 0"
@@ -108,17 +112,24 @@ crate::lua::stories! {
     }
     its_end_moves_on_beside_a_longer_read_hold {
         "write/acquire k w n / o:write 1000 0 0 -> 1 | k{mode=write o:write=1}/1000"
-        "read/acquire k w t n / o 9000 0 o:write -> 1 | k{mode=write o=1 o:write=1 write_end=@now+1000}/9000 {k}:o:rwlock_timeout:1=1/9000"
-        "write/acquire k w n / o:write 500 1 0 -> 1 | k{mode=write o=1 o:write=2 write_end=@now+1000}/9000 {k}:o:rwlock_timeout:1=1/9000"
-        "write/acquire k w n / o:write 3000 1 0 -> 1 | k{mode=write o=1 o:write=2 write_end=@now+3000}/9000 {k}:o:rwlock_timeout:1=1/9000"
-        "write/release k w t n / o:write 4000 2 -> 1 -1 | k{mode=write o=1 o:write=1 write_end=@now+4000}/9000 {k}:o:rwlock_timeout:1=1/9000"
-        "write/renew k / o:write 5000 -> 1 1 | k{mode=write o=1 o:write=1 write_end=@now+5000}/9000 {k}:o:rwlock_timeout:1=1/9000"
+        "read/acquire k w t n / o 9000 0 o:write -> 1 | k{mode=write o=1 o:write=1 write_end=@now+1000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
+        "write/acquire k w n / o:write 500 1 0 -> 1 | k{mode=write o=1 o:write=2 write_end=@now+1000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
+        "write/acquire k w n / o:write 3000 1 0 -> 1 | k{mode=write o=1 o:write=2 write_end=@now+3000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
+        "write/release k w t n / o:write 4000 2 -> 1 -1 | k{mode=write o=1 o:write=1 write_end=@now+4000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
+        "write/renew k / o:write 5000 -> 1 1 | k{mode=write o=1 o:write=1 write_end=@now+5000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
         "write/renew k / o:write 2000 -> 1 1"
         "write/extend k n / o:write 0 -> 1 5001"
         "write/inspect k -> 1 5001 o:write 1"
-        "write/extend k n / o:write 2000 -> 1 2001 | k{mode=write o=1 o:write=1 write_end=@now+2000}/9000 {k}:o:rwlock_timeout:1=1/9000"
+        "write/extend k n / o:write 2000 -> 1 2001 | k{mode=write o=1 o:write=1 write_end=@now+2000}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
         "write/extend k n / o:write 9000 -> 1 9000 | k{mode=write o=1 o:write=1}/9000 {k}:o:rwlock_timeout:1=1/9000"
-        "write/extend k n / o:write 1 -> 1 2 | k{mode=write o=1 o:write=1 write_end=@now+1}/9000 {k}:o:rwlock_timeout:1=1/9000"
+        "write/extend k n / o:write 1 -> 1 2 | k{mode=write o=1 o:write=1 write_end=@now+1}/9000 \
+          {k}:o:rwlock_timeout:1=1/9000"
         "wait 1"
         "write/extend k n / o:write 0 -> 1 1"
         "wait 1"
@@ -143,7 +154,8 @@ crate::lua::stories! {
         "HSET k mode write o:write 1"
         "PEXPIRE k 5000"
         "wait 0"
-        "write/acquire k w n / x:write 5000 0 1 -> 0 5000 | k{mode=write o:write=1}/5000 w(#x:write:-us x:write:now+1)/1"
+        "write/acquire k w n / x:write 5000 0 1 -> 0 5000 | k{mode=write o:write=1}/5000 w(#x:write:-us \
+          x:write:now+1)/1"
     }
     a_count_is_lowered {
         "hear c"
@@ -213,6 +225,7 @@ crate::lua::stories! {
         "HSET b mode write o:write 1"
         "PEXPIRE b 9000"
         "HSET d mode write p:write 1"
-        "write/renew a b d d / o:write 5000 o:write 5000 o:write 5000 p:write 7000 -> 1 1 1 0 1 | a{mode=write o:write=1}/5000 b{mode=write o:write=1}/9000 d{mode=write p:write=1}/7000"
+        "write/renew a b d d / o:write 5000 o:write 5000 o:write 5000 p:write 7000 -> 1 1 1 0 1 | a{mode=write \
+          o:write=1}/5000 b{mode=write o:write=1}/9000 d{mode=write p:write=1}/7000"
     }
 }

@@ -88,7 +88,7 @@ fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdi
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(mutant) = mutants.get(at) else { break };
                     let verdict = judge::judge(&copy, &mutant.script, &mutant.text, judges);
-                    print!("{}  {verdict:?}\n", mutant.diff());
+                    println!("{}  {verdict:?}", mutant.diff());
                     done.lock().unwrap().insert(at, verdict);
                 }
             });

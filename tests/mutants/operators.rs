@@ -1,6 +1,6 @@
 //! What a mistake in a Lua script would be: each operator makes changes of one kind, of which a mutant has one.
 //!
-//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, and how much a scan is to look at.
+//! Left alone are the places of KEYS and ARGV, the names of commands, what errors say, and how much a scan looks at.
 
 use std::ops::Range;
 

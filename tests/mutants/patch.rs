@@ -1,5 +1,5 @@
-//! Mutants without a rebuild: the texts of the scripts stand in the test program as they are in `lua/`, so a copy of the
-//! program gets another text of the same length. A folder beside it has the same for tests that read the files.
+//! Mutants without a rebuild: the texts of the scripts stand in the test program as they are in `lua/`, so a copy of it
+//! gets another text of the same length. A folder beside it has the same for tests that read the files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

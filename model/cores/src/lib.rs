@@ -1,7 +1,8 @@
-//! The shipped line of waiters, compiled with the locks and bells of [shuttle](https://docs.rs/shuttle), which tries
-//! schedules of threads; and who plays on it.
+//! The shipped line of waiters, compiled with the locks of [shuttle](https://docs.rs/shuttle), which tries schedules of
+//! threads; and who plays on it.
 
-#![allow(dead_code)]
+// The sources are the library's: they have its features, and more than is played with.
+#![allow(dead_code, unexpected_cfgs)]
 
 #[path = "../../../src/base"]
 mod base {

@@ -1,5 +1,5 @@
-//! Takers who wait in a row for the permits of a server, and owners who take turns with a lock: some go away. At the end
-//! nothing is lost, and nobody was forgotten: who waits in vain is a deadlock, which shuttle finds.
+//! Takers who wait in a row for the permits of a server, and owners who take turns with a lock: some go away. At the
+//! end nothing is lost, and nobody was forgotten: who waits in vain is a deadlock, which shuttle finds.
 
 use std::sync::Arc;
 

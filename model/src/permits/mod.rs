@@ -1,6 +1,6 @@
-//! Every order of events of two clients that take permits and give them back, on the shipped scripts of both semaphores.
-//! The client is a small model of `src/permits`: calls with a number and a receipt, which are undone if they are in
-//! doubt. Time goes as in `locks`.
+//! Every order of events of two clients that take permits and give them back, on the shipped scripts of both
+//! semaphores. The client is a small model of `src/permits`: calls with a number and a receipt, which are undone if
+//! they are in doubt. Time goes as in `locks`.
 
 mod step;
 

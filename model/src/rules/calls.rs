@@ -1,15 +1,15 @@
-//! Rules 5, 6 and 9: two clients, one lock, one server, and a network that delivers each copy of a call any time later,
-//! or never, and loses any answer.
+//! Rules 5, 6 and 9: two clients, one lock, one server, and a network that delivers each copy of a call any time
+//! later, or never, and loses any answer.
 //!
 //! Why it is safe, in four steps, each of which is a rule that a test takes out:
 //!
 //! 1. A call says "from n to n + 1" (rule 5), so two copies of it do what one does.
-//! 2. A copy says until when it may run (`not_after`, rule 6). So there is a moment from which nothing of a call can come
-//!    any more, and a client knows it: then it looks once more (`settle`), and nothing is left. Until then it begins
-//!    nothing that a late copy could undo.
-//! 3. A hold is valid for the lease less a margin from the instant that the answered copy was *sent* (rule 9). The server
-//!    began to count later than that, and its clock and the client's drift by less than the margin. So the client's
-//!    belief ends first.
+//! 2. A copy says until when it may run (`not_after`, rule 6). So there is a moment from which nothing of a call can
+//!    come any more, and a client knows it: then it looks once more (`settle`), and nothing is left. Until then it
+//!    begins nothing that a late copy could undo.
+//! 3. A hold is valid for the lease less a margin from the instant that the answered copy was *sent* (rule 9). The
+//!    server began to count later than that, and its clock and the client's drift by less than the margin. So the
+//!    client's belief ends first.
 //! 4. The server has one holder. So two clients never believe at once.
 
 use stateright::{Model, Property};

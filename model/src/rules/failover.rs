@@ -1,15 +1,15 @@
-//! Rule 25: two clients, one lock, and a primary whose replica takes its place at any time, also while the primary lives
-//! on and answers those who still reach it.
+//! Rule 25: two clients, one lock, and a primary whose replica takes its place at any time, also while the primary
+//! lives on and answers those who still reach it.
 //!
 //! What the replica has comes from the primary, some time later. So a grant that was not replicated is unknown to the
 //! next primary, which gives the lock to another: two holders. Two ways to be safe, each enough by itself:
 //!
-//! - *confirm*: a grant, and a renewal, moves the client's validity only when the replica has it. Then whatever a client
-//!   believes, the next primary knows, and keeps it as long: TTLs are replicated as moments.
-//! - *quarantine*: the next primary grants nothing that nobody holds for as long as the longest lease. By then whatever
-//!   was granted before is over, if nothing of the old primary counts from when the client was told. A client that is not
-//!   told, and still reaches the old primary, renews there what another may have: so quarantine alone is for failovers in
-//!   which the old primary stops.
+//! - *confirm*: a grant, and a renewal, moves the client's validity only when the replica has it. Then whatever a
+//!   client believes, the next primary knows, and keeps it as long: TTLs are replicated as moments.
+//! - *quarantine*: the next primary grants nothing that nobody holds for as long as the longest lease. By then
+//!   whatever was granted before is over, if nothing of the old primary counts from when the client was told. A
+//!   client that is not told, and still reaches the old primary, renews there what another may have: so quarantine
+//!   alone is for failovers in which the old primary stops.
 
 use stateright::{Model, Property};
 
