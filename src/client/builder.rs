@@ -260,7 +260,8 @@ impl Builder {
     /// the run of the server that it was written on, so a replica in its place finds another's. A planned
     /// `CLUSTER FAILOVER` can't be told from one that loses writes, and counts too. Without the key the age of the
     /// server's process counts: so a new server rests as well. Not covered is a failover before the first such client
-    /// came, and what an operator deletes.
+    /// came, what an operator deletes, and an old primary that some clients go on reaching, cut off from the others:
+    /// there they renew their holds for as long as it takes writes. [`confirm`](Builder::confirm) has no such gap.
     pub fn quarantine(mut self, on: bool) -> Self {
         self.settings.quarantine = on;
         self

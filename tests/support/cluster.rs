@@ -11,6 +11,8 @@ pub const PRIMARIES: usize = 3;
 const SLOTS: u16 = 16_384;
 /// How long the nodes may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a replica tries to take its primary's place.
+const GIVES_UP: Duration = Duration::from_secs(6);
 
 /// The nodes: first the three that begin as primaries, then their replicas by turns. Kill, freeze, thaw and restart
 /// each by what [`Server`] has. All methods block.
@@ -165,19 +167,36 @@ impl Cluster {
     pub fn elected(&self, slot: u16, old: usize) -> usize {
         let mut found = None;
         self.until("another primary is elected", || {
-            found = self.running().map(|(at, _)| at).find(|at| {
-                let own = self.seen_by(&self.nodes[*at]).into_iter().find(|seen| seen.node == *at);
-                *at != old && own.is_some_and(|own| has(&own, slot))
-            });
+            found = self.successor(slot, old);
             found.is_some()
         });
         found.unwrap()
     }
 
+    fn successor(&self, slot: u16, old: usize) -> Option<usize> {
+        self.running().map(|(at, _)| at).find(|at| {
+            let own = self.seen_by(&self.nodes[*at]).into_iter().find(|seen| seen.node == *at);
+            *at != old && own.is_some_and(|own| has(&own, slot))
+        })
+    }
+
     /// Tells a replica to take its primary's place: in agreement with it, or with `FORCE` or `TAKEOVER`.
     pub fn fail_over(&self, replica: usize, how: Option<&str>) {
-        let words: Vec<&str> = ["CLUSTER", "FAILOVER"].into_iter().chain(how).collect();
-        self.nodes[replica].control(&words);
+        self.nodes[replica].control(&order(how));
+    }
+
+    /// The same until it has: one that was refused the votes, so soon behind another election, gives up.
+    #[track_caller]
+    pub fn fail_over_at_last(&self, slot: u16, replica: usize, how: Option<&str>) {
+        let (old, mut next) = (self.primary_of(slot), Instant::now());
+        self.until("a replica takes the place that it is told to", || {
+            let is_over = self.successor(slot, old).is_some();
+            if !is_over && Instant::now() >= next {
+                let _ = self.nodes[replica].try_control(&order(how));
+                next += GIVES_UP;
+            }
+            is_over
+        });
     }
 
     /// A slot begins to move to that node, as by hand: its keys are to be moved one by one.
@@ -280,6 +299,11 @@ fn places(mut view: Vec<Seen>) -> Vec<Seen> {
     view.sort_by_key(|seen| seen.node);
     view.iter_mut().for_each(|seen| seen.failed = false);
     view
+}
+
+/// How a replica is told to take its primary's place.
+fn order(how: Option<&str>) -> Vec<&str> {
+    ["CLUSTER", "FAILOVER"].into_iter().chain(how).collect()
 }
 
 /// All slots are served; a replica has its primary's data, and a primary knows its replicas to have theirs.

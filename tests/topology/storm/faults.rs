@@ -203,8 +203,8 @@ impl Deployment for Cluster {
                 self.nodes[replica].thaw();
             }
             FailOver(how) => {
-                self.fail_over(replica, Some(how).filter(|how| !how.is_empty()));
-                switch = elected(self);
+                self.fail_over_at_last(slot, replica, Some(how).filter(|how| !how.is_empty()));
+                switch = Some(clock());
             }
             MoveSlot => move_slot(self, slot, rng),
             MoveAtOnce => move_at_once(self, slot, old),
@@ -221,8 +221,7 @@ impl Deployment for Cluster {
             WrongPassword => {
                 password(&self.nodes[replica], "wrong");
                 self.nodes[replica].control(&["CLIENT", "KILL", "USER", LOGIN.0]);
-                self.fail_over(replica, None);
-                elected(self);
+                self.fail_over_at_last(slot, replica, None);
                 sleep(up_to(rng, 500));
                 password(&self.nodes[replica], LOGIN.1);
                 switch = Some(clock());
