@@ -11,6 +11,8 @@ macro_rules! page {
 page!(architecture, "ARCHITECTURE.md");
 page!(choosing, "CHOOSING.md");
 page!(guarantees, "GUARANTEES.md");
+page!(model, "MODEL.md");
+page!(mutants, "MUTANTS.md");
 page!(performance, "PERFORMANCE.md");
 page!(pitfalls, "PITFALLS.md");
 page!(protocol, "PROTOCOL.md");
