@@ -26,7 +26,7 @@ const KEPT: usize = 3;
 /// How late a holder may be told, behind the first word of another primary: what is promised, and where other tests run
 /// beside this one a multiple of it.
 fn told_within() -> u64 {
-    if soak(2) == 2 {
+    if is_full_run() {
         1_000_000_000
     } else {
         4_000_000_000
