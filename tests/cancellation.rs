@@ -347,6 +347,17 @@ async fn what_is_given_up_at_any_poll_leaves_nothing_embedded() {
     .await;
 }
 
+/// An acquisition whose caller goes away as its call is held back: that call.
+async fn give_up_held_back(site: &Site, own: &Own) -> Held {
+    let held = site.proxy.hold_back(1, own.kind.script("acquire").with(own.name.as_str()));
+    let mut dropped = own.lock.lock();
+    tokio::select! {
+        taken = &mut dropped => panic!("{}: it was held back: {taken:?}", own.kind.name),
+        () = held.wait_for(1) => {}
+    }
+    held
+}
+
 /// What a late copy of a dropped acquisition takes is given back; the owner's next hold is another one, and stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_copy_of_what_was_given_up_is_given_back() {
@@ -354,13 +365,7 @@ async fn a_late_copy_of_what_was_given_up_is_given_back() {
     every_kind_at_a_server(async |server, kind| {
         let site = Site::start(server, kind, builder().command_timeout(COMMAND_TIMEOUT)).await;
         let own = site.own();
-        let held = site.proxy.hold_back(1, kind.script("acquire").with(own.name.as_str()));
-        let mut dropped = own.lock.lock();
-        tokio::select! {
-            taken = &mut dropped => panic!("{}: it was held back: {taken:?}", kind.name),
-            () = held.wait_for(1) => {}
-        }
-        drop(dropped);
+        let held = give_up_held_back(&site, &own).await;
         held.release().await;
         let guard = patient("the next hold", own.lock.guard()).await.unwrap();
         sleep(2 * COMMAND_TIMEOUT).await;
@@ -382,13 +387,7 @@ async fn a_late_copy_of_a_re_entry_that_was_given_up_goes_with_the_hold() {
         let site = Site::start(server, kind, builder().command_timeout(secs(4))).await;
         let own = site.own();
         own.lock_times(1).await;
-        let held = site.proxy.hold_back(1, kind.script("acquire").with(own.name.as_str()));
-        let mut dropped = own.lock.lock();
-        tokio::select! {
-            taken = &mut dropped => panic!("{}: it was held back: {taken:?}", kind.name),
-            () = held.wait_for(1) => {}
-        }
-        drop(dropped);
+        let held = give_up_held_back(&site, &own).await;
         // What it may have taken is given back before the copy comes; both go by one connection.
         let settled = site.proxy.wait_requests(1, kind.script("settle").with(own.name.as_str()));
         patient("what was given up is given back", settled).await;

@@ -228,7 +228,7 @@ async fn readers_and_writers_whoever_is_killed() {
         sum("w", writers)
     );
     // Beside other tests they are slower.
-    let least = seconds / if soak(2) == 2 { 1 } else { 4 };
+    let least = seconds / if is_full_run() { 1 } else { 4 };
     assert!(kills > 0 && fewest >= least, "a writer had {fewest} turns in {seconds} s, seed {seed}");
     assert!(sum("r", readers) > least * readers, "readers had too few turns, seed {seed}");
     // Whoever was killed inside is out with its lease.

@@ -147,8 +147,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     let (ours_on_one, floor_on_one) = (lockson(&server, Locks::builder(), 1).await, raw(&server).await);
     let routed = lockson(&cluster, Locks::builder(), 1).await;
     let cells = |figure| {
-        let ours = [&ours, &ours_on_one, &routed].map(|all| cell(figure, all));
-        let [spread, on_one, routed] = ours;
+        let [spread, on_one, routed] = [&ours, &ours_on_one, &routed].map(|all| cell(figure, all));
         [spread, cell(figure, &floor), on_one, cell(figure, &floor_on_one), routed]
     };
     let rates = interleave_rounds(ROUNDS, seconds, &cells(Figure::Rate)).await;

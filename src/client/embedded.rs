@@ -119,11 +119,7 @@ impl EmbeddedServer {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn connect_with(&self, builder: Builder) -> Result<Locks, ConnectError> {
-        builder.check()?;
-        if let Some(confirm) = builder.settings.confirm {
-            return Err(Refused::Replicas { asked: confirm.replicas.fewest(), listed: 0 }.into());
-        }
-        Ok(self.client(builder.settings, Host::from))
+        self.connect_by(builder, Host::from)
     }
 
     /// A client of a simulation: the same as [`connect_with`](Self::connect_with)'s, but its ids come by chance from a
@@ -138,9 +134,16 @@ impl EmbeddedServer {
         seed: u64,
         spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
     ) -> Result<Locks, ConnectError> {
-        builder.check()?;
         let ids = Ids::Seeded(fastrand::Rng::with_seed(seed).into());
-        Ok(self.client(builder.settings, |clock| Host { clock, ids, spawn: Arc::new(spawn) }))
+        self.connect_by(builder, |clock| Host { clock, ids, spawn: Arc::new(spawn) })
+    }
+
+    fn connect_by(&self, builder: Builder, host: impl FnOnce(Clock) -> Host) -> Result<Locks, ConnectError> {
+        builder.check()?;
+        if let Some(confirm) = builder.settings.confirm {
+            return Err(Refused::Replicas { asked: confirm.replicas.fewest(), listed: 0 }.into());
+        }
+        Ok(self.client(builder.settings, host))
     }
 
     /// [`Server::renew`], and its clients' machine never slept.
@@ -218,6 +221,7 @@ mod tests {
     use super::*;
     use crate::backend::node::{Link, Node, NodeHealth, Topology};
     use crate::backend::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
+    use crate::base::config::Replicas;
     use crate::base::fault::Refused;
     use crate::error::{LockError, LostReason, QueryError, UnlockError};
     use crate::lease::validity::HoldState;
@@ -439,5 +443,19 @@ mod tests {
         });
         locked.unwrap();
         assert!(two.has(1, "x"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulated_client_is_of_its_seed_and_has_no_replicas() {
+        let server = EmbeddedServer::new();
+        let connect = |builder, seed| server.connect_simulated(builder, seed, |work| drop(tokio::spawn(work)));
+        let [one, same, other] = [7, 7, 8].map(|seed| connect(Locks::builder(), seed).unwrap());
+        assert_eq!(one.client_id(), same.client_id());
+        assert_ne!(one.client_id(), other.client_id());
+        one.lock("x").lock().await.unwrap();
+        assert!(!other.lock("x").try_lock().await.unwrap().is_acquired());
+        let confirming = Locks::builder().confirm(Replicas::All, TIMEOUT);
+        let refused = Refused::Replicas { asked: 1, listed: 0 };
+        assert!(matches!(connect(confirming, 9), Err(ConnectError::Refused(why)) if why == refused));
     }
 }

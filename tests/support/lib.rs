@@ -40,7 +40,8 @@ pub use server::Server;
 /// What nearly every suite uses.
 pub mod prelude {
     pub use super::{
-        eventually, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_each, spawn_with, unique,
+        eventually, is_full_run, ms, patient, patient_all, report, secs, seed, soak, soak_part, spawn_each, spawn_with,
+        unique,
     };
     pub use super::{Fault, Filter, Held, Kind, Listener, Logs, Proxy, Raw, Rng, Server, KINDS};
     pub use crate::assert_matches;
@@ -115,10 +116,15 @@ pub fn soak(full: usize) -> usize {
 
 /// The same with another part than a tenth, of a test that is long by its rounds and for every kind does them all.
 pub fn soak_part(full: usize, part: usize) -> usize {
-    match std::env::var("LOCKSON_SOAK").as_deref() {
-        Ok("1") => full,
-        _ => (full / part).max(1),
+    match is_full_run() {
+        true => full,
+        false => (full / part).max(1),
     }
+}
+
+/// Whether long tests do all of their rounds. Each has more of the machine to itself then.
+pub fn is_full_run() -> bool {
+    std::env::var("LOCKSON_SOAK").as_deref() == Ok("1")
 }
 
 /// The seed of this run: `LOCKSON_SEED`, or one from the clock.

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 
 use support::cluster::PRIMARIES;
-use support::prelude::{ms, soak, Duration, Proxy, Rng, Server};
+use support::prelude::{is_full_run, ms, Duration, Proxy, Rng, Server};
 use support::process::clock;
 use support::sentinels::SERVICE;
 use support::server::program;
@@ -440,7 +440,7 @@ impl Watched for Sentinels {
     }
 
     fn step_down(&self, old: usize) {
-        if soak(2) == 1 {
+        if !is_full_run() {
             self.follow(old, self.switched(old));
         }
         self.demoted(old);

@@ -26,7 +26,7 @@ const KEPT: usize = 3;
 /// How late a holder may be told, behind the first word of another primary: what is promised, and where other tests run
 /// beside this one a multiple of it.
 fn told_within() -> u64 {
-    if soak(2) == 2 {
+    if is_full_run() {
         1_000_000_000
     } else {
         4_000_000_000
@@ -141,10 +141,10 @@ impl<D: Deployment> Storm<D> {
         }
         let kept = self.book.kept.clone();
         let switch = block_in_place(|| self.harm(fault, &key));
-        let mended = begun.elapsed();
+        let (mended, mended_at) = (begun.elapsed(), clock());
         self.listen();
         let since = self.book.turns;
-        let lost = self.lost(kept, switch).await;
+        let lost = self.lost(kept, switch, mended_at).await;
         let last = self.all_go_on().await;
         let back = begun.elapsed() - mended;
         let after = self.book.turns - since;
@@ -176,8 +176,9 @@ impl<D: Deployment> Storm<D> {
         None
     }
 
-    /// Holds that were kept and the servers lost: each says so, and in time.
-    async fn lost(&mut self, kept: BTreeMap<String, String>, switch: Switch) -> String {
+    /// Holds that were kept and the servers lost: each says so, and in time. A lease that ended before it could be
+    /// renewed again was not lost.
+    async fn lost(&mut self, kept: BTreeMap<String, String>, switch: Switch, mended: u64) -> String {
         let deployment = &self.deployment;
         let is_lost = |(name, field): &(String, String)| {
             let primary = deployment.servers()[deployment.primary(name)];
@@ -186,12 +187,16 @@ impl<D: Deployment> Storm<D> {
         let lost: Vec<String> = block_in_place(|| kept.into_iter().filter(is_lost).map(|(_, field)| field).collect());
         self.until("who lost a hold is told", |book| lost.iter().all(|field| book.told.contains_key(field))).await;
         let told = std::mem::take(&mut self.book.told);
+        let renewed = mended + LEASE.as_nanos() as u64 / 3;
+        let has_ended = |field: &String| told[field].1 == "Deadline" && told[field].0 < renewed;
+        let (ended, lost): (Vec<_>, Vec<_>) = lost.into_iter().partition(has_ended);
         let after = |field: &String| told[field].0.saturating_sub(switch.unwrap_or(u64::MAX));
         let late: Vec<_> = lost.iter().filter(|field| after(field) > told_within()).map(|field| &told[field]).collect();
         // What all replicas have is not lost.
         self.failures += if self.mode == Mode::Confirmed { lost.len() } else { late.len() };
         let latest = Duration::from_nanos(lost.iter().map(after).max().unwrap_or_default());
-        format!("{} lost, told within {latest:.2?} of the switch, too late {late:?}", lost.len())
+        let ended = ended.len();
+        format!("{ended} ended, {} lost, told within {latest:.2?} of the switch, too late {late:?}", lost.len())
     }
 
     /// All rest: no lock, place in a queue, or subscription at the wrong server is left, and no turn was lost.
