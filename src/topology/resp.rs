@@ -438,6 +438,8 @@ async fn converse(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing)]
+
     use proptest::prelude::*;
     use redis_protocol::resp3::encode::complete::encode;
 
