@@ -40,7 +40,7 @@ pub(crate) struct Rules {
 /// One server that is asked.
 #[derive(Clone)]
 pub(crate) struct Voter {
-    pub(crate) wish: Wish,
+    pub(crate) wish: Arc<Wish>,
     pub(crate) session: Arc<Session>,
 }
 
@@ -69,7 +69,7 @@ struct Votes {
 
 /// One server's place among the votes.
 struct Seat {
-    wish: Wish,
+    wish: Arc<Wish>,
     asked: Option<Moment>,
     /// Since when the lock is held.
     since: Moment,
@@ -124,7 +124,7 @@ impl Quorum {
     pub(crate) fn begin(&self, lease: Lease) {
         for seat in &mut self.votes.lock().seats {
             seat.since = seat.wish.engine.now();
-            seat.wish.lease = seat.wish.lease.changed(lease);
+            Arc::make_mut(&mut seat.wish).lease = seat.wish.lease.changed(lease);
         }
     }
 
@@ -238,7 +238,7 @@ impl Quorum {
     }
 
     /// Asks one server for its vote once more. Nothing is sent after the lock began to be given back.
-    async fn ask(self: Arc<Self>, wish: Wish) {
+    async fn ask(self: Arc<Self>, wish: Arc<Wish>) {
         let closed = pin!(self.closed.notified());
         if !self.votes.lock().open {
             return;
@@ -285,7 +285,7 @@ impl Observer for Quorum {
     fn renewed(self: Arc<Self>) {
         for wish in self.missing() {
             let engine = wish.engine.clone();
-            engine.janitor.finish(self.clone().ask(Wish { patience: engine.patience(), ..wish }));
+            engine.janitor.finish(self.clone().ask(Wish { patience: engine.patience(), ..wish }.into()));
         }
     }
 
@@ -309,7 +309,7 @@ impl Seat {
         // Its own `max_hold` ends that, whoever else has the same holds renewed.
         let lease = wish.lease.rest(now.since(self.since)).filter(|_| !has_vote && !rests && !was_asked)?;
         self.asked = Some(now);
-        Some(Wish { lease, ..wish.clone() })
+        Some(Wish { lease, ..Wish::clone(wish) })
     }
 }
 

@@ -24,7 +24,7 @@ type Attempted = (Result<Tried<Ticket>, LockError>, Option<Gate>);
 
 impl Wish {
     /// One attempt with all its copies. Dropped half-way, the janitor finishes it.
-    pub(crate) async fn attempt(&self, waiter: Option<Arc<Place>>) -> Result<Tried<Ticket>, LockError> {
+    pub(crate) async fn attempt(self: &Arc<Self>, waiter: Option<Arc<Place>>) -> Result<Tried<Ticket>, LockError> {
         self.engine.ready()?;
         let begun = tokio::time::timeout(self.engine.settings.outage_limit, self.begin(waiter.as_deref())).await;
         let (gate, handed) = begun.unwrap_or_else(|_| {
@@ -159,7 +159,7 @@ impl Wish {
         QueryError::of_fault(&self.entry.line.keys.name, fault, self.engine.is_closing()).into()
     }
 
-    async fn ask(self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: Patience) -> Attempted {
+    async fn ask(&self, mut gate: Gate, waiter: Option<Arc<Place>>, patience: Patience) -> Attempted {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
@@ -201,7 +201,7 @@ impl Wish {
 
     /// Too few replicas have it: it is given back at once, to what this owner held before.
     async fn unconfirmed(
-        self,
+        &self,
         mark: &Arc<str>,
         mut gate: Gate,
         doubt: Doubt,

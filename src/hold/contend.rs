@@ -35,7 +35,7 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) fn new(wish: Wish) -> Self {
+    pub(crate) fn new(wish: Arc<Wish>) -> Self {
         let line = wish.entry.line.clone();
         let listener = Listener::new(&wish.engine, line.keys.channel.clone());
         let place = line.turns.lock().join(wish);
@@ -51,7 +51,7 @@ impl Contender {
 
     /// The longest pause between two attempts.
     fn cap(&self) -> Duration {
-        let Wish { engine, kind, .. } = &self.place.wish;
+        let Wish { engine, kind, .. } = &*self.place.wish;
         let cap = engine.settings.wait_cap;
         // Who goes first says so in time.
         engine.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
@@ -59,7 +59,7 @@ impl Contender {
 
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
-        let Wish { engine, entry, backoff, .. } = &self.place.wish;
+        let Wish { engine, entry, backoff, .. } = &*self.place.wish;
         let turns = &entry.line.turns;
         let left = || turns.lock().others.until().map(|until| until.since(engine.now()));
         let Some(limit) = left() else { return };
@@ -144,7 +144,7 @@ impl Contest for Contender {
     }
 
     fn pause(&mut self) -> Duration {
-        let Wish { engine, entry, backoff, .. } = &self.place.wish;
+        let Wish { engine, entry, backoff, .. } = &*self.place.wish;
         match backoff.as_ref().filter(|_| entry.line.holds().is_empty()) {
             Some(backoff) => backoff.pause(self.listener.attempts(), |pause| engine.wire.jittered(pause)),
             // Behind a hold of this process it is told of the release.
@@ -160,7 +160,8 @@ impl Drop for Contender {
         drop(left);
         if self.goes_first {
             // Readers need not let it any more.
-            let Wish { engine, kind, entry, .. } = self.place.wish.clone();
+            let Wish { engine, kind, entry, .. } = &*self.place.wish;
+            let (engine, kind, entry) = (engine.clone(), *kind, entry.clone());
             engine.janitor.clone().finish(async move {
                 let gate = entry.gate.clone().lock_owned().await;
                 let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
@@ -181,10 +182,11 @@ pub(crate) struct Queuer {
 }
 
 impl Queuer {
-    pub(crate) fn new(wish: Wish, queue: Queue) -> Self {
+    pub(crate) fn new(mut wish: Arc<Wish>, queue: Queue) -> Self {
+        Arc::make_mut(&mut wish).learn = learn_rank;
         let entry = wish.entry.clone();
         let listener = Listener::new(&wish.engine, format!("{}:{}", entry.line.keys.channel, entry.field).into());
-        let place = entry.line.crowd.lock().join(&entry.field, Wish { learn: learn_rank, ..wish });
+        let place = entry.line.crowd.lock().join(&entry.field, wish);
         Self { refresh: queue.refresh, place, listener, won: false }
     }
 
@@ -288,7 +290,7 @@ impl Drop for Queuer {
 }
 
 /// Nobody waits as this owner any more: its place in the server's queue goes, as soon as its attempts are over.
-pub(crate) async fn leave_queue(wish: Wish) {
+pub(crate) async fn leave_queue(wish: Arc<Wish>) {
     if !has_left(&wish).await {
         // Who comes behind it would wait until it is taken for dead.
         let over = wish.engine.now().after(wish.engine.settings.outage_limit);

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
@@ -55,7 +55,9 @@ pub(crate) struct Wish {
 }
 
 /// A waiter: in the process's line, or in the server's queue.
-pub(crate) type Place = Waiter<Wish, Ticket>;
+pub(crate) type Place = Waiter<Arc<Wish>, Ticket>;
+/// All of this process in the server's queue.
+type Queued = Crowd<Arc<Wish>, Ticket>;
 
 impl Observer for Place {
     fn lapsed(self: Arc<Self>) {
@@ -72,15 +74,15 @@ pub(crate) struct Line {
     pub(crate) keys: Arc<Keys>,
     /// The entry of each owner.
     pub(crate) entries: Registry<Entry>,
-    pub(crate) turns: Mutex<Turns<Hold, Wish, Ticket>>,
+    pub(crate) turns: Mutex<Turns<Hold, Arc<Wish>, Ticket>>,
     /// The highest fencing token that this client has seen.
     token: AtomicU64,
-    /// Those who wait in the server's queue.
-    pub(crate) crowd: Mutex<Crowd<Wish, Ticket>>,
+    /// Those who wait in the server's queue. Made for whoever comes first, as most locks have none; so are candidates.
+    pub(crate) crowd: LazyLock<Box<Mutex<Queued>>>,
     /// So many leave that queue at once: more would be asked twice, as the answers take longer than a call may.
     pub(crate) leaving: Semaphore,
     /// One of this process at a time asks for the votes of a red lock.
-    pub(crate) candidates: Arc<Semaphore>,
+    pub(crate) candidates: LazyLock<Arc<Semaphore>>,
     forgotten: Arc<Forgotten>,
     _listed: Listed<Line>,
 }
@@ -93,9 +95,9 @@ impl Line {
             entries: Registry::default(),
             turns: Mutex::new(Turns::new(|wish| wish.kind.role)),
             token: AtomicU64::new(0),
-            crowd: Mutex::default(),
+            crowd: LazyLock::new(Box::default),
             leaving: Semaphore::new(LEAVING),
-            candidates: Arc::new(Semaphore::new(1)),
+            candidates: LazyLock::new(|| Arc::new(Semaphore::new(1))),
             forgotten: forgotten.clone(),
             _listed: listed,
         }

@@ -127,7 +127,7 @@ impl Release {
     }
 
     async fn give_to_heir(&mut self, mut gate: Gate, heir: &Arc<Place>) -> Result<(), UnlockError> {
-        let Wish { entry: heir_entry, kind, lease, .. } = &heir.wish;
+        let Wish { entry: heir_entry, kind, lease, .. } = &*heir.wish;
         let heir_gate = heir_entry.gate.clone().try_lock_owned().ok();
         let heir_gate = heir_gate.filter(|gate| gate.release.is_past());
         let heir_gate = heir_gate.filter(|gate| !gate.unanswered);

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use futures::future::FutureExt;
 use tracing::field::{debug, display, Empty};
@@ -43,7 +44,11 @@ pub(crate) fn in_span<'a, T>(
 }
 
 /// The one path. Without a hold within the request's limit it is `None`.
-pub(crate) async fn acquire(wish: Wish, request: &Request, attempts: &AtomicU32) -> Result<Option<Ticket>, LockError> {
+pub(crate) async fn acquire(
+    wish: Arc<Wish>,
+    request: &Request,
+    attempts: &AtomicU32,
+) -> Result<Option<Ticket>, LockError> {
     let (engine, line) = (wish.engine.clone(), wish.entry.line.clone());
     let deadline = request.deadline(engine.look_limit()).map_err(LockError::Wait)?;
     let (tried, unheard) = if request.is_one_attempt() {

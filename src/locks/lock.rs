@@ -387,7 +387,8 @@ impl<K: Kind> Lock<K> {
         let (engine, field, attempts) = (self.engine(), self.field(), AtomicU32::new(0));
         let acquisition = async {
             engine.ready()?;
-            acquire(self.wish(&line, &field, request, None)?, request, &attempts).await
+            let wish = Arc::new(self.wish(&line, &field, request, None)?);
+            acquire(wish, request, &attempts).await
         };
         in_span([K::TABLE.name, &self.name, &field], engine, &attempts, acquisition).await
     }

@@ -200,7 +200,7 @@ fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError
             wish.engine.life.saw(wish.slot(), run, since, age, wish.engine.now());
         }
     };
-    Ok(Voter { wish, session: lock.session.clone() })
+    Ok(Voter { wish: wish.into(), session: lock.session.clone() })
 }
 
 /// The bare hold that its vote belongs to, the newest one.
