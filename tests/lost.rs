@@ -42,7 +42,7 @@ async fn drive_stages(
             let outage = Outage::ALL[number % Outage::ALL.len()];
             let worth = case(stage, outage, rng).await.map_err(|error| format!("{outage:?}: {error}"))?;
             // The machine may stand still now and then; always it is the crate that is late.
-            expect("most were asked too late: lost() is late", void() > asked + stages.len() * HOLDS, false)?;
+            expect("many were asked too late: lost() is late", void() > asked / 5 + HOLDS, false)?;
             Ok(worth)
         };
         drive(&format!("{}: {label}", kind.name), asked, seed(), &stages, run).await;

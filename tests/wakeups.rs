@@ -52,7 +52,7 @@ impl Times {
     fn judge(&self, kind: &Kind) {
         let (slow, all) = (self.slow.get(), self.all.get());
         println!("{}: {slow} of {all} took {SOONER:?}, the worst {:?}", kind.name, self.worst.get());
-        assert!(slow * 2 <= all, "{}: {slow} of {all} waited for their own next look", kind.name);
+        assert!(slow * 10 <= all, "{}: {slow} of {all} waited for their own next look", kind.name);
     }
 }
 
