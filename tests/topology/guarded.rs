@@ -44,7 +44,7 @@ async fn replaced(how: End) {
         End::Frozen => all.servers[0].freeze(),
         End::Replaced => all.fail_over(),
     }
-    let heir = tokio::task::block_in_place(|| all.switched(0));
+    tokio::task::block_in_place(|| all.switched(0));
     let switched = Instant::now();
     locks.lock(&names[0]).guard().await.unwrap().unlock().await.unwrap();
     println!("taken {:?} after all sentinels agree", switched.elapsed());
@@ -57,7 +57,14 @@ async fn replaced(how: End) {
     }
     assert_ne!(guard.state(), HoldState::Uncertain);
     let late = locks.lock("late").guard().await.unwrap();
-    assert_eq!(all.servers[heir].control(&["EXISTS", "late"]).int(), 1);
+    // On a busy machine the sentinels may have replaced the successor too.
+    let primary = loop {
+        match tokio::task::block_in_place(|| all.primary()) {
+            Some(primary) => break primary,
+            None => sleep(ms(10)).await,
+        }
+    };
+    assert_eq!(all.servers[primary].control(&["EXISTS", "late"]).int(), 1, "at {primary}");
     late.unlock().await.unwrap();
     let _ = guard.unlock().await;
 }
