@@ -129,6 +129,8 @@ struct Call {
     made: String,
     copies: u8,
     began: i64,
+    /// Behind how many restarts.
+    life: u8,
     sent: i64,
     in_doubt: bool,
     answer: Option<(Answer, u8)>,
@@ -145,6 +147,8 @@ struct Copy {
     ids: u8,
     made: String,
     not_after: i64,
+    /// Behind how many restarts its call began.
+    life: u8,
     stray: bool,
     current: bool,
 }
@@ -183,6 +187,8 @@ pub struct State {
     faults: u8,
     /// Calls that ended in doubt.
     doubts: u8,
+    /// It was set anew by a call from before a restart: then permits from before it count for this one too.
+    is_set_late: bool,
     broken: Option<&'static str>,
 }
 
@@ -221,7 +227,8 @@ impl Scope {
             };
             let held = state.clients.iter().filter_map(|client| client.held.as_ref()).filter(is_valid).count();
             let held = i64::try_from(held).unwrap_or(i64::MAX);
-            if free + held > self.permits || held > self.permits {
+            let is_miscounted = state.is_set_late && !self.kind.has_leases;
+            if (free + held > self.permits || held > self.permits) && !is_miscounted {
                 return Some(MOST);
             }
             let receipts = words(server, &["KEYS", "lockson:receipt:*"]).len();
@@ -254,6 +261,7 @@ impl Model for Scope {
             copies: vec![],
             faults: self.faults,
             doubts: 0,
+            is_set_late: false,
             broken: None,
         }]
     }

@@ -119,8 +119,9 @@ impl Scope {
     fn send(&self, state: &mut State, who: usize, mut call: Call) {
         call.sent = state.now;
         let Call { verb, number, receipt, ids, .. } = call;
-        let (made, not_after) = (call.made.clone(), state.now + TIMEOUT);
-        state.copies.push(Copy { by: who, verb, number, receipt, ids, made, not_after, stray: false, current: true });
+        let (made, not_after, life) = (call.made.clone(), state.now + TIMEOUT, call.life);
+        let (stray, current) = (false, true);
+        state.copies.push(Copy { by: who, verb, number, receipt, ids, made, not_after, life, stray, current });
         state.clients[who].calls.push(call);
         state.clients[who].calls.sort_by_key(|call| (call.verb, call.number));
     }
@@ -159,6 +160,7 @@ impl Scope {
             made,
             copies,
             began: now,
+            life: state.life,
             sent: now,
             in_doubt: false,
             answer,
@@ -191,6 +193,7 @@ impl Scope {
         let call = server::Call { script, keys: &keys, not_after: copy.not_after, args: &args };
         let (answer, after) = self.servers.run(0, &state.keys, state.now, &call);
         state.keys = Arc::new(after);
+        state.is_set_late |= verb == Verb::Set && answer.status == 1 && copy.life < state.life;
         if verb != Verb::Take && answer.status == 1 {
             state.clients.iter_mut().filter(|client| client.waiting).for_each(|client| client.woken = true);
         }
@@ -235,7 +238,8 @@ impl Scope {
         }
         state.doubts += 1;
         if call.verb == Verb::Take && !is_done && self.without != Without::Cancel {
-            let cancel = Call { verb: Verb::Cancel, copies: 1, in_doubt: false, struck: false, ..call.clone() };
+            let cancel =
+                Call { verb: Verb::Cancel, copies: 1, in_doubt: false, struck: false, answer: None, ..call.clone() };
             self.send(state, who, cancel);
         }
     }
