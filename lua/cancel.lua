@@ -11,6 +11,8 @@ local number, made, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', number)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
+local wrong = before and forbidden('INCRBY', number, back)
+if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
 redis.call('PEXPIRE', receipt, ARGV[4])

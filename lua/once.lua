@@ -17,6 +17,12 @@ local function write_receipt(receipt, call, done, back, ms, of)
   local set = redis.pcall('SET', receipt, string.format('%s %d %.0f %s', call, done, back, of or ''), 'PX', ms)
   return set.err
 end
+-- The error if this user may not call this command (any more), else nil. Asked before the first write, where what was written
+-- could not be taken back: a call that is refused has done nothing.
+local function forbidden(command, key, ...)
+  if redis.acl_check_cmd(command, key, ...) then return nil end
+  return 'NOPERM no permission to ' .. command .. ' ' .. key
+end
 local function is_whole(text)
   return string.match(text, '^%-?%d+$') ~= nil
 end

@@ -89,8 +89,10 @@ local function mode_of(lock)
   if mode ~= 'write' or not is_write_over(lock) then return mode end
   local writer = writer_of(lock, '')
   if writer == true then return mode end
-  redis.call('HDEL', lock, 'write_end', writer or 'write_end')
+  -- In this order, as in end_write.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, 'mode', 'read')
+  redis.call('HDEL', lock, 'write_end', writer or 'write_end')
   return 'read'
 end
 local function drop_holds(lock, owner, i, count)
@@ -118,9 +120,11 @@ local function each_reader(lock, finds)
   until cursor == '0'
   return 'none'
 end
--- Looks for a living reader. The dead that it meets on the way are dropped, so that the next call gets further.
-local function look_for_readers(lock)
+-- Looks for a living reader. The dead that it meets on the way are dropped, so that the next call gets further; not this
+-- writer.
+local function look_for_readers(lock, writer)
   return each_reader(lock, function(owner, count)
+    if owner == writer then return false end
     if is_reader(lock, owner, count) then return true end
     redis.call('HDEL', lock, owner)
   end)
@@ -207,8 +211,15 @@ local function add_reader(lock, mode, owner, found, n, lease)
 end
 -- The writer leaves: its nested read holds stay, otherwise the hash goes. Readers who waited go before the next writer.
 local function end_write(lock, owner, writers, turn)
-  redis.call('HDEL', lock, owner, 'write_end')
-  if look_for_readers(lock) == 'none' then redis.call('DEL', lock) else redis.call('HSET', lock, 'mode', 'read') end
+  -- What may be refused comes before the hold goes: a hash of mode `write` without a writer keeps everybody out. And first
+  -- what no memory limit refuses: then the rest is let through.
+  redis.call('HDEL', lock, '')
+  if look_for_readers(lock, owner) == 'none' then
+    redis.call('HDEL', lock, owner, 'write_end', 'mode')
+  else
+    redis.call('HSET', lock, 'mode', 'read')
+    redis.call('HDEL', lock, owner, 'write_end')
+  end
   if writers_wait(writers) then redis.pcall('SET', turn, '1', 'PX', 100) end
   return announce_writer()
 end

@@ -11,11 +11,14 @@ local latch, ended, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', latch)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
 local before, back, of = done_before(receipt, ARGV[3])
+local undoes = before and found and of == (redis.call('GET', ended) or '')
+local wrong = undoes and forbidden('INCRBY', latch, back)
+if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
 redis.call('PEXPIRE', receipt, ARGV[4])
 local refused = write_receipt(receipt, ARGV[3], 0, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
-if not before or not found or of ~= (redis.call('GET', ended) or '') then return {0, nonce, now} end
+if not undoes then return {0, nonce, now} end
 redis.call('INCRBY', latch, back)
 return {1, nonce, now}

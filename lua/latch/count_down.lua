@@ -16,6 +16,8 @@ local before = done_before(receipt, ARGV[3])
 if before then return {1, nonce, now, before} end
 if not found then return {0, nonce, now} end
 local left = math.max(tonumber(found) - 1, 0)
+local wrong = left > 0 and forbidden('DECRBY', latch, 1) or left == 0 and forbidden('DEL', latch)
+if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
 redis.call('PEXPIRE', receipt, ARGV[4])

@@ -14,6 +14,8 @@ if type(found) == 'table' then return {4, nonce, now, found.err} end
 if found and not is_whole(found) then return {4, nonce, now, 'its value is no number'} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 if not found then return {0, nonce, now} end
+local wrong = forbidden('DEL', latch)
+if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
 redis.call('PEXPIRE', receipt, ARGV[4])

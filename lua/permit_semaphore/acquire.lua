@@ -23,6 +23,8 @@ if before and before > 0 then
   return {1, nonce, now, before}
 end
 if before or not found then return {0, nonce, now, -1} end
+local wrong = expired > 0 and forbidden('INCRBY', permits, 1)
+if wrong then return {6, nonce, now, wrong} end
 local free, freed, left, served, taken, entries = tonumber(found), 0, MOST, 0, {}, {}
 -- Frees expired permits, as many as this call may still touch (rule 12).
 local function free_expired()
@@ -55,6 +57,9 @@ if served == 0 then
   if not expiry or tonumber(expiry) >= 922337203685477 then return {0, nonce, now, -1} end
   return {0, nonce, now, tonumber(expiry) - now}
 end
+local ttl = redis.call('PTTL', permits)
+wrong = ttl > 0 and forbidden('PEXPIRE', expiries, ttl)
+if wrong then return {6, nonce, now, wrong} end
 local refused = write_receipt(receipt, ARGV[3], served, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 local added = redis.pcall('ZADD', expiries, unpack(entries))
@@ -64,6 +69,5 @@ if type(left) == 'table' then
   if type(added) == 'number' then redis.call('ZREM', expiries, unpack(taken)) end
   return {6, nonce, now, left.err}
 end
-local ttl = redis.call('PTTL', permits)
 if ttl > 0 then redis.call('PEXPIRE', expiries, ttl) end
 return {1, nonce, now, served}

@@ -11,6 +11,8 @@
 local permits, expiries, receipt = KEYS[1], KEYS[2], KEYS[3]
 local found = redis.pcall('GET', permits)
 if type(found) == 'table' then return {4, nonce, now, found.err} end
+local wrong = forbidden('INCRBY', permits, 1) or forbidden('SET', receipt, '')
+if wrong then return {6, nonce, now, wrong} end
 local removed = redis.pcall('ZREM', expiries, unpack(raw_ids(ARGV[5])))
 if type(removed) == 'table' then return {4, nonce, now, removed.err} end
 local value = removed > 0 and found and redis.call('INCRBY', permits, removed)

@@ -18,6 +18,8 @@ if type(held) == 'table' then return {4, nonce, now, held.err} end
 local ids = raw_ids(ARGV[5])
 local all, count = live(expiries, ids)
 if count == 0 or ARGV[6] == '1' and not all then return {3, nonce, now} end
+local wrong = forbidden('INCRBY', permits, 1) or forbidden('SET', receipt, '')
+if wrong then return {6, nonce, now, wrong} end
 local removed = redis.call('ZREM', expiries, unpack(ids))
 -- A semaphore that is gone has no count to add to.
 local value = found and redis.call('INCRBY', permits, removed)

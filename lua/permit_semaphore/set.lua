@@ -16,6 +16,8 @@ if type(taken) == 'table' then return {4, nonce, now, taken.err} end
 if done_before(receipt, ARGV[3]) then return {1, nonce, now} end
 -- The receipt says that there is nothing to undo: to set it again does no harm.
 local by = ARGV[5] - taken - (found or 0)
+local wrong = forbidden('INCRBY', permits, 1)
+if wrong then return {6, nonce, now, wrong} end
 local refused = write_receipt(receipt, ARGV[3], 1, 0, ARGV[4])
 if refused then return {6, nonce, now, refused} end
 local value = redis.call('INCRBY', permits, string.format('%.0f', by))

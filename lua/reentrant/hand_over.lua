@@ -15,6 +15,8 @@ if held == false then
   return {1, nonce, now}
 end
 if held ~= '1' then return {5, nonce, now, held} end
+-- Asked first: without it both would have the lock.
+if not redis.acl_check_cmd('HDEL', lock, from) then return {6, nonce, now, 'NOPERM no permission to HDEL the lock'} end
 redis.call('HSET', lock, to, '1')
 local set = redis.pcall('PEXPIRE', lock, ARGV[5])
 if type(set) == 'table' then

@@ -28,6 +28,8 @@ if mode == 'same' and (redis.call('GET', made) or 'none') ~= ARGV[7] then return
 if mode ~= 'exists' and mode ~= 'same' and (found or 0) + ARGV[5] > 2147483647 then
   return {6, nonce, now, 'ERR there would be more than 2147483647 free permits'}
 end
+local wrong = forbidden('SET', receipt, '')
+if wrong then return {6, nonce, now, wrong} end
 -- The first write is one that is never refused for lack of memory: then Redis lets the others of this script through too.
 -- And it deletes nothing: while its slot moves, a key that is gone can't be written again.
 redis.call('PEXPIRE', receipt, ARGV[4])

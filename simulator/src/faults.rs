@@ -135,8 +135,7 @@ impl<'a> Weatherman<'a> {
                 if let Some((since, snapshot)) = self.saved[number].take() {
                     server.restart(&snapshot);
                     self.damage(None, 0, since, false);
-                    let mut judge = self.world.judge.lock().unwrap();
-                    (judge.ghosts, judge.went_back) = (true, true);
+                    self.world.judge.lock().unwrap().went_back = true;
                 }
             }
             Fault::ClockAhead { by, .. } => {
@@ -150,10 +149,7 @@ impl<'a> Weatherman<'a> {
             }
             Fault::Drift { fast, .. } => server.set_clock_rate(*fast),
             Fault::Full { .. } => server.set_full(true),
-            Fault::Deny { command, .. } => {
-                server.deny(Some(command));
-                self.world.judge.lock().unwrap().ghosts = true;
-            }
+            Fault::Deny { command, .. } => server.deny(Some(command)),
             _ => {}
         }
     }

@@ -67,10 +67,8 @@ pub struct Judge {
     holds: Vec<Hold>,
     /// The highest token of a name, and whose it was.
     tokens: BTreeMap<usize, (u64, usize)>,
-    /// A right was withdrawn, or what had been given back came back: its owner may find it again, with its token and
-    /// count, and a latch that could not count is wrong.
-    pub ghosts: bool,
-    /// A server went back: what was only counted is counted wrong.
+    /// A server went back: what was only counted is counted wrong, and an owner may find again what it had given back,
+    /// with its token.
     pub went_back: bool,
     permits: BTreeMap<usize, usize>,
     latches: BTreeMap<usize, Latch>,
@@ -94,7 +92,6 @@ impl Judge {
             damages: Vec::new(),
             holds: Vec::new(),
             tokens: BTreeMap::new(),
-            ghosts: false,
             went_back: false,
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
@@ -216,7 +213,7 @@ impl Judge {
             let is_excused = self.damage_of(&hold, now).is_some() || self.damages.iter().any(|damage| damage.is_clock);
             // It goes on with its last hold, of which an entry was still on its way back.
             let goes_on = token == highest && whose == hold.task;
-            if token <= highest && !goes_on && !self.ghosts && hold.held.is_valid() && !is_excused {
+            if token <= highest && !goes_on && !self.went_back && hold.held.is_valid() && !is_excused {
                 self.fails(format!("task {} has token {token}, after {highest}", hold.task));
             }
             if token > highest {
@@ -266,7 +263,7 @@ impl Judge {
     /// What a call that counts came to: `None`, the latch was open.
     pub fn counted(&mut self, name: usize, left: Option<u32>) {
         self.note(&format!("counted: {left:?}"));
-        let damaged = !self.damages.is_empty() || self.ghosts;
+        let damaged = !self.damages.is_empty();
         let latch = self.latches.entry(name).or_default();
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
@@ -285,7 +282,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if latch.begun < latch.needed && self.damages.is_empty() && !self.ghosts {
+        if latch.begun < latch.needed && self.damages.is_empty() {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -293,8 +290,7 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let known =
-            self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty() && !self.ghosts);
+        let known = self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty());
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

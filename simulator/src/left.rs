@@ -5,11 +5,13 @@ use std::time::Duration;
 use lockson_embedded::Value;
 use tokio::time::sleep;
 
-use crate::plan::Fault;
+use crate::plan::{Fault, Kind, Turn, TURN};
 use crate::play::World;
 use crate::road::Road;
-use crate::take::name_of;
+use crate::take::{name_of, owner_of, take, RED_LEASE};
 
+/// No task of a plan has this number.
+const PROBE: usize = 1_000;
 /// What is given back in the background takes so long at most.
 const SOON: u64 = 6_000;
 /// By then all that ends by itself has.
@@ -23,10 +25,8 @@ impl Left<'_> {
         world.roads.iter().for_each(|road| *road.lock().unwrap() = Road::default());
         sleep(Duration::from_millis(SOON)).await;
         // What a process left that died, or what came back after it was given back, ends with its lease.
-        // So does what the server refused to give back.
-        let dies = |fault: &Fault| {
-            matches!(fault, Fault::Crash { .. } | Fault::Rollback { .. } | Fault::ClockBack { .. } | Fault::Deny { .. })
-        };
+        let dies =
+            |fault: &Fault| matches!(fault, Fault::Crash { .. } | Fault::Rollback { .. } | Fault::ClockBack { .. });
         if world.plan.faults().any(|(_, fault)| dies(fault)) {
             let longest = world.plan.turns().filter_map(|(_, turn)| turn.lease).max().unwrap_or(0);
             let back = |(_, fault): (u64, &Fault)| match fault {
@@ -36,10 +36,41 @@ impl Left<'_> {
             let back: u64 = world.plan.faults().map(back).sum();
             sleep(Duration::from_millis(longest.max(world.plan.lease).max(5_000) * 11 / 10 + back + SOON)).await;
         }
-        self.look("a lock is left", |key, ttl| is_lock(key) || (ttl == -1 && !stays(key)));
+        // What a reader left that may not go, and died, is in nobody's way.
+        let is_denied = world.plan.faults().any(|(_, fault)| matches!(fault, Fault::Deny { .. }));
+        let has_readers = is_denied && world.plan.kinds().iter().any(|(_, kind)| *kind == Kind::Read);
+        self.look("a lock is left", |key, ttl| (is_lock(key) && !has_readers) || (ttl == -1 && !stays(key)));
         self.counts();
+        self.probe().await;
         sleep(LATE).await;
         self.look("it is left for ever", |key, _| !stays(key));
+    }
+
+    /// One that is alive gets each lock, and all permits that come back by themselves.
+    async fn probe(&self) {
+        let world = self.0;
+        let Some(client) = world.gates.iter().position(|gate| !gate.is_dead()) else { return };
+        let is_sound = world.judge.lock().unwrap().damages.is_empty();
+        let is_had = |kind: Kind| match kind {
+            Kind::Semaphore | Kind::CountDown | Kind::Await => false,
+            Kind::PermitSemaphore => is_sound,
+            _ => true,
+        };
+        for (name, kind) in world.plan.kinds().into_iter().filter(|(_, kind)| is_had(*kind)) {
+            // No work: of permits it takes two, which are all. Each dead waiter of a fair lock may cost some seconds.
+            let turn = Turn { task: PROBE, name, kind, wait: 60_000, work: 0, ..TURN };
+            let ask = || owner_of(PROBE).scope(take(&turn, &world.clients[client]));
+            if kind == Kind::Red {
+                // Servers that lost their data vote again so long after they were asked.
+                drop(ask().await);
+                sleep(RED_LEASE).await;
+            }
+            match ask().await {
+                Ok(Some(held)) => drop(held.give_back().await),
+                Ok(None) => world.fails(format!("nobody gets {kind:?} {name} any more")),
+                Err(error) => world.fails(format!("nobody gets {kind:?} {name} any more: {error}")),
+            }
+        }
     }
 
     fn look(&self, what: &str, is_wrong: impl Fn(&str, i64) -> bool) {
@@ -58,7 +89,7 @@ impl Left<'_> {
 
     /// A semaphore or a latch.
     fn is_counted(&self, key: &str) -> bool {
-        use crate::plan::Kind::{Await, CountDown, PermitSemaphore, Semaphore};
+        use Kind::{Await, CountDown, PermitSemaphore, Semaphore};
         let counted = [Await, CountDown, PermitSemaphore, Semaphore];
         let names = self.0.plan.turns().filter(|(_, turn)| counted.contains(&turn.kind));
         names.map(|(_, turn)| name_of((turn.name, 0))).any(|name| key == name || key.contains(&format!("{{{name}}}")))

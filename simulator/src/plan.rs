@@ -1,5 +1,7 @@
 //! A schedule as plain data: what tasks do and what befalls them, each at its moment. One seed gives one plan.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 /// How many clients there are. A task belongs to the client of its number, modulo this.
@@ -75,6 +77,20 @@ pub struct Turn {
     pub entry_patience: u64,
     pub end: End,
 }
+
+/// A turn with nothing special.
+pub const TURN: Turn = Turn {
+    task: 0,
+    name: 0,
+    kind: Kind::Lock,
+    wait: 2_000,
+    patience: None,
+    lease: None,
+    work: 20,
+    entries: 0,
+    entry_patience: 10_000,
+    end: End::Unlock,
+};
 
 /// How a hold is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,8 +222,24 @@ const FAMILIES: [&[Kind]; 14] = [
 ];
 const LATCH: &[Kind] = &[Kind::CountDown, Kind::Await];
 /// What a script may be denied.
-const RIGHTS: [&str; 12] =
-    ["hset", "hincrby", "pexpire", "hdel", "del", "set", "publish", "rpush", "zadd", "lpop", "hget", "lrem"];
+const RIGHTS: [&str; 16] = [
+    "hset",
+    "hincrby",
+    "pexpire",
+    "hdel",
+    "del",
+    "set",
+    "publish",
+    "rpush",
+    "zadd",
+    "lpop",
+    "hget",
+    "lrem",
+    "incrby",
+    "decrby",
+    "zrem",
+    "zremrangebyrank",
+];
 
 /// Something by chance.
 fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
@@ -254,6 +286,11 @@ impl Plan {
             What::Turn(_) => None,
             What::Fault(fault) => Some((step.at, fault)),
         })
+    }
+
+    /// What is taken under which name.
+    pub fn kinds(&self) -> BTreeSet<(usize, Kind)> {
+        self.turns().map(|(_, turn)| (turn.name, turn.kind)).collect()
     }
 
     pub fn uses(&self, kind: Kind) -> bool {

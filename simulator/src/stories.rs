@@ -2,22 +2,8 @@
 
 use lockson::EmbeddedServer;
 
-use crate::plan::{End, Fate, Fault, Kind, Plan, Step, Turn, What};
+use crate::plan::{Fate, Fault, Plan, Step, Turn, What, TURN};
 use crate::play::play;
-
-/// A turn with nothing special.
-const TURN: Turn = Turn {
-    task: 0,
-    name: 0,
-    kind: Kind::Lock,
-    wait: 2_000,
-    patience: None,
-    lease: None,
-    work: 20,
-    entries: 0,
-    entry_patience: 10_000,
-    end: End::Unlock,
-};
 
 fn turn(at: u64, turn: Turn) -> Step {
     Step { at, what: What::Turn(turn) }

@@ -10,6 +10,9 @@ use lockson::{
 
 use crate::plan::{Kind, Turn, SERVERS};
 
+/// The longest lease of a red lock: for so long a server that lost its data does not vote.
+pub const RED_LEASE: Duration = Duration::from_secs(300);
+
 /// What a task has.
 pub enum Held {
     Guard(Guard),
@@ -119,7 +122,7 @@ pub fn lock_of(kind: Kind, name: usize, servers: &[Locks]) -> Arc<dyn RLock> {
         }
         Kind::Red => {
             let members = servers.iter().take(SERVERS).map(|locks| locks.lock(&own));
-            Arc::new(RedLock::new(members).fresh().max_lease(Duration::from_secs(300)))
+            Arc::new(RedLock::new(members).fresh().max_lease(RED_LEASE))
         }
         _ => Arc::new(first.lock(&own)),
     }

@@ -88,8 +88,15 @@ pub(crate) fn sweep(
     }
 }
 
+/// Whoever may not now, or not there, may later.
 pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
-    matches!(settled, Err(Fault::Unreachable(_) | Fault::Refused(Refused::ReadOnly | Refused::NotAuthenticated(_))))
+    use Refused::{NoPermission, NotAuthenticated, ReadOnly};
+    match settled {
+        Ok(Answer { status: Status::Refused(why), .. }) | Err(Fault::Refused(why)) => {
+            matches!(why, ReadOnly | NotAuthenticated(_) | NoPermission(_))
+        }
+        settled => matches!(settled, Err(Fault::Unreachable(_))),
+    }
 }
 
 /// Asks whether a hold is still there, behind what its owner does at this moment.

@@ -121,6 +121,7 @@ impl Release {
                 self.look_after_copies(&gate);
                 Ok(())
             }
+            Ok(Answer { status: Status::Refused(why), .. }) => Err(self.unanswered(gate, Fault::Refused(why))),
             Ok(answer) => Err(self.refused(&gate, &answer, !called.doubt.is_empty())),
             Err(fault) => Err(self.unanswered(gate, fault)),
         }

@@ -14,6 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::config::Confirm;
+use crate::base::fault::Refused;
 use crate::base::host::Ids;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock as Free, Made};
@@ -205,6 +206,15 @@ impl Drop for Grant {
     }
 }
 
+/// Not answered, or not allowed now: what has ids ends with its lease, so that is tried again.
+fn is_to_be_tried_again(given: &Result<bool, SyncError>, taken: &Taken) -> bool {
+    match given {
+        Err(SyncError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })) => taken.leased().is_some(),
+        Err(error) => error.is_unreachable(),
+        Ok(_) => false,
+    }
+}
+
 impl Pool {
     /// The one for these keys.
     pub(crate) fn of(
@@ -241,7 +251,7 @@ impl Pool {
     /// Gives them back, again and again if there is no answer. `false`: not all were there any more.
     async fn give_back(self: Arc<Self>, taken: Taken, patience: Patience) -> Result<bool, SyncError> {
         let (given, in_doubt) = self.try_give_back(&taken, patience).await;
-        if matches!(&given, Err(error) if error.is_unreachable()) {
+        if is_to_be_tried_again(&given, &taken) {
             self.engine().janitor.finish(self.insist(taken, in_doubt));
         }
         given
@@ -274,7 +284,7 @@ impl Pool {
             let again = || async {
                 let patience = if over.is_some() { engine.brief() } else { engine.patience() };
                 let (given, in_doubt) = pool.try_give_back(&taken, patience).await;
-                let answered = !matches!(&given, Err(error) if error.is_unreachable());
+                let answered = !is_to_be_tried_again(&given, &taken);
                 is_answered.store(answered, Ordering::Relaxed);
                 answered || over.is_none() && in_doubt
             };

@@ -107,11 +107,12 @@ impl Ledger {
                 let undone = async move {
                     let undone = ledger.send_once(&cancel, [&key, &number, &life], &patience).await;
                     drop(owing);
-                    if let Err(fault) = &undone.result {
+                    let undone = ledger.read(undone.result);
+                    if let Err(error) = &undone {
                         let name = &*ledger.keys.name;
-                        say(|| tracing::warn!(target: "lockson", name, ?fault, "a call in doubt was not taken back"));
+                        say(|| tracing::warn!(target: "lockson", name, %error, "a call in doubt was not taken back"));
                     }
-                    undone.result.is_ok()
+                    undone.is_ok()
                 };
                 if short.is_some() || called.result.is_ok() && call.waits {
                     given_back = undone.await && !in_doubt;

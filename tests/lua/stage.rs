@@ -77,6 +77,12 @@ impl Stage {
         }
     }
 
+    /// Scripts may not call this command; `None`: they may call any again.
+    pub fn deny(&self, command: Option<&str>) {
+        let Stage::Embedded { server, .. } = self else { panic!("a real server has users") };
+        server.deny(command);
+    }
+
     /// How much memory it may use; `0` for any.
     pub async fn limit(&mut self, bytes: &str) {
         let Stage::Real { raw, .. } = self else { panic!("the embedded server has no limit") };

@@ -1,6 +1,8 @@
 //! A story: commands, time that passes, and calls of scripts, each with its answer, all that is stored then, and what
 //! was heard.
 
+use std::collections::BTreeSet;
+
 use support::files;
 use support::prelude::*;
 use support::Reply;
@@ -66,6 +68,51 @@ pub async fn tell_out_of_memory(server: &Server, lines: &[&str]) -> Result<(usiz
     Ok((done, refused))
 }
 
+/// Tells it once for each call and each command of its script, which that call may not use: it does all that it does
+/// with the right, or it is refused and nothing has changed. Returns how many were refused, and which did neither:
+/// script, command, and what came of it.
+pub async fn tell_without_rights(lines: &[&str]) -> (usize, Vec<(String, String, String)>) {
+    let (mut refused, mut wrong) = (0, Vec::new());
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| line.contains(" -> ")) {
+        let text = Teller { stage: Stage::embedded().await }.read(line).await.text;
+        for command in commands(&text) {
+            let mut teller = Teller { stage: Stage::embedded().await };
+            for line in &lines[..at] {
+                if !teller.set(line).await {
+                    let call = teller.read(line).await;
+                    teller.run(&call).await;
+                }
+            }
+            let call = teller.read(line).await;
+            let before = teller.state().await;
+            teller.stage.deny(Some(&command));
+            let found = teller.run(&call).await;
+            teller.stage.deny(None);
+            let is_refused = is_refusal(&found.answer);
+            refused += usize::from(is_refused);
+            let is_right = if is_refused { found.stored == before } else { call.is_done(&found, &before) };
+            if !is_right {
+                wrong.push((call.script, command, format!("{line}\n  came out as\n{found}")));
+            }
+        }
+    }
+    (refused, wrong)
+}
+
+/// An error reply, or what a script says that found out by itself.
+fn is_refusal(answer: &str) -> bool {
+    answer.starts_with("OOM") || answer.contains("ACL failure in script") || answer.starts_with("6 NOPERM")
+}
+
+/// The commands that a script may call.
+fn commands(text: &str) -> BTreeSet<String> {
+    let words = text.lines().filter(|line| !line.starts_with("--")).flat_map(|line| line.split('\''));
+    words
+        .filter(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()))
+        .map(str::to_owned)
+        .collect()
+}
+
 /// Without times, and with long numbers as `#`: a real clock goes on.
 fn rough(text: &str) -> String {
     let mut out = String::new();
@@ -119,11 +166,16 @@ struct Call {
 
 impl Call {
     fn fits(&self, found: &Found, before: &str) -> bool {
+        self.is_done(found, before) && found.heard == self.heard
+    }
+
+    /// Whoever heard of it.
+    fn is_done(&self, found: &Found, before: &str) -> bool {
         let answered = match self.answer.strip_suffix('*') {
             Some(beginning) => found.answer.starts_with(beginning),
             None => found.answer == self.answer,
         };
-        answered && found.stored == self.stored.as_deref().unwrap_or(before) && found.heard == self.heard
+        answered && found.stored == self.stored.as_deref().unwrap_or(before)
     }
 
     fn roughly(self) -> Call {
@@ -220,7 +272,7 @@ impl Teller {
                 self.stage.is_now(&words[2], now);
                 [&words[..1], &words[3..]].concat().join(" ")
             }
-            Err(error) if error.starts_with("OOM") => error,
+            Err(error) if is_refusal(&error) => error,
             other => panic!("{}: {other:?}", call.line),
         };
         let answer = self.relative(answer.trim_end()).await;
