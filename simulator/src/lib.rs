@@ -4,6 +4,7 @@
 
 mod faults;
 mod gate;
+pub mod history;
 pub mod judge;
 mod left;
 pub mod plan;

@@ -33,7 +33,7 @@ pub enum What {
 }
 
 /// What something is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     Lock,
     Mutex,
