@@ -4,11 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
 use crate::gate::Gate;
-use crate::plan::{Kind, Plan, CLIENTS, TIMEOUT};
-use crate::take::Held;
+use crate::plan::{Kind, CLIENTS, TIMEOUT};
 use crate::trace::Trace;
 use crate::wake::Waits;
 
@@ -17,6 +14,14 @@ const TOLD: u64 = 700;
 
 /// A name, and which of the two members of a lock of several.
 pub type Key = (usize, usize);
+
+/// What is seen of what a task has: by its handle, or from what a process said.
+pub trait Seen: Send + Sync {
+    /// Whether it says that it may be used.
+    fn is_valid(&self) -> bool;
+    fn permits(&self) -> usize;
+    fn token(&self) -> Option<u64>;
+}
 
 /// Something that a task has.
 pub struct Hold {
@@ -33,7 +38,13 @@ pub struct Hold {
     /// Since when it is seen to be lost, while it is worked on as if it were not.
     pub lost: Option<u64>,
     pub is_worked: bool,
-    pub held: Arc<Held>,
+    pub held: Arc<dyn Seen>,
+}
+
+impl Hold {
+    fn excludes(&self) -> bool {
+        self.kind < Kind::Semaphore
+    }
 }
 
 /// A fault that may take holds away: of `key`, or of all; those that were there, unless they are as old as what came
@@ -57,7 +68,8 @@ struct Latch {
 }
 
 pub struct Judge {
-    began: Instant,
+    /// Milliseconds of true time since it began.
+    clock: Box<dyn Fn() -> u64 + Send>,
     pub gates: Vec<Arc<Gate>>,
     pub trace: Trace,
     pub scripts: usize,
@@ -81,9 +93,9 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(plan: &Plan, gates: Vec<Arc<Gate>>) -> Self {
+    pub fn new(lease: u64, gates: Vec<Arc<Gate>>, clock: impl Fn() -> u64 + Send + 'static) -> Self {
         Self {
-            began: Instant::now(),
+            clock: Box::new(clock),
             gates,
             trace: Trace::default(),
             scripts: 0,
@@ -95,7 +107,7 @@ impl Judge {
             went_back: false,
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
-            lease: plan.lease,
+            lease,
             loud: false,
             waits: Waits::default(),
             stalls: [0; CLIENTS],
@@ -104,7 +116,7 @@ impl Judge {
 
     /// Milliseconds of true time since the schedule began.
     pub fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        (self.clock)()
     }
 
     /// Something that was seen, for the trace.
@@ -169,11 +181,11 @@ impl Judge {
         let mut wrong = Vec::new();
         self.look_at_work(now, &mut wrong);
         let valid: Vec<&Hold> = self.holds.iter().filter(|hold| self.is_alive(hold) && hold.held.is_valid()).collect();
-        for (at, hold) in valid.iter().enumerate().filter(|(_, hold)| hold.held.excludes()) {
+        for (at, hold) in valid.iter().enumerate().filter(|(_, hold)| hold.excludes()) {
             for other in &valid[..at] {
                 let both_read = hold.kind == Kind::Read && other.kind == Kind::Read;
                 let same = hold.keys.iter().any(|key| other.keys.contains(key));
-                if !same || both_read || !other.held.excludes() {
+                if !same || both_read || !other.excludes() {
                     continue;
                 }
                 let excused = [hold, other].iter().any(|hold| {
@@ -186,12 +198,10 @@ impl Judge {
             }
         }
         for (name, most) in &self.permits {
-            let counts = |hold: &&Hold| match &*hold.held {
-                Held::Expirable(_) => self.is_alive(hold) && hold.held.is_valid(),
-                _ => true,
-            };
+            let counts =
+                |hold: &&Hold| hold.kind != Kind::PermitSemaphore || (self.is_alive(hold) && hold.held.is_valid());
             let here = self.holds.iter().filter(|hold| hold.keys[0].0 == *name).filter(counts);
-            let is_miscounted = |hold: &Hold| self.went_back && matches!(*hold.held, Held::Counted(_));
+            let is_miscounted = |hold: &Hold| self.went_back && hold.kind == Kind::Semaphore;
             let sound = here.filter(|hold| self.damage_of(hold, now).is_none() && !is_miscounted(hold));
             let taken: usize = sound.map(|hold| hold.held.permits()).sum();
             if taken > *most {
@@ -220,7 +230,7 @@ impl Judge {
                 self.tokens.insert(hold.keys[0].0, (token, hold.task));
             }
         }
-        if hold.held.excludes() && !hold.held.is_valid() && self.damage_of(&hold, now).is_none() {
+        if hold.excludes() && !hold.held.is_valid() && self.damage_of(&hold, now).is_none() {
             self.fails(format!("task {} is told that it holds {:?}, and does not", hold.task, hold.keys));
         }
         self.holds.push(hold);

@@ -4,28 +4,15 @@
 
 #![forbid(unsafe_code)]
 
-mod faults;
-mod gate;
-mod judge;
-mod left;
-mod plan;
-mod play;
-mod queue;
-mod road;
-mod shrink;
-mod stories;
-mod take;
-mod trace;
-mod wake;
-
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use lockson::EmbeddedServer;
 
-use plan::{Kind, Plan, SERVERS};
-use play::{play, Outcome};
+use lockson_simulator::plan::{Kind, Plan, KINDS, SERVERS};
+use lockson_simulator::play::{play, Outcome};
+use lockson_simulator::{shrink, stories};
 
 /// What was asked for on the command line.
 struct Asked {
@@ -42,26 +29,6 @@ struct Asked {
     quick: bool,
     threads: u64,
 }
-
-const KINDS: [Kind; 17] = [
-    Kind::Lock,
-    Kind::Mutex,
-    Kind::Spin,
-    Kind::Fenced,
-    Kind::Plain,
-    Kind::Fair,
-    Kind::FairMutex,
-    Kind::FencedFair,
-    Kind::Read,
-    Kind::Write,
-    Kind::FencedWrite,
-    Kind::Multi,
-    Kind::Red,
-    Kind::Semaphore,
-    Kind::PermitSemaphore,
-    Kind::CountDown,
-    Kind::Await,
-];
 
 impl Asked {
     fn read() -> Result<Self, String> {

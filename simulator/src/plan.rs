@@ -35,7 +35,7 @@ pub enum What {
 }
 
 /// What something is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Kind {
     Lock,
     Mutex,
@@ -57,6 +57,27 @@ pub enum Kind {
     CountDown,
     Await,
 }
+
+/// All of them.
+pub const KINDS: [Kind; 17] = [
+    Kind::Lock,
+    Kind::Mutex,
+    Kind::Spin,
+    Kind::Fenced,
+    Kind::Plain,
+    Kind::Fair,
+    Kind::FairMutex,
+    Kind::FencedFair,
+    Kind::Read,
+    Kind::Write,
+    Kind::FencedWrite,
+    Kind::Multi,
+    Kind::Red,
+    Kind::Semaphore,
+    Kind::PermitSemaphore,
+    Kind::CountDown,
+    Kind::Await,
+];
 
 /// One thing that a task does, behind its others, at the step's moment or later.
 #[derive(Debug, Clone, PartialEq, Eq)]

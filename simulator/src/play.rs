@@ -9,7 +9,7 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 
 use crate::faults::Weatherman;
 use crate::gate::{Gate, Gated};
-use crate::judge::{Hold, Judge};
+use crate::judge::{Hold, Judge, Seen};
 use crate::left::Left;
 use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT};
 use crate::queue::Queue;
@@ -66,7 +66,9 @@ impl World {
         let voters = if plan.uses(Kind::Red) { SERVERS } else { 1 };
         let servers: Vec<_> = servers.iter().take(voters).cloned().collect();
         let gates: Vec<Arc<Gate>> = (0..CLIENTS).map(|_| Arc::default()).collect();
-        let mut judge = Judge::new(plan, gates.clone());
+        let began = Instant::now();
+        let clock = move || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut judge = Judge::new(plan.lease, gates.clone(), clock);
         judge.loud = loud;
         let judge = Arc::new(Mutex::new(judge));
         let mut roads = Vec::new();

@@ -8,6 +8,7 @@ use lockson::{
     Acquire, Backoff, FencedGuard, Guard, HoldError, Locks, MultiLock, Owner, RLock, RedLock, Request, SemaphorePermit,
 };
 
+use crate::judge::Seen;
 use crate::plan::{Kind, Turn, SERVERS};
 
 /// The longest lease of a red lock: for so long a server that lost its data does not vote.
@@ -21,9 +22,8 @@ pub enum Held {
     Expirable(SemaphorePermit<Expirable>),
 }
 
-impl Held {
-    /// Whether it says that it may be used.
-    pub fn is_valid(&self) -> bool {
+impl Seen for Held {
+    fn is_valid(&self) -> bool {
         match self {
             Self::Guard(guard) => guard.is_valid(),
             Self::Fenced(guard) => guard.is_valid(),
@@ -32,11 +32,7 @@ impl Held {
         }
     }
 
-    pub fn excludes(&self) -> bool {
-        matches!(self, Self::Guard(_) | Self::Fenced(_))
-    }
-
-    pub fn permits(&self) -> usize {
+    fn permits(&self) -> usize {
         match self {
             Self::Counted(permits) => permits.count() as usize,
             Self::Expirable(permits) => permits.count() as usize,
@@ -44,11 +40,17 @@ impl Held {
         }
     }
 
-    pub fn token(&self) -> Option<u64> {
+    fn token(&self) -> Option<u64> {
         match self {
             Self::Fenced(guard) => Some(guard.token()),
             _ => None,
         }
+    }
+}
+
+impl Held {
+    pub fn excludes(&self) -> bool {
+        matches!(self, Self::Guard(_) | Self::Fenced(_))
     }
 
     /// Works, as long as it is held.

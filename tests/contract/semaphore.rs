@@ -231,7 +231,7 @@ pub async fn bad_input_is_refused(case: Case) {
     // Java counts no further.
     assert!(semaphore.try_set_permits(max).await.unwrap());
     assert!(matches!(semaphore.release(1).await, Err(SyncError::Query(QueryError::Refused { .. }))));
-    assert_eq!(semaphore.available_permits().await.unwrap(), max.into());
+    assert_eq!(semaphore.available_permits().await.unwrap(), i64::from(max));
     let guard = semaphore.guard(1).await.unwrap();
     semaphore.release(1).await.unwrap();
     guard.release().await.unwrap();

@@ -6,6 +6,7 @@ mod crash;
 mod failover;
 mod fair;
 mod hand_over;
+mod history;
 mod jar;
 mod java;
 mod locks;
@@ -183,7 +184,7 @@ const EVERYWHERE: &[Case] = &cases! {
 };
 
 /// On one server: the first group beside those, the others one after another, as they measure, or work.
-const ON_ONE_SERVER: [&[Case]; 4] = [
+const ON_ONE_SERVER: [&[Case]; 5] = [
     &cases! {
         red: red_locks_keep_each_other_out red_locks_of_the_dead_are_free;
         hand_over: who_is_about_to_sleep_is_woken;
@@ -197,6 +198,7 @@ const ON_ONE_SERVER: [&[Case]; 4] = [
     },
     &cases! { fair: scores_do_not_drift; read_write: readers_of_both_keep_each_other; },
     &cases! { soak: counters_are_exact_and_nothing_is_left; },
+    &cases! { history: what_all_had_is_right; },
 ];
 
 /// Behind sentinels and in a cluster, in the same way.
@@ -295,6 +297,9 @@ async fn run(cases: Vec<(String, &Case)>, world: &Arc<World>) -> Vec<String> {
 
 /// What the other processes do. They end when nobody holds their stdin any more.
 async fn play(part: &str, args: &[String]) {
+    if part == "history" {
+        return support::worker::play(&args[1]).await;
+    }
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);

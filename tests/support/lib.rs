@@ -21,6 +21,7 @@ pub mod sentinels;
 pub mod server;
 pub mod sites;
 mod spawner;
+pub mod worker;
 
 pub use certs::{Certs, Pair};
 pub use cluster::Cluster;

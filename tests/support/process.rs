@@ -1,6 +1,7 @@
 //! Tests of several processes: the program that runs the tests runs itself again as the processes in them.
 
-use rustix::process::{kill_process, Pid, Signal};
+pub use rustix::process::Signal;
+use rustix::process::{kill_process, Pid};
 use rustix::time::{clock_gettime, ClockId};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 
 pub async fn play(part: &str, args: &[String]) {
     match part {
-        "storm" => storm::worker::play(args).await,
+        "storm" => support::worker::play(&args[0]).await,
         other => panic!("no part {other}"),
     }
 }

@@ -7,9 +7,8 @@ use support::prelude::{is_full_run, ms, Duration, Proxy, Rng, Server};
 use support::process::clock;
 use support::sentinels::SERVICE;
 use support::server::program;
+use support::worker::{LOGIN, SETTINGS};
 use support::{Cluster, Sentinels};
-
-use super::worker::LOGIN;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -32,12 +31,31 @@ pub enum Fault {
     RestartAll,
     /// One process of clients does not reach half of the servers.
     Partition,
+    /// Some of its calls are not answered, or do not arrive.
+    LoseAnswers,
+    /// A process of clients stands still for longer than its leases.
+    StopProcess,
+    /// A process of clients ends by SIGKILL, and another one comes.
+    KillProcess,
     FlushScripts,
     /// The promoted server has another password.
     WrongPassword,
 }
 
 use Fault::*;
+
+impl Fault {
+    /// Whether a server takes over that may not have all.
+    pub fn fails_over(self) -> bool {
+        matches!(self, KillPrimary | KillAhead | FreezePrimary | FailOver(_) | RestartAll | WrongPassword)
+    }
+}
+
+/// What befalls servers, however many they are and whoever looks after them.
+const OF_SERVERS: [Fault; 8] =
+    [KillPrimary, KillAhead, KillReplica, FreezePrimary, FreezeReplica, RestartAll, FlushScripts, WrongPassword];
+/// What befalls clients.
+pub const OF_CLIENTS: [Fault; 4] = [Partition, LoseAnswers, StopProcess, KillProcess];
 
 /// When the first server or sentinel told of another primary, where there is one.
 pub type Switch = Option<u64>;
@@ -49,6 +67,10 @@ pub trait Deployment {
     fn servers(&self) -> Vec<&Server>;
     /// All faults that it knows.
     fn deck(&self) -> Vec<Fault>;
+    /// How many servers have names of their own.
+    fn primaries(&self) -> usize {
+        1
+    }
     /// Which server has the key.
     fn primary(&self, key: &str) -> usize;
     /// A name in the given third of all names.
@@ -89,9 +111,6 @@ pub fn password(server: &Server, word: &str) {
     server.control(&["ACL", "SETUSER", LOGIN.0, "on", "resetpass", &word, "~*", "&*", "+@all"]);
 }
 
-/// The settings that all servers have.
-pub const SETTINGS: [(&str, &str); 1] = [("user", "app on >right ~* &* +@all")];
-
 fn subscribed(server: &Server, how: &str) -> Vec<String> {
     server.try_control(&["PUBSUB", how]).map(|names| names.texts()).unwrap_or_default()
 }
@@ -124,25 +143,15 @@ impl Deployment for Cluster {
     }
 
     fn deck(&self) -> Vec<Fault> {
-        let mut deck = vec![
-            KillPrimary,
-            KillAhead,
-            KillReplica,
-            FreezePrimary,
-            FreezeReplica,
-            FailOver(""),
-            FailOver("FORCE"),
-            FailOver("TAKEOVER"),
-            MoveSlot,
-            ComeAndGo,
-            RestartAll,
-            Partition,
-            FlushScripts,
-            WrongPassword,
-        ];
+        let own = [FailOver(""), FailOver("FORCE"), FailOver("TAKEOVER"), MoveSlot, ComeAndGo];
+        let mut deck = [&own[..], &OF_SERVERS, &OF_CLIENTS].concat();
         let help = self.nodes[0].control(&["CLUSTER", "HELP"]).texts();
         deck.extend(help.iter().any(|line| line.starts_with("MIGRATESLOTS")).then_some(MoveAtOnce));
         deck
+    }
+
+    fn primaries(&self) -> usize {
+        PRIMARIES
     }
 
     fn primary(&self, key: &str) -> usize {
@@ -226,7 +235,7 @@ impl Deployment for Cluster {
                 password(&self.nodes[replica], LOGIN.1);
                 switch = Some(clock());
             }
-            KillSentinel | FreezeSentinel | Partition => unreachable!(),
+            KillSentinel | FreezeSentinel | Partition | LoseAnswers | StopProcess | KillProcess => unreachable!(),
         }
         self.settle();
         switch
@@ -281,20 +290,8 @@ impl Deployment for Sentinels {
     }
 
     fn deck(&self) -> Vec<Fault> {
-        vec![
-            KillPrimary,
-            KillAhead,
-            KillReplica,
-            KillSentinel,
-            FreezePrimary,
-            FreezeReplica,
-            FreezeSentinel,
-            FailOver(""),
-            RestartAll,
-            Partition,
-            FlushScripts,
-            WrongPassword,
-        ]
+        let own = [KillSentinel, FreezeSentinel, FailOver("")];
+        [&own[..], &OF_SERVERS, &OF_CLIENTS].concat()
     }
 
     fn primary(&self, _key: &str) -> usize {
@@ -380,7 +377,7 @@ impl Deployment for Sentinels {
                 self.refuse_heirs(old, rng);
                 switch = Some(clock());
             }
-            MoveSlot | MoveAtOnce | ComeAndGo | Partition => unreachable!(),
+            MoveSlot | MoveAtOnce | ComeAndGo | Partition | LoseAnswers | StopProcess | KillProcess => unreachable!(),
         }
         Sentinels::settle(self);
         switch
