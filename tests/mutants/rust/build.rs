@@ -56,12 +56,17 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 impl Copy {
-    /// Of all files that git knows, as they are.
+    /// Of all files that git has or could have, as they are.
     pub fn new(folder: &Path) -> Copy {
-        let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(files::root()).output().unwrap();
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(files::root())
+            .output()
+            .unwrap();
         for path in String::from_utf8(listed.stdout).unwrap().split_terminator('\0') {
-            // The sources are written with their mutants.
-            if let (false, Ok(bytes)) = (path.starts_with("src/"), fs::read(files::root().join(path))) {
+            // The sources are written with their mutants, and nothing that judges is built of this program.
+            let is_other = path.starts_with("src/") || path.starts_with("tests/mutants/");
+            if let (false, Ok(bytes)) = (is_other, fs::read(files::root().join(path))) {
                 write(&folder.join(path), &bytes);
             }
         }
@@ -72,6 +77,7 @@ impl Copy {
             copy.write(&path, if path == "src/lib.rs" { lib.clone() } else { files::read(&path) });
         }
         copy.write("src/mutant.rs", SWITCH.to_owned());
+        copy.write("tests/mutants/main.rs", "//! Left out.\nfn main() {}\n".to_owned());
         copy
     }
 
