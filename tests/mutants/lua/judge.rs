@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use crate::patch::Copy;
+use super::patch::Copy;
 
 /// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
 const CPU_SECONDS: [u32; 2] = [20, 240];

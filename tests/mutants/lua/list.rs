@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use lockson::{EmbeddedServer, Reply};
-use support::files;
 
-use crate::operators::changes;
-use crate::patch::fitted;
+use super::operators::changes;
+use super::patch::fitted;
+use crate::blocks::{blocks, equivalents, Block};
 
 #[derive(Debug, Clone)]
 pub struct Mutant {
@@ -37,28 +37,6 @@ impl Mutant {
         let Mutant { script, line, operator, .. } = self;
         format!("# {script}:{line} {operator}\n{}{}", side("-", &self.old), side("+", &self.new))
     }
-}
-
-/// A block of a list: its first line, what is taken out, what is put in.
-struct Block {
-    title: String,
-    old: String,
-    new: String,
-}
-
-fn blocks(text: &str) -> Vec<Block> {
-    let mut found = Vec::<Block>::new();
-    for line in text.lines() {
-        match (line.split_once(' ').map_or((line, ""), |(sign, rest)| (sign, rest)), found.last_mut()) {
-            (("#", title), _) => {
-                found.push(Block { title: title.to_owned(), old: String::new(), new: String::new() });
-            }
-            (("-", rest), Some(block)) => block.old += &format!("{rest}\n"),
-            (("+", rest), Some(block)) => block.new += &format!("{rest}\n"),
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The whole lines from `at` to `end`.
@@ -95,16 +73,6 @@ pub fn generated(texts: &BTreeMap<String, String>) -> Vec<Mutant> {
         mutant.equivalent = reasons.get(&mutant.id()).cloned();
     }
     made
-}
-
-/// What docs/MUTANTS.md says of those that do what the original does.
-fn equivalents() -> BTreeMap<(String, String, String), String> {
-    let mut reasons = BTreeMap::new();
-    for Block { title, old, new } in blocks(&files::read("docs/MUTANTS.md")) {
-        let Some((script, reason)) = title.split_once(": ") else { continue };
-        reasons.insert((script.to_owned(), old.trim_end().to_owned(), new.trim_end().to_owned()), reason.to_owned());
-    }
-    reasons
 }
 
 /// The list that was written by hand, each by its number. One whose lines are not there any more fails.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::lexer::{tokens, Kind, Token};
+use super::lexer::{tokens, Kind, Token};
 
 /// Takes the place of what stands at `at`.
 #[derive(Debug, Clone)]

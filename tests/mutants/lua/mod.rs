@@ -1,0 +1,151 @@
+//! Mistakes in the Lua scripts, one at a time, and which of them no test sees.
+
+mod judge;
+mod lexer;
+mod list;
+mod operators;
+mod patch;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use judge::Verdict;
+use list::Mutant;
+use patch::{Copy, Scripts};
+
+/// What has to die of those that operators make, in percent, and how many may be listed as equivalent.
+const KILLED: usize = 95;
+const EQUIVALENT: usize = 3;
+
+struct Options {
+    program: PathBuf,
+    folder: PathBuf,
+    sample: usize,
+    only: String,
+    tests: String,
+    servers: bool,
+    list: bool,
+}
+
+fn options(mut words: impl Iterator<Item = String>) -> Options {
+    let mut path = || PathBuf::from(words.next().expect("PROGRAM FOLDER: as scripts/mutants has them"));
+    let (program, folder) = (path(), path());
+    let mut options = Options {
+        program,
+        folder,
+        sample: usize::MAX,
+        only: String::new(),
+        tests: String::new(),
+        servers: false,
+        list: false,
+    };
+    while let Some(word) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{word} what?"));
+        match word.as_str() {
+            "--sample" => options.sample = value().parse().expect("how many"),
+            "--only" => options.only = value(),
+            "--tests" => options.tests = value(),
+            "--servers" => options.servers = true,
+            "--list" => options.list = true,
+            _ => panic!("{word}? See scripts/mutants"),
+        }
+    }
+    options
+}
+
+/// Those that are asked for, by chance where not all are. The list that was written by hand comes first, whole.
+fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
+    let mut generated = list::generated(&scripts.texts);
+    let wanted = |mutant: &Mutant| mutant.diff().contains(&options.only);
+    generated.retain(wanted);
+    if options.sample < generated.len() {
+        let seed = support::seed();
+        println!("{} of {}, seed {seed}", options.sample, generated.len());
+        support::Rng::with_seed(seed).shuffle(&mut generated);
+        generated.truncate(options.sample);
+    }
+    let known = list::known(&scripts.texts).into_iter().filter(wanted);
+    known.chain(generated).collect()
+}
+
+fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdict> {
+    let judges = judge::judges(&options.program, &options.tests, options.servers);
+    let [tests, more] = [&judges.embedded, &judges.with_servers].map(Vec::len);
+    assert!(tests > 100, "only {tests} tests pass on the scripts as they are");
+    println!("{} mutants, {tests} tests, {more} with servers", mutants.len());
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let (next, done, judges) = (&next, &done, &judges);
+            scope.spawn(move || {
+                let copy = Copy::new(scripts, &options.program, &options.folder.join(worker.to_string()));
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(mutant) = mutants.get(at) else { break };
+                    let verdict = judge::judge(&copy, &mutant.script, &mutant.text, judges);
+                    println!("{}  {verdict:?}", mutant.diff());
+                    done.lock().unwrap().insert(at, verdict);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap().into_values().collect()
+}
+
+/// The mutants with what became of them, and the counts, by which it is decided.
+fn reported(mutants: &[Mutant], verdicts: &[Verdict], folder: &Path) -> bool {
+    let (mut survivors, mut all, mut good) = (String::new(), String::new(), true);
+    let mut counts = BTreeMap::<&str, [usize; 3]>::new();
+    for (mutant, verdict) in mutants.iter().zip(verdicts) {
+        let is_known = mutant.text.is_empty() || mutant.operator.starts_with('L');
+        let count = counts.entry(if is_known { "by hand" } else { "by operators" }).or_default();
+        let place = match (verdict, &mutant.equivalent) {
+            (Verdict::Killed(_), None) => 0,
+            (Verdict::Survived, None) => 1,
+            (Verdict::Survived, Some(_)) => 2,
+            (Verdict::Killed(by), Some(reason)) => {
+                println!("not equivalent ({reason}), as {by} sees it:\n{}", mutant.diff());
+                good = false;
+                0
+            }
+        };
+        count[place] += 1;
+        let end = match (verdict, &mutant.equivalent) {
+            (Verdict::Killed(by), _) => format!("killed by {by}"),
+            (_, Some(reason)) => format!("equivalent: {reason}"),
+            _ => "survived".to_owned(),
+        };
+        let _ = writeln!(all, "{}  {end}", mutant.diff());
+        if place == 1 {
+            survivors += &mutant.diff();
+        }
+    }
+    std::fs::write(folder.join("lua.txt"), all).unwrap();
+    println!("\nSurvivors:\n{survivors}");
+    for (of, [killed, survived, equivalent]) in counts {
+        let total = killed + survived + equivalent;
+        println!("{of}: {total} mutants, {killed} killed, {equivalent} equivalent, {survived} survived");
+        let asked = if of == "by hand" { 100 } else { KILLED };
+        good &= killed * 100 >= (total - equivalent) * asked && equivalent * 100 <= total * EQUIVALENT.max(1);
+    }
+    println!("all of them: {}", folder.join("lua.txt").display());
+    good
+}
+
+/// Whether the tests are good enough.
+pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
+    let options = options(words);
+    let scripts = Scripts::of(&options.program);
+    let mutants = chosen(&options, &scripts);
+    if options.list {
+        mutants.iter().for_each(|mutant| print!("{}", mutant.diff()));
+        println!("{} mutants", mutants.len());
+        return true;
+    }
+    let verdicts = judged(&options, &scripts, &mutants);
+    reported(&mutants, &verdicts, &options.folder)
+}
