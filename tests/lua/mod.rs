@@ -127,7 +127,7 @@ async fn without_a_right_it_is_all_or_nothing() {
     let mut left: Vec<(&str, &str)> = left.collect();
     let settled = ["fair/", "read/", "write/acquire", "write/extend", "write/renew", "preflight"];
     for ((script, command), what) in wrong {
-        if left.iter().any(|known| *known == (script.as_str(), command.as_str())) {
+        if left.contains(&(script.as_str(), command.as_str())) {
             left.retain(|known| *known != (script.as_str(), command.as_str()));
         } else if !settled.iter().any(|room| script.starts_with(room)) {
             unknown.push(format!("without {command} {what}"));
