@@ -6,10 +6,12 @@ use super::{Action, Call, Client, Copy, Grant, Scope, State, Step, Verb, Without
 use super::{EXPIRIES, FREE, LEASE, MADE, MARGIN, RECEIPT, TIMEOUT};
 use crate::server;
 
-/// Copies of a call, at most.
-const COPIES: u8 = 2;
-
 impl Scope {
+    /// Copies of a call, at most: one more than can be struck, as what gives back is sent until it is answered.
+    fn copies(&self) -> u8 {
+        self.faults + 1
+    }
+
     pub(super) fn possible(&self, state: &State, actions: &mut Vec<Action>) {
         let mut urgent = false;
         for (at, copy) in state.copies.iter().enumerate() {
@@ -47,11 +49,11 @@ impl Scope {
             }
         }
         if call.struck {
-            if call.copies < COPIES {
+            if call.copies < self.copies() {
                 actions.push(Action::Again(who, which));
             }
             // The caller goes away. What gives back, sets and undoes goes on.
-            if call.verb == Verb::Take || call.copies == COPIES {
+            if call.verb == Verb::Take || call.copies == self.copies() {
                 actions.push(Action::GiveUp(who, which));
             }
         }
