@@ -70,12 +70,7 @@ impl Copy {
                 write(&folder.join(path), &bytes);
             }
         }
-        let lib = files::read("src/lib.rs").replacen("\nmod base;\n", "\nmod base;\nmod mutant;\n", 1);
-        assert!(lib.contains("mod mutant;"), "src/lib.rs has other modules");
         let copy = Copy { folder: folder.to_owned() };
-        for path in files::below("src") {
-            copy.write(&path, if path == "src/lib.rs" { lib.clone() } else { files::read(&path) });
-        }
         copy.write("src/mutant.rs", SWITCH.to_owned());
         copy.write("tests/mutants/main.rs", "//! Left out.\nfn main() {}\n".to_owned());
         copy
@@ -96,13 +91,13 @@ impl Copy {
 
     /// Writes the sources with these mutants but those that the compiler does not take, whose names it gives.
     pub fn write_all_that_compile(&self, mutants: &[&Mutant]) -> Vec<String> {
-        let mut dropped = BTreeSet::new();
+        let (mut dropped, sources) = (BTreeSet::new(), files::below("src"));
         loop {
-            let mut pages = BTreeMap::<&str, Vec<&Mutant>>::new();
+            let mut pages: BTreeMap<&str, Vec<&Mutant>> = sources.iter().map(|path| (&**path, Vec::new())).collect();
             for mutant in mutants.iter().filter(|mutant| !dropped.contains(&mutant.id)) {
                 pages.entry(&mutant.file).or_default().push(mutant);
             }
-            let pages = pages.into_iter().map(|(file, mutants)| (file, rendered(&files::read(file), &mutants)));
+            let pages = pages.into_iter().map(|(file, mutants)| (file, rendered(&source(file), &mutants)));
             let pages: BTreeMap<&str, String> = pages.collect();
             for (file, text) in &pages {
                 self.write(file, text.clone());
@@ -130,6 +125,17 @@ impl Copy {
         let programs: BTreeMap<&str, &str> = paths.collect();
         ["lockson", "suites"].map(|name| programs[name].into()).to_vec()
     }
+}
+
+/// As it is, but that the crate has one module more.
+fn source(path: &str) -> String {
+    let text = files::read(path);
+    if path != "src/lib.rs" {
+        return text;
+    }
+    let lib = text.replacen("\nmod base;\n", "\nmod base;\nmod mutant;\n", 1);
+    assert!(lib.contains("mod mutant;"), "src/lib.rs has other modules");
+    lib
 }
 
 fn is_error(message: &Value) -> bool {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use judge::{Judges, Verdict};
+use judge::{Judges, Round, Verdict};
 use list::Mutant;
 
 /// What has to die, in percent, and how many may be listed as equivalent.
@@ -29,18 +29,20 @@ struct Options {
     folder: PathBuf,
     sample: usize,
     only: String,
+    servers: bool,
     list: bool,
 }
 
 fn options(mut words: impl Iterator<Item = String>) -> Options {
     let mut path = || PathBuf::from(words.next().expect("LIST FOLDER: as scripts/mutants has them"));
     let (listed, folder) = (path(), path());
-    let mut options = Options { listed, folder, sample: usize::MAX, only: String::new(), list: false };
+    let mut options = Options { listed, folder, sample: usize::MAX, only: String::new(), servers: false, list: false };
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} what?"));
         match word.as_str() {
             "--sample" => options.sample = value().parse().expect("how many"),
             "--only" => options.only = value(),
+            "--servers" => options.servers = true,
             "--list" => options.list = true,
             _ => panic!("{word}? See scripts/mutants"),
         }
@@ -89,21 +91,27 @@ fn chosen(options: &Options, book: &Book, mutants: &[Mutant]) -> Vec<Mutant> {
     chosen
 }
 
+/// All by the tests of the first round, then who is left by those of the next.
 fn judge_chosen(judges: &Judges, chosen: &[Mutant], book: &Mutex<Book>) {
-    let next = AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(mutant) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if !book.lock().unwrap().is_settled(mutant) {
-                        let verdict = judges.judge(mutant.id);
-                        book.lock().unwrap().note(mutant, verdict);
+    let mut left: Vec<&Mutant> = chosen.iter().filter(|mutant| !book.lock().unwrap().is_settled(mutant)).collect();
+    for round in Round::ALL {
+        println!("{} are left for {round:?}", left.len());
+        let next = AtomicUsize::new(0);
+        let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(mutant) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Some(verdict) = judges.judge(mutant.id, round) {
+                            book.lock().unwrap().note(mutant, verdict);
+                        }
                     }
-                }
-            });
-        }
-    });
+                });
+            }
+        });
+        left.retain(|mutant| !book.lock().unwrap().is_settled(mutant));
+    }
+    left.into_iter().for_each(|mutant| book.lock().unwrap().note(mutant, Verdict::Survived));
 }
 
 /// The counts of each room, by which it is decided, and those that live.
@@ -162,7 +170,7 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
         book.note(mutant, Verdict::Unviable);
     }
     let chosen = chosen(&options, &book, &mutants);
-    let judges = Judges::new(&copy.programs(), &options.folder.join("reached"));
+    let judges = Judges::new(&copy.programs(), &options.folder.join("reached"), options.servers);
     let book = Mutex::new(book);
     judge_chosen(&judges, &chosen, &book);
     let book = book.into_inner().unwrap();

@@ -78,6 +78,9 @@ impl Page<'_> {
 }
 
 pub fn rendered(text: &str, mutants: &[&Mutant]) -> String {
+    if mutants.is_empty() {
+        return text.to_owned();
+    }
     let page = Page { text, sites: sites(text, mutants) };
     page.render(0..text.len(), 0)
 }

@@ -21,6 +21,8 @@ pub struct Run<'a> {
     pub reached: Option<&'a Path>,
     /// What it takes without a mutant.
     pub usual: Duration,
+    /// Whether it may start servers.
+    pub servers: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +46,12 @@ impl Run<'_> {
             .env("LOCKSON_SEED", "7")
             .env("LOCKSON_MUTANT", self.mutant.to_string())
             .envs(self.reached.map(|path| ("LOCKSON_MUTANTS_REACHED", path)))
-            .envs(["LOCKSON_REDIS_SERVER", "LOCKSON_OTHER_SERVER"].map(|name| (name, "/none")))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
+        if !self.servers {
+            command.envs(["LOCKSON_REDIS_SERVER", "LOCKSON_OTHER_SERVER"].map(|name| (name, "/none")));
+        }
         command
     }
 
