@@ -12,25 +12,24 @@ JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp"
 PROGRAMS = {}
 
 
-def build(out):
+def build(out, systems):
     missing = [tool for tool in ("cargo", "go", "javac", "mvn", "redis-server") if not shutil.which(tool)]
     if missing:
-        sys.exit(f"missing: {', '.join(missing)}. Debian: apt-get install golang-go openjdk-17-jdk-headless maven redis-server")
+        how = "apt-get install golang-go openjdk-17-jdk-headless maven redis-server"
+        sys.exit(f"missing: {', '.join(missing)}. Debian: {how}")
     jars, classes = out / "classpath", out / "curator"
-    commands = [
-        ["cargo", "build", "--quiet", "-p", "lockson-benches", "--example", "consensus_peer"],
-        ["go", "build", "-C", HOME / "etcd", "-o", out / "etcd", "."],
-    ]
-    sources = max(file.stat().st_mtime for file in (HOME / "curator").rglob("*.*"))
-    if not jars.exists() or jars.stat().st_mtime < sources:
-        maven = ["mvn", "-q", "-B", "-f", HOME / "curator/pom.xml", f"-Dout={classes}", "compile"]
-        commands.append([*maven, "dependency:build-classpath", f"-Dmdep.outputFile={jars}"])
-    for command in commands:
-        subprocess.run(command, check=True, cwd=HOME, stdin=subprocess.DEVNULL)
+    maven = ["mvn", "-q", "-B", "-f", HOME / "curator/pom.xml", f"-Dout={classes}", "compile"]
+    commands = {
+        "lockson": ["cargo", "build", "--quiet", "-p", "lockson-benches", "--example", "consensus_peer"],
+        "etcd": ["go", "build", "-C", HOME / "etcd", "-o", out / "etcd", "."],
+        "java": [*maven, "dependency:build-classpath", f"-Dmdep.outputFile={jars}"],
+    }
+    for program in {SYSTEMS[system].program for system in systems}:
+        subprocess.run(commands[program], check=True, cwd=HOME, stdin=subprocess.DEVNULL)
     PROGRAMS.update(
         lockson=[out.parent / "debug/examples/consensus_peer"],
         etcd=[out / "etcd"],
-        java=[*JAVA, f"{classes / 'classes'}:{jars.read_text().strip()}"],
+        java=[*JAVA, f"{classes / 'classes'}:{jars.read_text().strip() if jars.exists() else ''}"],
     )
 
 
@@ -42,9 +41,9 @@ def versions():
     etcd = mod.split("etcd/server/v3 v")[1].split()[0]
     redis = first("redis-server", "--version").split()[2].removeprefix("v=")
     java = first("java", "--version").split()[1]
-    return (f"lockson {first('git', 'rev-parse', '--short', 'HEAD')} on Redis {redis}; Curator {version('curator-recipes')} on "
-            f"ZooKeeper {version('zookeeper')}, Java {java}; etcd {etcd}, {first('go', 'version').split()[2]}; "
-            f"{os.cpu_count()} cores, all processes on one machine.")
+    ours, go = first("git", "rev-parse", "--short", "HEAD"), first("go", "version").split()[2]
+    return (f"lockson {ours} on Redis {redis}; Curator {version('curator-recipes')} on ZooKeeper "
+            f"{version('zookeeper')}, Java {java}; etcd {etcd}, {go}; {os.cpu_count()} cores, all on one machine.")
 
 
 def ask(port, line):
@@ -102,8 +101,8 @@ class Node:
 class Cluster:
     """Servers, ready, and what is asked of all systems."""
 
-    # Faults that the system does not have.
-    without = ()
+    # The client, and the faults that the system does not have.
+    program, without = "lockson", ()
 
     def __init__(self, folder, log, count=3):
         self.nodes = [Node(folder / f"node-{at}", log) for at in range(count)]
@@ -133,7 +132,8 @@ class Cluster:
 
 def redis(node, *settings):
     node.run("redis-server", "--port", node.own, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-             "--dir", node.folder, "--replica-announce-ip", "127.0.0.1", "--replica-announce-port", node.port, *settings)
+             "--dir", node.folder, "--replica-announce-ip", "127.0.0.1", "--replica-announce-port", node.port,
+             *settings)
 
 
 class Single(Cluster):
@@ -213,13 +213,16 @@ class Red(Cluster):
 class ZooKeeper(Cluster):
     """ZooKeeper of 3, Curator"""
 
+    program = "java"
+
     def begin(self):
         servers = "".join(f"server.{at}=127.0.0.1:{free_port()}:{free_port()}\n" for at in range(1, 4))
         for at, node in enumerate(self.nodes, 1):
             (node.folder / "myid").write_text(str(at))
             file = node.folder / "zoo.cfg"
-            file.write_text("tickTime=1000\ninitLimit=10\nsyncLimit=5\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n"
-                            f"clientPortAddress=127.0.0.1\ndataDir={node.folder}\nclientPort={node.own}\n{servers}")
+            file.write_text("tickTime=1000\ninitLimit=10\nsyncLimit=5\nadmin.enableServer=false\n"
+                            "4lw.commands.whitelist=srvr\nclientPortAddress=127.0.0.1\n"
+                            f"dataDir={node.folder}\nclientPort={node.own}\n{servers}")
             node.run(*PROGRAMS["java"], "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
         until(lambda: sorted(map(self.mode, self.nodes)) == ["follower", "follower", "leader"])
 
@@ -235,6 +238,8 @@ class ZooKeeper(Cluster):
 
 class Etcd(Cluster):
     """etcd of 3, its mutex"""
+
+    program = "etcd"
 
     def begin(self):
         peers = [f"http://127.0.0.1:{free_port()}" for _ in self.nodes]

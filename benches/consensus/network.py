@@ -25,7 +25,7 @@ class Network:
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def do(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def listen(self, port, target):
         """Goes to the server at `target`. Nothing listens while that is down: see `close`."""
@@ -100,7 +100,7 @@ class Network:
                 for words in (line.split() for line in lines):
                     ports = [word.rsplit(":", 1)[-1] for word in words[1:3]]
                     if ports == [f"{local:04X}", f"{remote:04X}"]:
-                        return next((pid for pid in self.clients if has_socket(pid, words[9])), None)
+                        return next((pid for pid in list(self.clients) if has_socket(pid, words[9])), None)
 
 
 def has_socket(pid, inode):

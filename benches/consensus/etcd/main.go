@@ -1,6 +1,6 @@
 // One client of etcd with the Mutex of its own package `concurrency`: takes the lock and gives it back as the script
-// says, and tells since when, and until when, the session says that it is held. The arguments: servers, name, seconds of
-// the session; or `server` and etcd's own: then it is a server.
+// says, and tells since when, and until when, the session says that it is held. The arguments: servers, name, seconds
+// of the session; or `server` and etcd's own: then it is a server.
 package main
 
 import (
@@ -18,10 +18,12 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 )
 
+type Session = concurrency.Session
+
 var (
 	output sync.Mutex
 	guard  sync.Mutex
-	held   *concurrency.Session
+	held   *Session
 )
 
 func say(what string, at int64, rest ...any) {
@@ -32,7 +34,7 @@ func say(what string, at int64, rest ...any) {
 
 func now() int64 { return time.Now().UnixNano() }
 
-func hold(session *concurrency.Session) {
+func hold(session *Session) {
 	guard.Lock()
 	defer guard.Unlock()
 	held = session
@@ -70,7 +72,7 @@ func watch() {
 }
 
 // A call that fails is made again, in a session of its own if the last one ended.
-func acquire(client *clientv3.Client, name string, ttl int, session *concurrency.Session) (*concurrency.Session, *concurrency.Mutex) {
+func acquire(client *clientv3.Client, name string, ttl int, session *Session) (*Session, *concurrency.Mutex) {
 	for ; ; time.Sleep(100 * time.Millisecond) {
 		select {
 		case <-session.Done():
