@@ -1,4 +1,4 @@
-//! Lists of mutants as diffs have them: those that were written by hand, and those of docs/MUTANTS.md that change nothing.
+//! Lists of mutants as diffs have them: those written by hand, and those of docs/MUTANTS.md that change nothing.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// What docs/MUTANTS.md says of those that do what the original does, by their file, what is taken out and what is put in.
+/// What docs/MUTANTS.md says of those that do what the original does: by file, what is taken out, what is put in.
 pub fn equivalents() -> BTreeMap<(String, String, String), String> {
     let mut reasons = BTreeMap::new();
     for Block { title, old, new } in blocks(&files::read("docs/MUTANTS.md")) {

@@ -47,7 +47,7 @@ fn told_within() -> u64 {
         4_000_000_000
     }
 }
-/// How often it is looked, and how long it is rested between, until all have to go on, or be gone: a lock that came back
+/// How often it is looked, and how long it is rested between, until all have to go on, or be gone: what came back
 /// with a failover ends with its lease. On a machine that has no time for this, it takes longer.
 const LOOKS: u32 = 1_500;
 const REST: Duration = ms(20);
@@ -107,7 +107,7 @@ impl<D: Deployment> Storm<D> {
             storm.orders.push(storm.allowed(orders));
         }
         storm.processes = storm.orders.iter().map(start).collect();
-        storm.processes.iter().for_each(|process| process.expect("paused"));
+        storm.processes.iter().for_each(rests);
         storm.set_anew().await;
         storm
     }
@@ -308,7 +308,7 @@ impl<D: Deployment> Storm<D> {
                 self.book.kept.retain(|name, _| !kept.contains(name));
                 *process += PROCESSES;
                 self.processes[0] = start(&self.orders[0]);
-                self.processes[0].expect("paused");
+                rests(&self.processes[0]);
                 self.processes[0].say("go");
                 None
             }
@@ -406,6 +406,11 @@ fn start(orders: &Orders) -> Process {
 
 fn single() -> Server {
     Server::with(&[&SETTINGS[..], &[("appendonly", "yes")]].concat())
+}
+
+/// It runs, and waits to be told to go.
+fn rests(process: &Process) {
+    while process.line() != "paused" {}
 }
 
 fn cluster() -> Cluster {
