@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::run::{End, Run};
 
-/// Suites about texts, which say nothing of what the code does, those of other servers and libraries, the one that takes
-/// longest, and what the other processes of some tests begin with.
+/// Suites about texts, which say nothing of what the code does, those of other servers and libraries, the one that
+/// takes longest, and what the other processes of some tests begin with.
 const NO_JUDGES: [&str; 9] =
     ["house::", "tidy::", "scripts::", "choosing::", "topology::", "peers::", "processes::", "red_schedules::", "part"];
 /// What only several servers have: replicas that confirm, and others in their place.

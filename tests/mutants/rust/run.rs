@@ -61,7 +61,7 @@ impl Run<'_> {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        // A machine that is stopped, or busy elsewhere, is not the test's fault: a tick counts as one however long it is.
+        // A machine that is stopped, or busy elsewhere, is not the fault of a test: a tick is one however long it is.
         let (mut waited, mut passed) = (Duration::ZERO, 0);
         let end = loop {
             let began = Instant::now();
