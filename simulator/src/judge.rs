@@ -35,6 +35,8 @@ pub struct Hold {
     pub lease: u64,
     /// It is not renewed.
     pub is_fixed: bool,
+    /// It is, for as long as it is held.
+    pub is_renewed: bool,
     /// Since when it is seen to be lost, while it is worked on as if it were not.
     pub lost: Option<u64>,
     pub is_worked: bool,
@@ -63,6 +65,8 @@ pub struct Damage {
 struct Latch {
     needed: usize,
     begun: usize,
+    /// Somebody else has set it anew.
+    is_foreign: bool,
     done: usize,
     unknown: usize,
 }
@@ -82,6 +86,8 @@ pub struct Judge {
     /// A server went back: what was only counted is counted wrong, and an owner may find again what it had given back,
     /// with its token.
     pub went_back: bool,
+    /// Something was in the way of renewals for long, as leases are here.
+    pub is_disturbed: bool,
     permits: BTreeMap<usize, usize>,
     latches: BTreeMap<usize, Latch>,
     lease: u64,
@@ -105,6 +111,7 @@ impl Judge {
             holds: Vec::new(),
             tokens: BTreeMap::new(),
             went_back: false,
+            is_disturbed: false,
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
             lease,
@@ -197,6 +204,11 @@ impl Judge {
                 }
             }
         }
+        for hold in self.holds.iter().filter(|hold| hold.is_renewed && hold.held.excludes() && self.is_alive(hold)) {
+            if !hold.held.is_valid() && self.damages.is_empty() && !self.is_disturbed {
+                wrong.push(format!("task {} lost {:?} for no reason", hold.task, hold.keys));
+            }
+        }
         for (name, most) in &self.permits {
             let counts =
                 |hold: &&Hold| hold.kind != Kind::PermitSemaphore || (self.is_alive(hold) && hold.held.is_valid());
@@ -240,7 +252,7 @@ impl Judge {
     /// Its lease was set anew.
     pub fn extends(&mut self, task: usize, sent: u64, lease: u64) {
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
-            (hold.sent, hold.lease) = (sent, hold.lease.max(lease));
+            (hold.sent, hold.lease, hold.is_renewed) = (sent, hold.lease.max(lease), false);
         }
     }
 
@@ -264,6 +276,12 @@ impl Judge {
         self.latches.insert(name, Latch { needed, ..Latch::default() });
     }
 
+    /// A latch was opened and set anew by somebody who leaves no trace: whoever waits for it now goes on.
+    pub fn reopened(&mut self, name: usize) {
+        self.latches.entry(name).or_default().is_foreign = true;
+        self.is_let_go(name);
+    }
+
     pub fn counts_down(&mut self, name: usize) {
         self.note("counts down");
         self.latches.entry(name).or_default().begun += 1;
@@ -278,7 +296,7 @@ impl Judge {
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
         let (done, begun, needed) = (latch.done, latch.begun, latch.needed);
-        if damaged {
+        if damaged || latch.is_foreign {
             return;
         }
         if left.is_none() && begun <= needed {
@@ -292,7 +310,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if latch.begun < latch.needed && self.damages.is_empty() {
+        if !latch.is_foreign && latch.begun < latch.needed && self.damages.is_empty() {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -300,7 +318,8 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let known = self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty());
+        let known =
+            self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && !latch.is_foreign && self.damages.is_empty());
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

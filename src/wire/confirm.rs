@@ -57,3 +57,129 @@ pub(crate) fn short(items: &mut Vec<Item>, confirm: Confirm, wanted: u32) -> Opt
     let wanted = if confirm.replicas == Replicas::All { wanted.max(online) } else { wanted };
     (acked < wanted).then_some(Short { acked, wanted })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::{ready, BoxFuture, FutureExt};
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::backend::node::{Link, NodeHealth, Topology};
+    use crate::backend::{Call, Outcome};
+    use crate::base::clock::Clock;
+
+    struct Nowhere;
+
+    impl Link for Nowhere {
+        fn call(&self, _: Call<'_>) -> BoxFuture<'static, Outcome> {
+            ready(Err(Fate::NotSent(String::new()))).boxed()
+        }
+
+        fn reset(&self) {}
+    }
+
+    /// One node that says how many replicas it has, and is asked only so often.
+    struct Shard {
+        node: Arc<Node>,
+        answers: Mutex<Vec<Result<u32, Fate>>>,
+    }
+
+    impl Shard {
+        fn new(answers: impl Into<Vec<Result<u32, Fate>>>) -> Self {
+            let node = Node::new("shard", Arc::new(Nowhere), Clock::System);
+            Self { node, answers: Mutex::new(answers.into()) }
+        }
+
+        async fn check(&self, replicas: Replicas) -> Result<(), Refused> {
+            check(self, "key", Some(confirm(replicas))).await
+        }
+    }
+
+    impl Backend for Shard {
+        fn node(&self, _: &str) -> Result<Arc<Node>, Fate> {
+            Ok(self.node.clone())
+        }
+
+        fn nodes(&self) -> Vec<Arc<Node>> {
+            vec![self.node.clone()]
+        }
+
+        fn topology(&self) -> Topology {
+            Topology::Cluster
+        }
+
+        fn seen(&self) -> Vec<NodeHealth> {
+            Vec::new()
+        }
+
+        fn replicas(&self, _: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+            ready(self.answers.lock().pop().unwrap()).boxed()
+        }
+
+        fn subscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+            ready(Ok(())).boxed()
+        }
+
+        fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, ()> {
+            ready(()).boxed()
+        }
+
+        fn close(&self) -> BoxFuture<'static, ()> {
+            ready(()).boxed()
+        }
+    }
+
+    fn confirm(replicas: Replicas) -> Confirm {
+        Confirm::new(replicas, std::time::Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn all_that_are_listed_have_to_have_it_and_one_at_least() {
+        for (listed, all) in [(0, 1), (1, 1), (3, 3)] {
+            let shard = Shard::new([Ok(listed)]);
+            assert_eq!(wanted(&shard, &shard.node, confirm(Replicas::AtLeast(2))).await, Ok(2));
+            assert_eq!(wanted(&shard, &shard.node, confirm(Replicas::All)).await, Ok(all), "{listed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_listed_is_asked_once_while_it_suffices() {
+        let shard = Shard::new([Ok(1), Ok(2)]);
+        for replicas in [Replicas::AtLeast(2), Replicas::AtLeast(1), Replicas::All, Replicas::AtLeast(2)] {
+            assert_eq!(shard.check(replicas).await, Ok(()));
+        }
+        assert_eq!(shard.node.replicas(), Some(2));
+        let refused = shard.check(Replicas::AtLeast(3)).await;
+        assert_eq!(refused, Err(Refused::Replicas { asked: 3, listed: 1 }), "there are others by now");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_one_and_silence_is_none() {
+        let answers = [Err(Fate::Doubtful(String::new())), Err(Fate::Refused(Refused::OutOfMemory))];
+        let shard = Shard::new(answers);
+        assert_eq!(shard.check(Replicas::All).await, Err(Refused::OutOfMemory));
+        assert_eq!(shard.check(Replicas::All).await, Ok(()));
+        assert_eq!(check(&shard, "key", None).await, Ok(()));
+    }
+
+    #[test]
+    fn those_that_have_it_are_counted() {
+        let two = Some(Short { acked: 1, wanted: 2 });
+        for (replicas, wanted, acked, online, expected) in [
+            (Replicas::AtLeast(2), 2, 2, 5, None),
+            (Replicas::AtLeast(2), 2, 3, 5, None),
+            (Replicas::AtLeast(2), 2, 1, 5, two),
+            (Replicas::All, 1, 1, 1, None),
+            (Replicas::All, 1, 1, 2, two),
+            (Replicas::All, 2, 1, 1, two),
+        ] {
+            let mut items = vec![Item::Int(7), Item::Int(acked), Item::Int(online)];
+            assert_eq!(short(&mut items, confirm(replicas), wanted), expected, "{replicas:?} {acked} of {online}");
+            assert_eq!(items, [Item::Int(7)]);
+        }
+        let none = short(&mut vec![Item::Nil, Item::Nil], confirm(Replicas::All), 1);
+        assert_eq!(none, Some(Short { acked: 0, wanted: 1 }));
+    }
+}

@@ -195,6 +195,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_error_is_read_by_its_words() {
+        let denied = "NOPERM this user has no permissions to run the 'pexpire' command";
+        assert_eq!(refused_in_words(denied.to_owned()), Refused::NoPermission(denied.to_owned()));
+        assert_eq!(refused_in_words("OOM command not allowed".to_owned()), Refused::OutOfMemory);
+        assert_eq!(refused_in_words("LOADING".to_owned()), Refused::Other("LOADING".to_owned()));
+    }
+
+    #[test]
+    fn an_answer_is_short_of_those_that_were_asked_where_there_are_more() {
+        let answer = |status| Answer { status, time: 0, rest: Vec::new(), sent: Moment::from_nanos(0) };
+        let short = |wanted| answer(Status::NotConfirmed(Short { acked: 1, wanted }));
+        assert_eq!([1, 2, 3].map(|wanted| short(wanted).is_short_of(2)), [false, false, true]);
+        assert!(!answer(Status::Done).is_short_of(0));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -83,7 +83,14 @@ impl Copy {
     /// What cargo has to say, and whether it could build.
     fn built(&self, more: &[&str]) -> (Vec<Value>, bool) {
         let mut command = Command::new("cargo");
-        command.args(BUILD).args(more).current_dir(&self.folder).stderr(Stdio::inherit());
+        // Beside the sources themselves cargo would take the one for the other.
+        let target = self.folder.join("target");
+        command
+            .args(BUILD)
+            .args(more)
+            .current_dir(&self.folder)
+            .env("CARGO_TARGET_DIR", target)
+            .stderr(Stdio::inherit());
         let output = command.output().unwrap();
         let printed = String::from_utf8(output.stdout).unwrap();
         (printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(), output.status.success())

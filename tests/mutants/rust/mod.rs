@@ -29,6 +29,7 @@ struct Options {
     folder: PathBuf,
     sample: usize,
     only: String,
+    jobs: usize,
     servers: bool,
     list: bool,
 }
@@ -36,12 +37,15 @@ struct Options {
 fn options(mut words: impl Iterator<Item = String>) -> Options {
     let mut path = || PathBuf::from(words.next().expect("LIST FOLDER: as scripts/mutants has them"));
     let (listed, folder) = (path(), path());
-    let mut options = Options { listed, folder, sample: usize::MAX, only: String::new(), servers: false, list: false };
+    let jobs = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let mut options =
+        Options { listed, folder, sample: usize::MAX, only: String::new(), jobs, servers: false, list: false };
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_else(|| panic!("{word} what?"));
         match word.as_str() {
             "--sample" => options.sample = value().parse().expect("how many"),
             "--only" => options.only = value(),
+            "--jobs" => options.jobs = value().parse().expect("how many at once"),
             "--servers" => options.servers = true,
             "--list" => options.list = true,
             _ => panic!("{word}? See scripts/mutants"),
@@ -92,18 +96,18 @@ fn chosen(options: &Options, book: &Book, mutants: &[Mutant]) -> Vec<Mutant> {
 }
 
 /// All by the tests of the first round, then who is left by those of the next.
-fn judge_chosen(judges: &Judges, chosen: &[Mutant], book: &Mutex<Book>) {
+fn judge_chosen(judges: &Judges, chosen: &[Mutant], book: &Mutex<Book>, jobs: usize) {
     let mut left: Vec<&Mutant> = chosen.iter().filter(|mutant| !book.lock().unwrap().is_settled(mutant)).collect();
     for round in Round::ALL {
         println!("{} are left for {round:?}", left.len());
         let next = AtomicUsize::new(0);
-        let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         std::thread::scope(|scope| {
-            for _ in 0..workers {
+            for _ in 0..jobs {
                 scope.spawn(|| {
                     while let Some(mutant) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Some(verdict) = judges.judge(mutant.id, round) {
-                            book.lock().unwrap().note(mutant, verdict);
+                        match judges.judge(mutant.id, round) {
+                            Some(verdict) => book.lock().unwrap().note(mutant, verdict),
+                            None => println!("not in this round | {}", mutant.name),
                         }
                     }
                 });
@@ -172,7 +176,7 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
     let chosen = chosen(&options, &book, &mutants);
     let judges = Judges::new(&copy.programs(), &options.folder.join("reached"), options.servers);
     let book = Mutex::new(book);
-    judge_chosen(&judges, &chosen, &book);
+    judge_chosen(&judges, &chosen, &book, options.jobs);
     let book = book.into_inner().unwrap();
     println!("all of them: {}", Path::new(&book.path).display());
     reported(&chosen, &book)
