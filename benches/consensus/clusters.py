@@ -41,7 +41,8 @@ def versions():
     etcd = mod.split("etcd/server/v3 v")[1].split()[0]
     redis = first("redis-server", "--version").split()[2].removeprefix("v=")
     java = first("java", "--version").split()[1]
-    ours, go = first("git", "rev-parse", "--short", "HEAD"), first("go", "version").split()[2]
+    ours = (HOME.parent.parent / "Cargo.toml").read_text().split('version = "')[1].split('"')[0]
+    go = first("go", "version").split()[2]
     return (f"lockson {ours} on Redis {redis}; Curator {version('curator-recipes')} on ZooKeeper "
             f"{version('zookeeper')}, Java {java}; etcd {etcd}, {go}; {os.cpu_count()} cores, all on one machine.")
 

@@ -87,7 +87,7 @@ impl<D: Deployment> Storm<D> {
         let mut numbers = block_in_place(|| numbers(&deployment, kinds + 1));
         let latch = numbers.pop().unwrap();
         let wanted: Vec<Wanted> = numbers.into_iter().zip(CONTENDED.map(<[_]>::to_vec)).collect();
-        let locks = builder(Mode::Told).connect(&deployment.url()).await.unwrap();
+        let locks = builder(Mode::Told).command_timeout(secs(3)).connect(&deployment.url()).await.unwrap();
         let (book, rng) = (Book::new(), Rng::with_seed(seed));
         let (processes, orders) = (Vec::new(), Vec::new());
         let mode = modes[0];
@@ -242,9 +242,10 @@ impl<D: Deployment> Storm<D> {
         let (name, mut free) = (name_of((name, 0)), 0);
         for _ in 0..LOOKS {
             free = match kind {
-                Wish::PermitSemaphore => self.locks.permit_semaphore(&name).available_permits().await.unwrap(),
-                _ => self.locks.semaphore(&name).available_permits().await.unwrap(),
-            };
+                Wish::PermitSemaphore => self.locks.permit_semaphore(&name).available_permits().await,
+                _ => self.locks.semaphore(&name).available_permits().await,
+            }
+            .unwrap_or(-1);
             if free == i64::from(PERMITS) {
                 break;
             }
