@@ -336,6 +336,8 @@ impl Teller {
         let mut all = Vec::new();
         for key in keys {
             let value = match self.ask(&["TYPE", &key]).await.as_str() {
+                // It ended meanwhile.
+                "none" => continue,
                 "string" => format!("={}", self.ask(&["GET", &key]).await),
                 "hash" => {
                     let mut pairs = self.pairs(&["HGETALL", &key]).await;
