@@ -117,17 +117,6 @@ impl<'a> Weatherman<'a> {
                     let _ = timeout(Duration::from_millis(TIMEOUT * 4), world.set(Some(*name))).await;
                 }
             }
-            Fault::Reopen { name } => {
-                let key = name_of((*name, 0));
-                world.judge.lock().unwrap().reopened(*name);
-                for command in [
-                    &["DEL", &key] as &[&str],
-                    &["PUBLISH", &format!("redisson_countdownlatch__channel__{{{key}}}"), "0"],
-                    &["SET", &key, "9"],
-                ] {
-                    world.servers[0].command(command).expect("a server that answers");
-                }
-            }
             _ => self.befalls(number, fault),
         }
     }

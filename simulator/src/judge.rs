@@ -35,8 +35,6 @@ pub struct Hold {
     pub lease: u64,
     /// It is not renewed.
     pub is_fixed: bool,
-    /// It is, for as long as it is held.
-    pub is_renewed: bool,
     /// Since when it is seen to be lost, while it is worked on as if it were not.
     pub lost: Option<u64>,
     pub is_worked: bool,
@@ -65,8 +63,6 @@ pub struct Damage {
 struct Latch {
     needed: usize,
     begun: usize,
-    /// Somebody else has set it anew.
-    is_foreign: bool,
     done: usize,
     unknown: usize,
 }
@@ -86,8 +82,6 @@ pub struct Judge {
     /// A server went back: what was only counted is counted wrong, and an owner may find again what it had given back,
     /// with its token.
     pub went_back: bool,
-    /// Something was in the way of renewals for long, as leases are here.
-    pub is_disturbed: bool,
     permits: BTreeMap<usize, usize>,
     latches: BTreeMap<usize, Latch>,
     lease: u64,
@@ -111,7 +105,6 @@ impl Judge {
             holds: Vec::new(),
             tokens: BTreeMap::new(),
             went_back: false,
-            is_disturbed: false,
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
             lease,
@@ -204,11 +197,6 @@ impl Judge {
                 }
             }
         }
-        for hold in self.holds.iter().filter(|hold| hold.is_renewed && hold.held.excludes() && self.is_alive(hold)) {
-            if !hold.held.is_valid() && self.damages.is_empty() && !self.is_disturbed {
-                wrong.push(format!("task {} lost {:?} for no reason", hold.task, hold.keys));
-            }
-        }
         for (name, most) in &self.permits {
             let counts =
                 |hold: &&Hold| hold.kind != Kind::PermitSemaphore || (self.is_alive(hold) && hold.held.is_valid());
@@ -252,7 +240,7 @@ impl Judge {
     /// Its lease was set anew.
     pub fn extends(&mut self, task: usize, sent: u64, lease: u64) {
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
-            (hold.sent, hold.lease, hold.is_renewed) = (sent, hold.lease.max(lease), false);
+            (hold.sent, hold.lease) = (sent, hold.lease.max(lease));
         }
     }
 
@@ -276,12 +264,6 @@ impl Judge {
         self.latches.insert(name, Latch { needed, ..Latch::default() });
     }
 
-    /// A latch was opened and set anew by somebody who leaves no trace: whoever waits for it now goes on.
-    pub fn reopened(&mut self, name: usize) {
-        self.latches.entry(name).or_default().is_foreign = true;
-        self.is_let_go(name);
-    }
-
     pub fn counts_down(&mut self, name: usize) {
         self.note("counts down");
         self.latches.entry(name).or_default().begun += 1;
@@ -296,7 +278,7 @@ impl Judge {
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
         let (done, begun, needed) = (latch.done, latch.begun, latch.needed);
-        if damaged || latch.is_foreign {
+        if damaged {
             return;
         }
         if left.is_none() && begun <= needed {
@@ -310,7 +292,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if !latch.is_foreign && latch.begun < latch.needed && self.damages.is_empty() {
+        if latch.begun < latch.needed && self.damages.is_empty() {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -318,8 +300,7 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let known =
-            self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && !latch.is_foreign && self.damages.is_empty());
+        let known = self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty());
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

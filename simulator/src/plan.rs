@@ -18,8 +18,6 @@ pub struct Plan {
     pub seed: u64,
     /// The watchdog's lease.
     pub lease: u64,
-    /// How long a call is on its way, and its answer.
-    pub latency: u64,
     pub steps: Vec<Step>,
 }
 
@@ -98,8 +96,6 @@ pub struct Turn {
     /// How often it enters once more, and how long it waits for that at most.
     pub entries: u64,
     pub entry_patience: u64,
-    /// An entry is renewed for so long, and kept for longer than the lease after that. The hold is to outlive it.
-    pub entry_limit: Option<u64>,
     pub end: End,
 }
 
@@ -114,7 +110,6 @@ pub const TURN: Turn = Turn {
     work: 20,
     entries: 0,
     entry_patience: 10_000,
-    entry_limit: None,
     end: End::Unlock,
 };
 
@@ -125,8 +120,6 @@ pub enum End {
     Unlock,
     /// Waits for the server for so long at most.
     Within(u64),
-    /// Dropped so much later, though it may be lost.
-    Late(u64),
     /// It asks the server, sets its lease anew, and then gives it back.
     Extend(u64),
 }
@@ -212,10 +205,6 @@ pub enum Fault {
     Delete {
         name: usize,
     },
-    /// A Java client opens a latch and sets it anew, at once.
-    Reopen {
-        name: usize,
-    },
     /// Somebody ends the hold of a lock.
     Force {
         client: usize,
@@ -288,7 +277,6 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         let families: Vec<_> = (0..1 + rng.usize(..2)).map(|_| family(&mut rng, only)).collect();
         let lease = one_of(&mut rng, &[3_000, 3_000, 30_000, 300_000]);
-        let latency = one_of(&mut rng, &[0, 0, 1, 10]);
         let mut steps = Vec::new();
         for task in 0..4 + rng.usize(..5) {
             let mut at = rng.u64(..300);
@@ -304,7 +292,7 @@ impl Plan {
             let what = What::Fault(fault(&mut rng, name, families[name]));
             steps.push(Step { at, what });
         }
-        Self { seed, lease, latency, steps }
+        Self { seed, lease, steps }
     }
 
     pub fn turns(&self) -> impl Iterator<Item = (u64, &Turn)> {
@@ -356,10 +344,8 @@ fn turn(rng: &mut Rng, task: usize, name: usize, family: &[Kind]) -> Turn {
         work,
         entries: if happens(rng, 25) { 1 + rng.u64(..3) } else { 0 },
         entry_patience: if happens(rng, 50) { rng.u64(..2_000) } else { 10_000 },
-        entry_limit: happens(rng, 5).then(|| rng.u64(..1_000)),
         end: match rng.u32(..20) {
-            0 => End::Late(16_000),
-            1..9 => End::Drop,
+            0..9 => End::Drop,
             9..17 => End::Unlock,
             17 => End::Within(rng.u64(..500)),
             _ => End::Extend(100 + rng.u64(..4_000)),
@@ -372,7 +358,6 @@ fn fault(rng: &mut Rng, name: usize, family: &[Kind]) -> Fault {
     let is_red = family == [Kind::Red];
     let server = if is_red { rng.usize(..SERVERS) } else { 0 };
     match rng.u32(..34) {
-        25..28 if family == LATCH => Fault::Reopen { name },
         0..6 => Fault::Calls { client, count: 1 + rng.u64(..4), fate: fate(rng) },
         6..8 => Fault::Messages { client, count: 1 + rng.u64(..4), late: happens(rng, 50).then(|| rng.u64(..1_500)) },
         8..14 => weather(rng),
@@ -389,7 +374,6 @@ fn fault(rng: &mut Rng, name: usize, family: &[Kind]) -> Fault {
         29 if !is_red => Fault::Delete { name },
         30 if !is_red => Fault::Force { client, name, kind: family[0] },
         31 => Fault::Full { server, lasts },
-        26 | 27 | 29 | 30 => Fault::Wipe { server },
         32 => Fault::Deny { server, command: one_of(rng, &RIGHTS), lasts },
         _ => Fault::Stop { server, lasts },
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockson::{AcquireOutcome, EmbeddedServer, LockError, Locks, QueryError, Request, UnlockError};
+use lockson::{AcquireOutcome, EmbeddedServer, LockError, Locks, QueryError, UnlockError};
 use lockson_embedded::{Commit, Value};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
@@ -74,7 +74,7 @@ impl World {
         let mut roads = Vec::new();
         for (number, server) in (0_u64..).zip(&servers) {
             server.renew(plan.seed.wrapping_mul(7).wrapping_add(number));
-            let road = Arc::new(Mutex::new(Road { latency: ms(plan.latency), ..Road::default() }));
+            let road: Arc<Mutex<Road>> = Arc::default();
             server.inject(To(road.clone()));
             roads.push(road);
         }
@@ -234,7 +234,6 @@ impl World {
                     lease: judge.longest(turn.lease),
                     lost: None,
                     is_worked: false,
-                    is_renewed: turn.lease.is_none(),
                     is_fixed: turn.lease.is_some() && turn.entries == 0,
                     held: held.clone(),
                 };
@@ -275,33 +274,14 @@ impl World {
             self.error(turn, &format!("extended: {extended:?}"));
             self.works(turn, &held).await;
         }
-        if let (End::Late(span), true) = (turn.end, held.excludes()) {
-            let was_lost = !held.is_valid();
-            sleep(ms(span)).await;
-            if was_lost && turn.kind == Kind::Red {
-                self.nothing_is_left_of(turn);
-            }
-        }
         self.judge.lock().unwrap().leaves(turn.task);
         let Some(held) = Arc::into_inner(held) else { return };
         match turn.end {
-            End::Drop | End::Late(_) => drop(held),
+            End::Drop => drop(held),
             End::Within(limit) => self.give_back_within(turn, held, limit).await,
             End::Unlock | End::Extend(_) => {
                 let given = held.give_back().await;
                 self.error(turn, &given);
-            }
-        }
-    }
-
-    /// A red lock that is lost protects nothing, and is in nobody's way: it was given back where it was left.
-    fn nothing_is_left_of(&self, turn: &Turn) {
-        let owner = format!(":named-task{}", turn.task);
-        for server in &self.servers {
-            let Ok(Value::List(owners)) = (**server).command(&["HKEYS", &name_of((turn.name, 0))]) else { continue };
-            let is_own = |field: &Value| matches!(field, Value::Bulk(text) if text.ends_with(owner.as_bytes()));
-            if owners.iter().any(is_own) {
-                self.fails(format!("task {} lost its majority, and keeps the rest", turn.task));
             }
         }
     }
@@ -329,21 +309,12 @@ impl World {
     async fn enter_again(&self, turn: &Turn) {
         let lock = lock_of(turn.kind, turn.name, &self.clients[turn.task % CLIENTS]);
         let patience = ms(turn.entry_patience);
-        let request = Request::one_attempt();
-        let request = match turn.entry_limit {
-            Some(limit) => request.max_hold(ms(limit)),
-            None => request,
-        };
-        match timeout(patience, lock.acquire_with(request)).await {
+        match timeout(patience, lock.try_lock()).await {
             Ok(Ok(AcquireOutcome::Acquired)) => {}
             Ok(Err(LockError::Query(error @ QueryError::Tampered { .. }))) => {
                 return self.error(turn, &format!("{error:?}"));
             }
             _ => return,
-        }
-        if let Some(limit) = turn.entry_limit.filter(|_| self.plan.lease <= 30_000) {
-            sleep(ms(limit + self.plan.lease * 3 / 2)).await;
-            self.judge.lock().unwrap().look();
         }
         for _ in 0..20 {
             match timeout(patience, lock.unlock()).await {

@@ -26,8 +26,6 @@ pub struct Road {
     pub calls: [VecDeque<Fate>; CLIENTS],
     pub messages: [VecDeque<Option<u64>>; CLIENTS],
     pub weather: Option<Weather>,
-    /// So long each call is on its way there, and each answer on its way back.
-    pub latency: Duration,
     /// How many calls and messages did not go as they should.
     pub hits: usize,
 }
@@ -46,22 +44,19 @@ impl Weather {
 }
 
 impl Road {
-    fn good(&self) -> Trip {
-        Trip { delays: [self.latency; 2], ..Trip::GOOD }
-    }
-
     fn trip(&mut self, client: usize) -> Trip {
-        let good = self.good();
         match self.calls[client].pop_front() {
-            Some(Fate::Lost) => return Trip { arrives: false, ..good },
-            Some(Fate::Unanswered) => return Trip { is_answered: false, ..good },
-            Some(Fate::Late(there, back)) => return Trip { delays: [there, back].map(Duration::from_millis), ..good },
+            Some(Fate::Lost) => return Trip { arrives: false, ..Trip::GOOD },
+            Some(Fate::Unanswered) => return Trip { is_answered: false, ..Trip::GOOD },
+            Some(Fate::Late(there, back)) => {
+                return Trip { delays: [there, back].map(Duration::from_millis), ..Trip::GOOD };
+            }
             Some(Fate::Again(later)) => {
-                return Trip { is_answered: false, again: Some(Duration::from_millis(later)), ..good };
+                return Trip { is_answered: false, again: Some(Duration::from_millis(later)), ..Trip::GOOD };
             }
             None => {}
         }
-        let Some(weather) = &mut self.weather else { return good };
+        let Some(weather) = &mut self.weather else { return Trip::GOOD };
         let (arrives, is_answered) = (!weather.happens(weather.lost), !weather.happens(weather.unanswered));
         let again = weather.happens(weather.again).then(|| weather.late());
         let is_answered = is_answered && again.is_none();
@@ -80,7 +75,7 @@ impl Network for To {
     fn call(&mut self, connection: u64) -> Trip {
         let mut road = self.0.lock().unwrap();
         let trip = road.trip(client_of(connection));
-        road.hits += usize::from(trip != road.good());
+        road.hits += usize::from(trip != Trip::GOOD);
         trip
     }
 

@@ -56,7 +56,6 @@ fn simpler(step: &Step) -> Vec<Step> {
         What::Turn(turn) => {
             let mut turns = vec![
                 Turn { entries: 0, ..turn.clone() },
-                Turn { entry_limit: None, ..turn.clone() },
                 Turn { patience: None, ..turn.clone() },
                 Turn { lease: None, ..turn.clone() },
                 Turn { end: End::Unlock, ..turn.clone() },

@@ -12,8 +12,6 @@ use crate::take::name_of;
 const TOLD: u64 = 200;
 /// Nobody tells of a key that an operator deletes: waiters look each second.
 const CAP: u64 = 1_100;
-/// Who began to wait so long ago knows what it waits for.
-const SETTLED_IN: u64 = 100;
 /// What a fault leaves behind is over by then.
 const SETTLED: u64 = 6_000;
 
@@ -59,8 +57,6 @@ pub struct Waits {
     free: BTreeMap<usize, (u64, u64)>,
     /// Until then something is in the way.
     noise: u64,
-    /// By task: by when it has to go on.
-    let_go: BTreeMap<usize, u64>,
     /// The names that have a key while they are held.
     watched: BTreeSet<usize>,
 }
@@ -77,18 +73,6 @@ impl Judge {
             self.judge_wait(name);
         }
         self.waits.waiting.remove(&task);
-        let now = self.now();
-        if self.waits.let_go.remove(&task).is_some_and(|by| by < now) && self.waits.noise == 0 {
-            self.fails(format!("task {task} slept through the opening of its latch"));
-        }
-    }
-
-    /// Whoever waits for this latch, and has for a while, hears that it is open.
-    pub fn is_let_go(&mut self, name: usize) {
-        let now = self.now();
-        let waiting =
-            self.waits.waiting.iter().filter(|(_, (other, since))| *other == name && since + SETTLED_IN < now);
-        self.waits.let_go.extend(waiting.map(|(task, _)| (*task, now + CAP)));
     }
 
     fn freed(&mut self, name: usize, within: u64) {
@@ -127,16 +111,11 @@ impl Judge {
     /// A fault is in the way of messages and calls for a while.
     pub fn disturbs(&mut self, fault: &Fault, lasts: u64) {
         let until = match fault {
-            Fault::Delete { .. } | Fault::Reopen { .. } => return,
+            Fault::Delete { .. } => return,
             // Nobody knows when these calls are made.
             Fault::Calls { .. } | Fault::Messages { .. } | Fault::Cut { .. } | Fault::Crash { .. } => u64::MAX,
             _ => self.now() + lasts + SETTLED,
         };
         self.waits.noise = self.waits.noise.max(until);
-        // A lease of 30 s outlives all that there is, but for a right that renewals need.
-        let is_long = self.longest(None) >= 30_000;
-        let is_kind =
-            |fault: &Fault| matches!(fault, Fault::Messages { .. } | Fault::Drift { .. } | Fault::Full { .. });
-        self.is_disturbed |= matches!(fault, Fault::Deny { .. }) || !is_long && !is_kind(fault);
     }
 }
