@@ -298,12 +298,7 @@ impl Map {
                     continue;
                 };
                 self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
-                let Some(moved) = why.strip_prefix("MOVED ") else {
-                    // Behind it on its way, and not waited for: what comes late would stay.
-                    let _ = self.leave(&member, names).now_or_never();
-                    return Err(why);
-                };
-                let mut words = moved.split(' ');
+                let mut words = why.strip_prefix("MOVED ").ok_or_else(|| why.clone())?.split(' ');
                 let slot = words.next().and_then(|slot| slot.parse().ok()).ok_or_else(|| why.clone())?;
                 let address = words.next().unwrap_or_default();
                 self.moved(slot, address, &member.at).ok_or_else(|| why.clone())?;

@@ -123,32 +123,3 @@ async fn a_dead_shard_keeps_no_other_deaf() {
     }
     cluster.nodes[0].thaw();
 }
-
-/// A subscription that the server makes too late for its waiter, who is gone, ends.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_late_subscription_ends() {
-    let cluster = Cluster::start(0, secs(20));
-    let name = cluster.name_on(0, "late");
-    let node = &cluster.nodes[cluster.primary_of(cluster.slot_of(&name))];
-    let (proxy, own) = (Proxy::start(node.port()), node.port());
-    let by = proxy.port();
-    let map = move |host: &str, port| (port == own).then(|| (host.to_owned(), by));
-    let builder = Locks::builder().wait_cap(secs(60)).command_timeout(ms(500)).address_map(map);
-    let locks = builder.connect(&cluster.url()).await.unwrap();
-    let holder = client(&cluster).await;
-    let _guard = holder.lock(&name).guard().await.unwrap();
-    let listens = || !node.control(&["PUBSUB", "SHARDCHANNELS"]).texts().is_empty();
-    // The script is answered, and what its client says next is kept for longer than that waits.
-    let tried = node.calls("evalsha");
-    proxy.stall_replies(true);
-    let lock = locks.lock(&name);
-    let waiter = tokio::spawn(async move { lock.guard().await.map(drop) });
-    eventually(secs(20), "it asks", async || node.calls("evalsha") > tried).await;
-    proxy.stall_requests(true);
-    proxy.stall_replies(false);
-    sleep(ms(550)).await;
-    waiter.abort();
-    proxy.stall_requests(false);
-    eventually(secs(20), "it comes late", async || node.calls("ssubscribe") > 0).await;
-    eventually(secs(20), "nobody listens", async || !listens()).await;
-}
