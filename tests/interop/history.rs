@@ -20,8 +20,8 @@ const WANTED: [&[Wish]; 6] = [
     &[Wish::Semaphore],
 ];
 const PERMITS: u32 = 2;
-/// The numbers of Redisson's tasks begin with this.
-const JAVA: usize = 10;
+/// The numbers of Redisson's tasks begin with this: higher than any process of lockson comes to.
+const JAVA: usize = 1_000;
 /// Of Redisson's permits, which nobody renews: longer than any is had.
 const PERMIT_LEASE: Duration = secs(300);
 
