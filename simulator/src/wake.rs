@@ -112,6 +112,8 @@ impl Judge {
     pub fn disturbs(&mut self, fault: &Fault, lasts: u64) {
         let until = match fault {
             Fault::Delete { .. } => return,
+            // Places in a queue that were left are there again, until their client is silent.
+            Fault::Rollback { .. } => u64::MAX,
             // Nobody knows when these calls are made.
             Fault::Calls { .. } | Fault::Messages { .. } | Fault::Cut { .. } | Fault::Crash { .. } => u64::MAX,
             _ => self.now() + lasts + SETTLED,
