@@ -193,8 +193,11 @@ impl<D: Deployment> Storm<D> {
         let after = self.book.turns - since;
         self.pause().await;
         self.nothing_is_left(fault == Fault::KillProcess).await;
-        let loses = loses || (self.mode != Mode::Confirmed && self.has_switched(&before, &key));
-        self.book.history.fault((begun_at, mended_at), loses);
+        let has_switched = self.mode != Mode::Confirmed && self.has_switched(&before, &key);
+        let loses = loses || has_switched;
+        // One that was not meant comes when it comes.
+        let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
+        self.book.history.fault((begun_at, over_at), loses);
         let mut wrong = self.judged(loses).await;
         self.failures += wrong.len();
         wrong.truncate(3);
@@ -369,7 +372,11 @@ impl<D: Deployment> Storm<D> {
     fn left(&self) -> Vec<String> {
         let strays = self.deployment.strays().into_iter();
         let servers = self.deployment.servers();
-        let keys = servers.iter().flat_map(|server| server.control(&["KEYS", "*"]).texts());
+        // A server that follows another one from now on ends its connections.
+        let keys = servers.iter().flat_map(|server| match server.try_control(&["KEYS", "*"]) {
+            Ok(keys) => keys.texts(),
+            Err(why) => vec![why],
+        });
         // Tokens go on for ever, receipts for a while; that writers waited is known for a moment longer.
         let stays = ["redisson_lock_token", "lockson:receipt", "lockson:semaphore_life", "lockson:latch"];
         let set = self.semaphores().into_iter().map(|(name, _)| name).chain([self.latch]);
