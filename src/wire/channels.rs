@@ -498,21 +498,4 @@ mod tests {
         join_all(pump.next_works()).await;
         assert!(subscription.is_confirmed());
     }
-
-    /// As others say something on it, it costs more than to subscribe again.
-    #[tokio::test]
-    async fn a_channel_whose_messages_nobody_heeds_ends_before_its_linger() {
-        let (backend, signals) = embedded::connect(&Default::default(), Duration::from_secs(1), Clock::System);
-        let (channels, pump) = Channels::new(backend, signals, |_| {});
-        let name: Arc<str> = "channel".into();
-        let said = || [0; UNHEEDED as usize].map(|_| pump.wake(&name, false));
-        for _ in 0..2 {
-            let subscription = channels.join(&name);
-            assert_eq!(said(), [false; 4], "while it is used");
-            drop(subscription);
-            assert!(pump.first_idle().is_some_and(|ends| ends > Instant::now()));
-            assert_eq!(said(), [false, false, false, true]);
-            assert!(pump.first_idle().is_some_and(|ends| ends <= Instant::now()));
-        }
-    }
 }

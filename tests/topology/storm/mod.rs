@@ -194,11 +194,10 @@ impl<D: Deployment> Storm<D> {
         self.pause().await;
         self.nothing_is_left(fault == Fault::KillProcess).await;
         let has_switched = self.mode != Mode::Confirmed && self.has_switched(&before, &key);
-        let loses = loses || has_switched;
         // One that was not meant comes when it comes.
         let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
-        self.book.history.fault((begun_at, over_at), loses);
-        let mut wrong = self.judged(loses).await;
+        self.book.history.fault((begun_at, over_at), loses || has_switched);
+        let mut wrong = self.judged(loses || has_switched).await;
         self.failures += wrong.len();
         wrong.truncate(3);
         let failed = std::mem::take(&mut self.book.failed);
