@@ -135,8 +135,13 @@ impl History {
             self.judge.went_back = true;
         }
         if loses || until - from >= SILENT {
-            self.troubles.push((from, until));
+            self.loses_places((from, until));
         }
+    }
+
+    /// Another server may not have heard of places in queues: nobody confirms these.
+    pub fn loses_places(&mut self, span: Span) {
+        self.troubles.push(span);
     }
 
     /// What is wrong with it. Nobody has anything now, so it is forgotten, but for the tokens.

@@ -14,7 +14,7 @@ use lockson_simulator::take::name_of;
 use support::prelude::*;
 use support::process::{clock, Process, Signal};
 use support::sites::turn;
-use support::worker::{builder, Mode, Orders, Wanted, COUNTS, LEASE, SETTINGS, TASKS};
+use support::worker::{builder, rests, Mode, Orders, Wanted, COUNTS, LEASE, SETTINGS, TASKS};
 use support::{Cluster, Sentinels};
 use tokio::task::block_in_place;
 
@@ -197,6 +197,9 @@ impl<D: Deployment> Storm<D> {
         // One that was not meant comes when it comes.
         let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
         self.book.history.fault((begun_at, over_at), loses || has_switched);
+        if fault.fails_over() {
+            self.book.history.loses_places((begun_at, over_at));
+        }
         let mut wrong = self.judged(loses || has_switched).await;
         self.failures += wrong.len();
         wrong.truncate(3);
@@ -413,11 +416,6 @@ fn start(orders: &Orders) -> Process {
 
 fn single() -> Server {
     Server::with(&[&SETTINGS[..], &[("appendonly", "yes")]].concat())
-}
-
-/// It runs, and waits to be told to go.
-fn rests(process: &Process) {
-    while process.line() != "paused" {}
 }
 
 fn cluster() -> Cluster {
