@@ -87,7 +87,7 @@ impl<D: Deployment> Storm<D> {
         let mut numbers = block_in_place(|| numbers(&deployment, kinds + 1));
         let latch = numbers.pop().unwrap();
         let wanted: Vec<Wanted> = numbers.into_iter().zip(CONTENDED.map(<[_]>::to_vec)).collect();
-        let locks = builder(Mode::Told).command_timeout(secs(3)).connect(&deployment.url()).await.unwrap();
+        let locks = builder(Mode::Told).command_timeout(secs(2)).connect(&deployment.url()).await.unwrap();
         let (book, rng) = (Book::new(), Rng::with_seed(seed));
         let (processes, orders) = (Vec::new(), Vec::new());
         let mode = modes[0];
