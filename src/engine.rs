@@ -1,5 +1,6 @@
 //! The engine of a client: what every call needs, and no lock, permit or latch.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -201,21 +202,27 @@ impl Engine {
         over: Option<Moment>,
         mut answered: impl FnMut() -> F,
     ) -> bool {
-        let tries = async {
-            let _permit = self.retries.acquire().await;
-            let mut pause = FIRST_RETRY;
-            loop {
-                tokio::time::sleep(self.wire.jittered(pause)).await;
-                if answered().await {
-                    return;
-                }
-                pause = (pause * 2).min(LAST_RETRY);
-            }
-        };
-        tokio::select! {
+        let mut ends = pin!(OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))));
+        let _permit = tokio::select! {
             biased;
-            () = tries => true,
-            Some(()) = OptionFuture::from(over.map(|over| self.wire.clock.sleep_until(over))) => false,
+            permit = self.retries.acquire() => permit,
+            Some(()) = &mut ends => return false,
+        };
+        let mut pause = FIRST_RETRY;
+        loop {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(self.wire.jittered(pause)) => {}
+                Some(()) = &mut ends => return false,
+            }
+            // Never dropped half-way: nobody would know of its copies, which may come behind what follows.
+            if answered().await {
+                return true;
+            }
+            if over.is_some_and(|over| self.now() >= over) {
+                return false;
+            }
+            pause = (pause * 2).min(LAST_RETRY);
         }
     }
 
