@@ -104,15 +104,18 @@ pub async fn play(orders_text: &str) {
     for name in kept {
         tokio::spawn(keep(crew.clone(), name));
     }
-    tokio::spawn(async move {
+    let beat = move || async move {
         loop {
             say(process * PROCESS, What::Beats);
             sleep(ms(250)).await;
         }
-    });
+    };
+    let mut beats = None;
     loop {
+        // The first line that it prints.
         println!("paused");
         assert_eq!(orders.recv().await.unwrap(), "go");
+        beats.get_or_insert_with(|| tokio::spawn(beat()));
         crew.paused.send_replace(false);
         drop(rest);
         assert_eq!(orders.recv().await.unwrap(), "pause");
