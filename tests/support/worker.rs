@@ -2,7 +2,7 @@
 //! it asked for and had, and until when it was sure to have it.
 
 use crate::prelude::*;
-use crate::process::{clock, orders, Process};
+use crate::process::{clock, orders};
 use lockson::Replicas;
 use lockson_simulator::history::{Said, What, PROCESS};
 use lockson_simulator::judge::Seen;
@@ -122,11 +122,6 @@ pub async fn play(orders_text: &str) {
         crew.paused.send_replace(true);
         rest = crew.work.write().await;
     }
-}
-
-/// It runs, and waits to be told to go.
-pub fn rests(process: &Process) {
-    while process.line() != "paused" {}
 }
 
 struct Worker {

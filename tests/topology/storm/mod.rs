@@ -14,7 +14,7 @@ use lockson_simulator::take::name_of;
 use support::prelude::*;
 use support::process::{clock, Process, Signal};
 use support::sites::turn;
-use support::worker::{builder, rests, Mode, Orders, Wanted, COUNTS, LEASE, SETTINGS, TASKS};
+use support::worker::{builder, Mode, Orders, Wanted, COUNTS, LEASE, SETTINGS, TASKS};
 use support::{Cluster, Sentinels};
 use tokio::task::block_in_place;
 
@@ -107,7 +107,7 @@ impl<D: Deployment> Storm<D> {
             storm.orders.push(storm.allowed(orders));
         }
         storm.processes = storm.orders.iter().map(start).collect();
-        storm.processes.iter().for_each(rests);
+        storm.processes.iter().for_each(|process| process.expect("paused"));
         storm.set_anew().await;
         storm
     }
@@ -314,7 +314,7 @@ impl<D: Deployment> Storm<D> {
                 self.book.kept.retain(|name, _| !kept.contains(name));
                 *process += PROCESSES;
                 self.processes[0] = start(&self.orders[0]);
-                rests(&self.processes[0]);
+                self.processes[0].expect("paused");
                 self.processes[0].say("go");
                 None
             }
