@@ -54,7 +54,12 @@ local function watch(head, free, receivers, ms)
   local score, deaf = raise(head, now + WAIT), 0
   if receivers == 0 then deaf = now end
   redis.call('HSET', state, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
-  redis.call('PEXPIRE', state, ms)
+  local set = redis.pcall('PEXPIRE', state, ms)
+  if type(set) == 'table' then
+    -- What may not end by itself is not left.
+    if redis.call('PTTL', state) == -1 then redis.call('UNLINK', state) end
+    error(set, 0)
+  end
 end
 
 -- The lock has become free: the next one is told, and watched. Fails nothing, as it is free whatever comes now: what is
@@ -106,6 +111,7 @@ end
 
 -- A waiter arrives. The first write is one that a memory limit refuses.
 local function join(owner, ttl)
+  if not redis.acl_check_cmd('PEXPIRE', queue, 1) then error({err = 'NOPERM no permission to PEXPIRE the queue'}, 0) end
   redis.call('ZADD', seen, now, owner, now, client_of(owner))
   local tail = redis.call('LINDEX', queue, -1)
   local score = now + math.max(WAIT, ttl)

@@ -43,7 +43,12 @@ if from == 'any' or (held or '0') == from or not stored then
     return {6, nonce, now, 'NOPERM no permission to SET the key of the token'}
   end
 end
-local reply = acquire()
+local ran, reply = pcall(acquire)
+if not ran then
+  -- Refused half-way, it may have the lock: the next call finds the token of this hold, not that of the one before.
+  if fresh and redis.call('HGET', lock, owner) ~= held then redis.call('SET', token, fresh) end
+  error({err = type(reply) == 'table' and reply.err or reply}, 0)
+end
 if reply[1] ~= 1 then return reply end
 if fresh then redis.call('SET', token, fresh) end
 reply[4] = fresh or stored

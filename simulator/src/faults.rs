@@ -95,15 +95,16 @@ impl<'a> Weatherman<'a> {
                 world.servers.iter().for_each(|server| server.suspend(Duration::from_millis(*span)));
             }
             Fault::Force { client, name, kind } => {
-                self.damage(Some(*name), 0, 0, false);
+                // Each try of it, and a copy of each, ends what is held by then.
+                let asked = self.damage(Damage { key: Some(*name), until: u64::MAX / 2, ..self.now() });
                 // A client that is dead asks nobody.
                 if !world.gates[*client].is_dead() {
                     let name = name_of((*name, 0));
                     let forced = force(&name, *kind, &world.clients[*client][0]);
                     let _ = timeout(Duration::from_millis(TIMEOUT * 4), forced).await;
                 }
-                // Copies of it may be on their way.
-                self.damage(Some(*name), 2 * TIMEOUT, 0, false);
+                let mut judge = world.judge.lock().unwrap();
+                judge.damages[asked].until = judge.now() + 2 * TIMEOUT;
             }
             Fault::Delete { name } => {
                 let [key, other] = [name_of((*name, 0)), name_of((*name, 1))];
@@ -112,7 +113,7 @@ impl<'a> Weatherman<'a> {
                 if found.is_ok_and(|found| format!("{found:?}") != "Int(0)") {
                     world.judge.lock().unwrap().deleted(*name);
                 }
-                self.damage(Some(*name), 0, 0, false);
+                self.damage(Damage { key: Some(*name), ..self.now() });
                 if !world.gates[0].is_stopped() {
                     let _ = timeout(Duration::from_millis(TIMEOUT * 4), world.set(Some(*name))).await;
                 }
@@ -129,23 +130,24 @@ impl<'a> Weatherman<'a> {
             Fault::Stop { .. } => server.stop(),
             Fault::Wipe { .. } => {
                 server.wipe();
-                self.damage(None, 0, 0, false);
+                self.damage(self.now());
             }
             Fault::Rollback { .. } => {
                 if let Some((since, snapshot)) = self.saved[number].take() {
                     server.restart(&snapshot);
-                    self.damage(None, 0, since, false);
+                    self.damage(Damage { kept: since, ..self.now() });
                     self.world.judge.lock().unwrap().went_back = true;
                 }
             }
             Fault::ClockAhead { by, .. } => {
                 server.set_clock_ahead(Duration::from_millis(*by));
-                self.damage(None, 0, 0, false);
+                self.damage(Damage { also_red: true, ..self.now() });
             }
             Fault::ClockBack { by, .. } => {
                 server.set_clock_back(Duration::from_millis(*by));
                 // What was sent before may pass for fresh for so long.
-                self.damage(None, by + 2 * TIMEOUT, 0, true);
+                let now = self.now();
+                self.damage(Damage { until: now.from + by + 2 * TIMEOUT, is_clock: true, ..now });
             }
             Fault::Drift { fast, .. } => server.set_clock_rate(*fast),
             Fault::Full { .. } => server.set_full(true),
@@ -173,10 +175,17 @@ impl<'a> Weatherman<'a> {
         self.world.roads.iter().for_each(|road| change(&mut road.lock().unwrap()));
     }
 
-    fn damage(&self, key: Option<usize>, lasts: u64, kept: u64, is_clock: bool) {
+    /// All that is held at this moment may be lost.
+    fn now(&self) -> Damage {
+        let now = self.world.judge.lock().unwrap().now();
+        Damage { key: None, from: now, until: now, kept: 0, is_clock: false, also_red: false }
+    }
+
+    /// Its number.
+    fn damage(&self, damage: Damage) -> usize {
         let mut judge = self.world.judge.lock().unwrap();
-        let from = judge.now();
-        judge.damages.push(Damage { key, from, until: from + lasts, kept, is_clock });
+        judge.damages.push(damage);
+        judge.damages.len() - 1
     }
 }
 

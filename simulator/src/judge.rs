@@ -57,6 +57,9 @@ pub struct Damage {
     pub kept: u64,
     /// Whether tokens may go down.
     pub is_clock: bool,
+    /// Whether a red lock suffers too: the servers that vote make up for one that loses its data, and not for one whose
+    /// clock jumps ahead.
+    pub also_red: bool,
 }
 
 #[derive(Default)]
@@ -137,9 +140,8 @@ impl Judge {
 
     /// The worst that a fault may do to what is held now.
     fn damage_of(&self, hold: &Hold, now: u64) -> Option<u64> {
-        // The servers that vote make up for what one of them loses.
         let can = |damage: &&Damage| {
-            hold.kind != Kind::Red
+            (damage.also_red || hold.kind != Kind::Red)
                 && damage.key.is_none_or(|name| hold.keys.iter().any(|key| key.0 == name))
                 && hold.asked <= damage.until
                 && damage.from <= now

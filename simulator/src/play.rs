@@ -19,6 +19,8 @@ use crate::wake::Wake;
 
 /// So many permits a semaphore has.
 const PERMITS: u32 = 2;
+/// No name or task of a plan has this number.
+const UNUSED: usize = 999;
 /// What is held is looked at so often.
 const LOOK: u64 = 250;
 /// A task that is not over then never ends.
@@ -50,6 +52,9 @@ pub fn play(plan: &Plan, servers: &[EmbeddedServer], loud: bool) -> Outcome {
     runtime.expect("a runtime").block_on(async {
         let world = Arc::new(World::new(plan, servers, loud));
         world.set(None).await;
+        if plan.uses(Kind::Red) {
+            world.meet().await;
+        }
         world.clone().run().await;
         let mut judge = world.judge.lock().unwrap();
         let failures = std::mem::take(&mut judge.failures);
@@ -135,6 +140,16 @@ impl World {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Each client sees all the servers of red locks before one of them can lose its data: who says that servers are
+    /// fresh, and asks them later, has to be right.
+    async fn meet(&self) {
+        for client in &self.clients {
+            let lock = lock_of(Kind::Red, UNUSED, client);
+            let met = owner_of(UNUSED).scope(async { (lock.try_lock().await, lock.unlock().await) }).await;
+            assert!(matches!(met, (Ok(AcquireOutcome::Acquired), Ok(()))), "it has no rival yet: {met:?}");
         }
     }
 

@@ -13,6 +13,9 @@ use crate::take::name_of;
 /// A client that was silent for so long may lose its places.
 const SILENT_MS: i64 = 3_000;
 
+/// Which argument of an acquire says that it waits.
+const WAITS: usize = 5;
+
 /// What is known of the queue of one name.
 pub struct Queue {
     name: usize,
@@ -23,8 +26,8 @@ pub struct Queue {
     /// When each client's last script about it ran, by the server's clock, and each waiter's.
     heard: BTreeMap<u64, i64>,
     named: BTreeMap<String, i64>,
-    /// By their SHA-1: which scripts ask for the lock.
-    asking: BTreeMap<String, bool>,
+    /// By their SHA-1: which scripts ask for the lock, and which say that others wait.
+    asking: BTreeMap<String, [bool; 2]>,
     /// Since when the first is the first.
     first: i64,
     /// The connections of the clients by their ids, which their fields begin with.
@@ -63,14 +66,14 @@ impl Queue {
         is_old(heard) || (is_first && is_old(self.named.get(waiter)))
     }
 
-    /// Whether somebody asks for the lock, or says that others still do.
+    /// Whether somebody waits for the lock, or says that others do. Who only looks says nothing of those who wait.
     fn asks(&mut self, commit: &Commit<'_>) -> bool {
-        if let Some(asks) = self.asking.get(&*commit.call.sha) {
-            return *asks;
-        }
-        let asks = ["-- fair/acquire.lua", "-- fair/refresh.lua"].iter().any(|title| commit.call.text.contains(title));
-        self.asking.insert(commit.call.sha.to_string(), asks);
-        asks
+        let asks = self.asking.entry(commit.call.sha.to_string()).or_insert_with(|| {
+            let has = |title: &str| commit.call.text.contains(title);
+            [has("-- fair/acquire.lua"), has("-- fair/refresh.lua")]
+        });
+        let [acquires, refreshes] = *asks;
+        refreshes || acquires && commit.call.args.get(WAITS).is_some_and(|waits| waits == "1")
     }
 
     /// A script has run.

@@ -146,7 +146,11 @@ impl Release {
         let query = Query { confirm: heir.wish.confirm, ..Query::new(script, &keys, &args) };
         let called = self.engine.wire.grant(query, &self.patience).await;
         owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
-        match called.result {
+        let result = match called.result {
+            Ok(Answer { status: Status::Refused(why), .. }) => Err(Fault::Refused(why)),
+            result => result,
+        };
+        match result {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire.merge(&called.doubt);
                 let ticket = Ticket::enter(&heir.wish, &mark, &answer);
@@ -166,7 +170,7 @@ impl Release {
                 self.look_after_copies(&gate);
                 Ok(())
             }
-            Ok(Answer { status: Status::Refused(_), .. }) | Err(Fault::Refused(_)) if called.doubt.is_empty() => {
+            Err(Fault::Refused(_)) if called.doubt.is_empty() => {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 self.disinherit();

@@ -304,7 +304,7 @@ impl<K: Kind> Lock<K> {
     /// Ends whatever hold there is, of any owner of any client. `true` when there was one. The holder is not asked. A
     /// hold of this client is lost at once ([`LostReason::Forced`]). Another client's is when it hears the message, as
     /// it does while somebody waits there, or at its next renewal; until then only a fencing token protects what it
-    /// does.
+    /// does. Not answered in time, it is sent again, and ends whatever hold there is by then: also one that came next.
     ///
     /// # Errors
     /// [`QueryError`]; [`QueryError::Unreachable`] after three command timeouts.

@@ -14,7 +14,6 @@ use tokio::sync::OwnedMutexGuard;
 use crate::backend::Script;
 use crate::base::clock::{millis, Moment};
 use crate::base::config::Confirm;
-use crate::base::fault::Refused;
 use crate::base::host::Ids;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock as Free, Made};
@@ -23,7 +22,7 @@ use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, SyncError};
 use crate::lease::validity::{Lease, Leased, Observer};
-use crate::permits::receipt::{is_done, Ledger, OnceCall};
+use crate::permits::receipt::{is_done, is_forbidden, Ledger, OnceCall};
 use crate::waiting::row::Row;
 use crate::waiting::wait::Tried;
 use crate::waiting::waiters::Waiter;
@@ -208,11 +207,8 @@ impl Drop for Grant {
 
 /// Not answered, or not allowed now: what has ids ends with its lease, so that is tried again.
 fn is_to_be_tried_again(given: &Result<bool, SyncError>, taken: &Taken) -> bool {
-    match given {
-        Err(SyncError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })) => taken.leased().is_some(),
-        Err(error) => error.is_unreachable(),
-        Ok(_) => false,
-    }
+    let is_unreachable = given.as_ref().is_err_and(SyncError::is_unreachable);
+    is_unreachable || is_forbidden(given) && taken.leased().is_some()
 }
 
 impl Pool {

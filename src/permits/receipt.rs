@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::backend::Script;
 use crate::base::clock::millis;
 use crate::base::config::Confirm;
+use crate::base::fault::Refused;
 use crate::base::janitor::say;
 use crate::base::keys::Key::{Channel, Lock, Made};
 use crate::base::keys::Keys;
@@ -37,6 +38,11 @@ pub(crate) fn number(asked: u32, most: u32) -> Result<u32, SyncError> {
 /// Whether an answer says that the change was made.
 pub(crate) fn is_done(answer: &Answer) -> bool {
     answer.status == Status::Done
+}
+
+/// Whether it was refused for want of a right, which may be given again.
+pub(crate) fn is_forbidden<T>(result: &Result<T, SyncError>) -> bool {
+    matches!(result, Err(SyncError::Query(QueryError::Refused { why: Refused::NoPermission(_), .. })))
 }
 
 /// One semaphore or latch, as this client calls it.
@@ -102,18 +108,7 @@ impl Ledger {
             (false, _) => self.free.lock().push(key),
             (true, Some((script, args))) if !was_done => {
                 let cancel = OnceCall { script, args, confirm: None, cancel: None, takes: false, waits: false };
-                let (ledger, owing) = (self.clone(), engine.owed.note(&self.keys.name));
-                let patience = engine.patience().until(engine.now().after(limit));
-                let undone = async move {
-                    let undone = ledger.send_once(&cancel, [&key, &number, &life], &patience).await;
-                    drop(owing);
-                    let undone = ledger.read(undone.result);
-                    if let Err(error) = &undone {
-                        let name = &*ledger.keys.name;
-                        say(|| tracing::warn!(target: "lockson", name, %error, "a call in doubt was not taken back"));
-                    }
-                    undone.is_ok()
-                };
+                let undone = self.clone().undo(cancel, [key, number, life]);
                 if short.is_some() || called.result.is_ok() && call.waits {
                     given_back = undone.await && !in_doubt;
                 } else {
@@ -130,6 +125,41 @@ impl Ledger {
             None => self.read(called.result),
         };
         (result, in_doubt)
+    }
+
+    /// Undoes a call in doubt, which this client owes from now on. Where that is not allowed now, it is tried again, as
+    /// long as the receipt lives.
+    fn undo(self: Arc<Self>, cancel: OnceCall, receipt: [String; 3]) -> impl Future<Output = bool> + Send + 'static {
+        let owing = self.engine.owed.note(&self.keys.name);
+        let over = self.engine.now().after(self.engine.settings.outage_limit);
+        async move {
+            let undone = self.try_undo(&cancel, &receipt, self.engine.patience().until(over)).await;
+            if !is_forbidden(&undone) {
+                return undone.is_ok();
+            }
+            let engine = self.engine.clone();
+            engine.janitor.finish(async move {
+                let again = || async { !is_forbidden(&self.try_undo(&cancel, &receipt, self.engine.brief()).await) };
+                self.engine.insist(Some(over), again).await;
+                drop(owing);
+            });
+            false
+        }
+    }
+
+    async fn try_undo(
+        &self,
+        cancel: &OnceCall,
+        receipt: &[String; 3],
+        patience: Patience,
+    ) -> Result<Answer, SyncError> {
+        let undone = self.send_once(cancel, receipt.each_ref().map(String::as_str), &patience).await;
+        let undone = self.read(undone.result);
+        if let Err(error) = &undone {
+            let name = &*self.keys.name;
+            say(|| tracing::warn!(target: "lockson", name, %error, "a call in doubt was not taken back"));
+        }
+        undone
     }
 
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.

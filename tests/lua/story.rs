@@ -101,7 +101,8 @@ pub async fn tell_without_rights(lines: &[&str]) -> (usize, Vec<(String, String,
 
 /// An error reply, or what a script says that found out by itself.
 fn is_refusal(answer: &str) -> bool {
-    answer.starts_with("OOM") || answer.contains("ACL failure in script") || answer.starts_with("6 NOPERM")
+    let text = answer.trim_start_matches("6 ");
+    text.starts_with("OOM") || text.starts_with("NOPERM") || text.contains("ACL failure in script")
 }
 
 /// The commands that a script may call.
