@@ -175,7 +175,26 @@ async fn a_lost_message_costs_one_cap_embedded() {
     .await;
 }
 
-/// The same of permits and latches.
+/// Messages that nobody waits for end a subscription before its linger does: whoever publishes them may stand aside for
+/// who listens. Those that came while somebody waited do not count.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_ends_behind_messages_that_nobody_heeds() {
+    let server = lockson::EmbeddedServer::new();
+    let connect = || server.connect_with(sleepy()).unwrap();
+    let (a, b) = (connect(), connect());
+    let (lock, rival) = (a.lock("messages"), b.lock("messages"));
+    lock.lock().await.unwrap();
+    assert!(!rival.acquire_with(Request::default().wait(ms(10))).await.unwrap().is_acquired());
+    for heard in 1..=4 {
+        assert_eq!(b.health().subscriptions, 1, "before message {heard}");
+        lock.unlock().await.unwrap();
+        sleep(ms(1)).await;
+        lock.lock().await.unwrap();
+    }
+    assert_eq!(b.health().subscriptions, 0);
+}
+
+/// As a lost message of locks, of permits and latches.
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_of_permits_costs_one_cap_embedded() {
     for what in ["semaphore", "permit_semaphore", "latch"] {
