@@ -197,8 +197,11 @@ impl<D: Deployment> Storm<D> {
         // One that was not meant comes when it comes.
         let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
         self.book.history.fault((begun_at, over_at), loses || has_switched);
+        // Nobody confirms places in queues, so any switch loses some, also one that was not meant.
         if fault.fails_over() {
-            self.book.history.loses_places((begun_at, over_at));
+            self.book.history.loses_places((begun_at, mended_at));
+        } else if block_in_place(|| self.primaries()) != before {
+            self.book.history.loses_places((begun_at, clock()));
         }
         let mut wrong = self.judged(loses || has_switched).await;
         self.failures += wrong.len();
