@@ -193,17 +193,16 @@ impl<D: Deployment> Storm<D> {
         let after = self.book.turns - since;
         self.pause().await;
         self.nothing_is_left(fault == Fault::KillProcess).await;
-        let has_switched = self.mode != Mode::Confirmed && self.has_switched(&before, &key);
+        let has_switched = block_in_place(|| self.primaries()) != before;
         // One that was not meant comes when it comes.
         let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
-        self.book.history.fault((begun_at, over_at), loses || has_switched);
-        // Nobody confirms places in queues, so any switch loses some, also one that was not meant.
-        if fault.fails_over() {
-            self.book.history.loses_places((begun_at, mended_at));
-        } else if block_in_place(|| self.primaries()) != before {
-            self.book.history.loses_places((begun_at, clock()));
+        let loses_more = loses || self.mode != Mode::Confirmed && self.has_switched(&before, &key);
+        self.book.history.fault((begun_at, over_at), loses_more);
+        // Nobody confirms places in queues.
+        if fault.fails_over() || has_switched {
+            self.book.history.loses_places((begun_at, over_at));
         }
-        let mut wrong = self.judged(loses || has_switched).await;
+        let mut wrong = self.judged(loses_more).await;
         self.failures += wrong.len();
         wrong.truncate(3);
         let failed = std::mem::take(&mut self.book.failed);
