@@ -178,7 +178,7 @@ impl<'a> Weatherman<'a> {
     /// All that is held at this moment may be lost.
     fn now(&self) -> Damage {
         let now = self.world.judge.lock().unwrap().now();
-        Damage { key: None, from: now, until: now, kept: 0, is_clock: false, also_red: false }
+        Damage::of_all(now, now)
     }
 
     /// Its number.

@@ -131,7 +131,7 @@ impl History {
     pub fn fault(&mut self, (from, until): Span, loses: bool) {
         if loses {
             let [from, until] = [from, until].map(|at| at / 1_000_000);
-            self.judge.damages.push(Damage { key: None, from, until, kept: 0, is_clock: false, also_red: false });
+            self.judge.damages.push(Damage::of_all(from, until));
             self.judge.went_back = true;
         }
         if loses || until - from >= SILENT {

@@ -62,6 +62,13 @@ pub struct Damage {
     pub also_red: bool,
 }
 
+impl Damage {
+    /// To all that is held in this span.
+    pub fn of_all(from: u64, until: u64) -> Self {
+        Self { key: None, from, until, kept: 0, is_clock: false, also_red: false }
+    }
+}
+
 #[derive(Default)]
 struct Latch {
     needed: usize,

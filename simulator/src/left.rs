@@ -10,8 +10,8 @@ use crate::play::World;
 use crate::road::Road;
 use crate::take::{name_of, owner_of, take, RED_LEASE};
 
-/// No task of a plan has this number.
-const PROBE: usize = 1_000;
+/// No name or task of a plan has this number.
+pub const PROBE: usize = 1_000;
 /// What is given back in the background takes so long at most.
 const SOON: u64 = 6_000;
 /// By then all that ends by itself has.

@@ -10,7 +10,7 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use crate::faults::Weatherman;
 use crate::gate::{Gate, Gated};
 use crate::judge::{Hold, Judge, Seen};
-use crate::left::Left;
+use crate::left::{Left, PROBE};
 use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT};
 use crate::queue::Queue;
 use crate::road::{Road, To};
@@ -19,8 +19,6 @@ use crate::wake::Wake;
 
 /// So many permits a semaphore has.
 const PERMITS: u32 = 2;
-/// No name or task of a plan has this number.
-const UNUSED: usize = 999;
 /// What is held is looked at so often.
 const LOOK: u64 = 250;
 /// A task that is not over then never ends.
@@ -147,8 +145,8 @@ impl World {
     /// fresh, and asks them later, has to be right.
     async fn meet(&self) {
         for client in &self.clients {
-            let lock = lock_of(Kind::Red, UNUSED, client);
-            let met = owner_of(UNUSED).scope(async { (lock.try_lock().await, lock.unlock().await) }).await;
+            let lock = lock_of(Kind::Red, PROBE, client);
+            let met = owner_of(PROBE).scope(async { (lock.try_lock().await, lock.unlock().await) }).await;
             assert!(matches!(met, (Ok(AcquireOutcome::Acquired), Ok(()))), "it has no rival yet: {met:?}");
         }
     }

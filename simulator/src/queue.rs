@@ -68,11 +68,12 @@ impl Queue {
 
     /// Whether somebody waits for the lock, or says that others do. Who only looks says nothing of those who wait.
     fn asks(&mut self, commit: &Commit<'_>) -> bool {
-        let asks = self.asking.entry(commit.call.sha.to_string()).or_insert_with(|| {
+        let sha = &*commit.call.sha;
+        if !self.asking.contains_key(sha) {
             let has = |title: &str| commit.call.text.contains(title);
-            [has("-- fair/acquire.lua"), has("-- fair/refresh.lua")]
-        });
-        let [acquires, refreshes] = *asks;
+            self.asking.insert(sha.to_owned(), [has("-- fair/acquire.lua"), has("-- fair/refresh.lua")]);
+        }
+        let [acquires, refreshes] = self.asking[sha];
         refreshes || acquires && commit.call.args.get(WAITS).is_some_and(|waits| waits == "1")
     }
 

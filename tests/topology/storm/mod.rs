@@ -193,13 +193,13 @@ impl<D: Deployment> Storm<D> {
         let after = self.book.turns - since;
         self.pause().await;
         self.nothing_is_left(fault == Fault::KillProcess).await;
-        let has_switched = block_in_place(|| self.primaries()) != before;
+        let any_switched = block_in_place(|| self.primaries()) != before;
         // One that was not meant comes when it comes.
-        let over_at = if has_switched && !fault.fails_over() { clock() } else { mended_at };
+        let over_at = if any_switched && !fault.fails_over() { clock() } else { mended_at };
         let loses_more = loses || self.mode != Mode::Confirmed && self.has_switched(&before, &key);
         self.book.history.fault((begun_at, over_at), loses_more);
         // Nobody confirms places in queues.
-        if fault.fails_over() || has_switched {
+        if fault.fails_over() || any_switched {
             self.book.history.loses_places((begun_at, over_at));
         }
         let mut wrong = self.judged(loses_more).await;
