@@ -9,6 +9,7 @@ use futures::future::{join_all, Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
+use crate::backend::node::Node;
 use crate::backend::{Backend, Script, Signal};
 use crate::base::clock::{millis, Moment};
 use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS};
@@ -16,12 +17,13 @@ use crate::base::host::{Host, Ids};
 use crate::base::janitor::{say, Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
-use crate::lease::validity::{Lease, Leased, Observer, Verdict};
+use crate::lease::lookout::Lookout;
+use crate::lease::validity::{Lease, Leased, Observer, Place, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
-use crate::wire::channels::{Channels, Pump};
+use crate::messages::channels::{Channels, Pump};
 use crate::wire::life::Life;
 use crate::wire::reply::{Answer, Status};
-use crate::wire::script::{Called, Fate, Patience, Query, Wire};
+use crate::wire::script::{Called, Fate, Fault, Patience, Query, Wire};
 
 /// Give-backs that were not answered, and are tried again: so many at once, ..
 const RETRIES: usize = 16;
@@ -42,6 +44,7 @@ pub(crate) struct Engine {
     pub(crate) channels: Arc<Channels>,
     pub(crate) life: Arc<Life>,
     pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) lookout: Arc<Lookout>,
     pub(crate) janitor: Janitor,
     pub(crate) ids: Ids,
     pub(crate) owed: Owed,
@@ -73,7 +76,7 @@ impl Engine {
         settings: Settings,
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
-        Host { clock, ids, .. }: Host,
+        Host { clock, ids, spawn }: Host,
     ) -> (Arc<Self>, Pump, Chores) {
         let id = ids.fresh();
         let client_id = match &settings.label {
@@ -82,7 +85,7 @@ impl Engine {
         };
         let (janitor, chores) = Janitor::new();
         let quarantine = settings.quarantine.then_some(settings.max_lease);
-        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout, quarantine));
+        let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout, quarantine, spawn));
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
@@ -94,6 +97,7 @@ impl Engine {
             confirms.confirm(slots);
         };
         let (channels, pump) = Channels::new(backend, signals, over);
+        let lookout = Lookout::new(wire.clone(), settings.wait_cap);
         let engine = Self {
             wire,
             settings,
@@ -101,6 +105,7 @@ impl Engine {
             channels,
             life,
             watchdog,
+            lookout,
             janitor,
             ids,
             owed: Owed::default(),
@@ -147,9 +152,10 @@ impl Engine {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Nothing is renewed from here on.
+    /// Nothing is renewed or looked for from here on.
     pub(crate) fn stop(&self) {
         self.over.store(true, Ordering::Release);
+        self.lookout.close();
         self.watchdog.close();
     }
 
@@ -226,6 +232,11 @@ impl Engine {
         }
     }
 
+    /// What is tried again anyway is sent once.
+    pub(crate) fn one_copy(&self) -> Patience {
+        self.brief().one_copy()
+    }
+
     /// How long one attempt or a question waits for the server.
     pub(crate) fn look_limit(&self) -> Duration {
         self.settings.command_timeout * LOOK_TIMEOUTS
@@ -267,6 +278,33 @@ impl Engine {
         Answer::of(called.result, name, self.is_closing())
     }
 
+    /// The same of one node, whichever keys it has: for what is its own. The script writes nothing, so that it may be
+    /// sent any number of times.
+    pub(crate) async fn ask_at<const N: usize>(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        script: &'static Script,
+        args: [String; N],
+    ) -> Result<Answer, QueryError> {
+        self.ready()?;
+        let (of, node, address) = (self.clone(), node.clone(), node.address.clone());
+        let work = self.janitor.carry(|abandoned| async move {
+            let patience = of.patience().unless(abandoned);
+            loop {
+                match of.wire.call_at(&node, script, &[], &args.each_ref().map(String::as_str)).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(Fate::Refused(why)) => return Err(Fault::Refused(why)),
+                    Err(fate) if patience.is_abandoned() || node.is_over() || of.is_closing() => {
+                        return Err(Fault::Unreachable(format!("{fate:?}")))
+                    }
+                    Err(_) => tokio::time::sleep(of.wire.jittered(FIRST_RETRY)).await,
+                }
+            }
+        });
+        let result = tokio::time::timeout(self.look_limit(), work).await.map_err(|_| QueryError::late(&address))?;
+        Answer::of(result, &address, self.is_closing())
+    }
+
     /// Sets a lease anew, exactly, or (`None`) only looks whether it is still there. What is left is judged by the
     /// worst that copies in doubt can do.
     pub(crate) async fn change_lease(
@@ -284,7 +322,7 @@ impl Engine {
         let ms = lease.map_or(0, millis).to_string();
         // One that is only looked at writes nothing that a replica could have.
         let confirm = leased.confirm().filter(|_| lease.is_some());
-        let args = [&*leased.mark, &ms];
+        let args = [&**leased.mark(), &ms];
         let called = self.wire.grant(Query { confirm, ..Query::new(script, keys, &args) }, patience).await;
         if lease.is_some() {
             let done = called.result.as_ref().ok().filter(|answer| answer.status == Status::Done);
@@ -321,8 +359,9 @@ async fn renew_all(
     let keys: Vec<_> = holds.iter().flat_map(|(hold, _)| hold.keys_of(script.keys)).collect();
     let keys: Vec<&str> = keys.iter().map(|key| &**key).collect();
     let leases: Vec<String> = holds.iter().map(|(_, lease)| millis(*lease).to_string()).collect();
+    let places: Vec<Place> = holds.iter().map(|(hold, _)| hold.place()).collect();
     let args: Vec<&str> =
-        holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&*hold.mark, lease.as_str()]).collect();
+        holds.iter().zip(&leases).flat_map(|((hold, _), lease)| [&**hold.mark(), lease.as_str()]).collect();
     // That of all of them: the watchdog puts no others together.
     let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
     let query = Query { confirm, ..Query::new(script, &keys, &args) };
@@ -332,9 +371,11 @@ async fn renew_all(
         (answer, _) = wire.copy(query).await;
     }
     let answer = answer?;
-    let verdicts = (0..holds.len()).map(|at| match answer.int(at) {
+    let verdicts = holds.iter().zip(places).enumerate().map(|(at, ((hold, _), place))| match answer.int(at) {
         // Too few replicas have it: the old deadline counts.
         Some(1) if answer.status == Status::Done => Verdict::Renewed { sent: answer.sent },
+        // It went, or may have gone, to another field as this was under way.
+        Some(0) if place == Place::Moving || place != hold.place() => Verdict::Moved,
         Some(0) => Verdict::Refused,
         _ => Verdict::Unknown,
     });

@@ -13,6 +13,7 @@ page!(choosing, "CHOOSING.md");
 page!(guarantees, "GUARANTEES.md");
 page!(model, "MODEL.md");
 page!(mutants, "MUTANTS.md");
+page!(operations, "OPERATIONS.md");
 page!(performance, "PERFORMANCE.md");
 page!(pitfalls, "PITFALLS.md");
 page!(protocol, "PROTOCOL.md");

@@ -9,6 +9,7 @@
 #![cfg_attr(not(feature = "redis"), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod admin;
 mod backend;
 mod base;
 mod client;
@@ -21,12 +22,14 @@ mod hold;
 mod kinds;
 mod lease;
 mod locks;
+mod messages;
 mod permits;
 #[cfg(feature = "redis")]
 mod topology;
 mod waiting;
 mod wire;
 
+pub use admin::{Admin, Description, Forced, Listed, Listing, Permit, ServerReport, Waiter, What};
 pub use backend::node::{NodeHealth, Role, Topology};
 pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};

@@ -112,7 +112,7 @@ async fn a_late_copy_of_a_call_without_tokens_gives_no_old_token() {
     patient("it is taken back", proxy.wait_requests(1, kind.script("settle"))).await;
     assert!(!lock.is_locked().await.unwrap());
     let answers = held.release().await;
-    assert_eq!(answers[0].clone().list()[0].int(), 1, "it took the lock: {answers:?}");
+    assert!(answers[0].text().starts_with("1 "), "it took the lock: {answers:?}");
     let guard = patient("the hold", lock.fenced().guard()).await.unwrap();
     assert!(guard.token() > token, "{} is the token of the hold before", guard.token());
     guard.unlock().await.unwrap();

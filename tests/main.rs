@@ -1,6 +1,7 @@
 //! Every suite is a module of this program, `suites`, but `interop`, which shares two JVMs among its cases.
 
 mod acl;
+mod admin;
 mod api;
 mod bounds;
 mod cancellation;
@@ -11,7 +12,9 @@ mod doubts;
 mod embedded;
 mod faults;
 mod fencing;
+mod groups;
 mod house;
+mod idle;
 mod kills;
 mod limits;
 mod lost;
@@ -34,6 +37,7 @@ mod red_schedules;
 mod red_votes;
 mod refusals;
 mod replies;
+mod runs;
 mod runtimes;
 mod scripts;
 mod suspend;
@@ -52,6 +56,7 @@ fn part() {
         "kills" => kills::play(part, args).await,
         "permits" => permits::play(part, args).await,
         "processes" => processes::play(part, args).await,
+        "runs" => runs::play(part, args).await,
         "topology" => topology::play(part, args).await,
         other => panic!("no suite {other}"),
     });

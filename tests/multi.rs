@@ -94,6 +94,68 @@ async fn a_lost_reply_takes_nothing_twice() {
     }
 }
 
+/// Locks of one client and one slot: all by one script, or none, and back by one; each waiter hears of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_script_takes_all_and_one_gives_them_back() {
+    let server = Server::start();
+    let (locks, rival) = (server.locks().await, server.locks().await);
+    let all = over(&[&locks; 3], &["b", "c", "a"]);
+    // From here on the server knows the scripts.
+    all.guard().await.unwrap().unlock().await.unwrap();
+    let keys = || async { server.raw().await.keys("*").await };
+    let leases = [None, Some(secs(9))];
+    for lease in leases {
+        let request = lease.map_or(Request::default(), |lease| Request::default().lease(lease));
+        server.reset_stats();
+        let guard = all.guard_with(request.clone()).await.unwrap().unwrap();
+        assert_eq!((server.calls("evalsha"), keys().await.len()), (1, 3), "{lease:?}");
+        for name in ["a", "b", "c"] {
+            let left = server.raw().await.must(&["PTTL", name]).await.int();
+            let longest = lease.unwrap_or(secs(30)).as_millis() as i64;
+            assert!((longest - 5000..=longest).contains(&left), "{lease:?}: {left}");
+        }
+        assert_eq!(guard.state(), HoldState::Held);
+        guard.unlock().await.unwrap();
+        assert_eq!((server.calls("evalsha"), keys().await.len()), (2, 0), "{lease:?}");
+        // A bare hold, and one that is dropped.
+        assert!(all.acquire_with(request.clone()).await.unwrap().is_acquired());
+        all.unlock().await.unwrap();
+        assert_eq!((server.calls("evalsha"), keys().await.len()), (4, 0), "{lease:?}");
+        drop(all.guard_with(request).await.unwrap());
+        eventually(secs(5), "it is given back", || async { keys().await.is_empty() }).await;
+        assert_eq!(server.calls("evalsha"), 6, "{lease:?}");
+    }
+    // One of them is busy: one script says so, and takes none of the others.
+    let theirs = rival.lock("b").guard().await.unwrap();
+    server.reset_stats();
+    assert!(!all.try_lock().await.unwrap().is_acquired());
+    assert_eq!((server.calls("evalsha"), keys().await.len()), (1, 1));
+    theirs.unlock().await.unwrap();
+    // What one owner holds already is entered once more, lock by lock.
+    let outer = locks.lock("a").guard().await.unwrap();
+    let guard = all.guard().await.unwrap();
+    assert_eq!(server.raw().await.hgetall("a").await.len(), 1);
+    guard.unlock().await.unwrap();
+    assert_eq!(keys().await, ["a"]);
+    outer.unlock().await.unwrap();
+    // Whoever waits for one of them hears of it.
+    let patient_rival = Builder::default().wait_cap(secs(60)).connect(&server.url()).await.unwrap();
+    for name in ["a", "b", "c"] {
+        let guard = all.guard().await.unwrap();
+        let lock = patient_rival.lock(name);
+        let waiter = tokio::spawn(async move { lock.guard().await });
+        eventually(secs(10), "it listens", || async {
+            server.raw().await.must(&["PUBSUB", "NUMSUB", &format!("redisson_lock__channel:{{{name}}}")]).await.list()
+                [1]
+            .int()
+                == 1
+        })
+        .await;
+        guard.unlock().await.unwrap();
+        patient(name, waiter).await.unwrap().unwrap().unlock().await.unwrap();
+    }
+}
+
 /// Two clients of one server: their locks of one name are the same lock, and no owner waits for itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_name_of_two_clients_of_one_server_is_one_lock() {

@@ -111,7 +111,9 @@ async fn hand_over(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, Stri
     from.lock_times(depth).await;
     from.unlock_times(depth - 1).await?;
     let fault = lost.cut(site, cuts, from.kind, verb, &from.name);
-    let mut waiting = to.lock.lock();
+    // A plain lock goes on without a script (rule 27), but not to a lease of its own.
+    let lease = if to.kind.anonymous { Request::default().lease(secs(60)) } else { Request::default() };
+    let mut waiting = to.lock.acquire_with(lease);
     expect("it waits", begin(&mut waiting).await, true)?;
     let (given, taken) = join(from.lock.unlock(), waiting).await;
     match (lost, from.kind.hands_over) {
@@ -120,7 +122,7 @@ async fn hand_over(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, Stri
         }
         _ => expect("unlock", given, Ok(()))?,
     }
-    expect("lock", taken, Ok(()))?;
+    expect("lock", taken, Ok(Acquired))?;
     let handed_over = fault.hits() > 0;
     if handed_over {
         fault.done().await;
@@ -128,6 +130,8 @@ async fn hand_over(site: &Site, lost: Lost, rng: &mut Rng) -> Result<usize, Stri
     }
     site.proxy.heal();
     to.lock_times(depth - 1).await;
+    // Asked about, it is there by its own name, and not by that of a run.
+    expect("it is held", to.lock.is_held().await, Ok(true))?;
     expect("the heir's count", site.count(&to).await, depth)?;
     give_back(site, &to, depth).await?;
     Ok(usize::from(handed_over))

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::hot::{contend, Contender, Counter};
-use crate::{memory, names};
+use crate::{memory, names, waiting};
 
 /// A child as its parent has it. It ends with this value.
 pub struct Child {
@@ -75,6 +75,9 @@ pub async fn run(args: &[String]) {
         }
         ["memory", what, url, count] => {
             memory::child(what, url, count.parse().expect("a number"), &mut parent).await;
+        }
+        ["waiting", url, count] => {
+            waiting::child(url, count.parse().expect("a number"), &mut parent).await;
         }
         ["names", what, url, count] => {
             names::child(what, url, count.parse().expect("a number"), &mut parent).await;

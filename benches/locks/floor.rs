@@ -13,6 +13,7 @@ macro_rules! text {
     ($verb:literal $(after $shared:literal)?) => {
         concat!(
             include_str!("../../lua/begin.lua"),
+            include_str!("../../lua/now.lua"),
             $(include_str!(concat!("../../lua/", $shared, ".lua")),)?
             include_str!(concat!("../../lua/reentrant/", $verb, ".lua"))
         )
@@ -72,6 +73,30 @@ impl Ready {
         Self::new(server, text!("acquire"), &[lock], &[owner, LEASE, "0"])
     }
 
+    /// The same of another lock, for another owner, without loading the script again.
+    pub fn of(&self, lock: &str, owner: &str) -> Self {
+        let mut again = Self { keys: vec![Key::from(lock)], ..self.clone() };
+        again.args[2] = Value::from(owner);
+        // An acquire ends with its count.
+        if again.args.len() > 5 {
+            again.args[6] = Value::from(channel(lock));
+        }
+        again
+    }
+
+    /// The same for redis-rs.
+    pub fn command(&self) -> redis::Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha).arg(self.keys.len());
+        for key in &self.keys {
+            command.arg(key.as_bytes());
+        }
+        for arg in &self.args {
+            command.arg(arg.as_bytes().expect("a text"));
+        }
+        command
+    }
+
     /// Gives it back.
     pub fn release(server: &Server, lock: &str, owner: &str) -> Self {
         Self::release_by(server, lock, owner, "PUBLISH")
@@ -92,6 +117,7 @@ impl Ready {
         let sent: FredResult<Value> = client.evalsha(self.sha.as_str(), self.keys.clone(), self.args.clone()).await;
         match sent {
             Ok(Value::Array(items)) if items.first() == Some(&Value::Integer(1)) => {}
+            Ok(Value::String(text)) if text.starts_with("1 ") => {}
             other => panic!("{other:?}"),
         }
     }

@@ -198,7 +198,7 @@ async fn limit(server: &Server, figure: Figure) -> Cell {
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
     let mut rows = Vec::new();
-    for (tasks, goal) in [(8, None), (64, Some(1.2)), (1000, Some(3.0))] {
+    for (tasks, goal) in [(8, None), (64, Some(20.0)), (1000, Some(20.0))] {
         let rate: Figure = |run| run.rate;
         let ours = cell("lockson", &server, tasks, rate).await;
         let cells = [ours, cell("rslock", &server, tasks, rate).await, limit(&server, rate).await];

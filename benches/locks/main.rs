@@ -7,6 +7,7 @@ mod bounds;
 mod child;
 mod cluster;
 mod cost;
+mod distinct;
 mod fair;
 mod floor;
 mod hand_over;
@@ -19,14 +20,16 @@ mod red;
 mod renewals;
 mod table;
 mod uncontended;
+mod waiting;
 
 use std::time::Duration;
 
 use table::Table;
 
 /// What can be asked for by name, in the order of the table.
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 14] = [
     "uncontended",
+    "distinct",
     "hand_over",
     "hot",
     "processes",
@@ -35,6 +38,7 @@ const GROUPS: [&str; 12] = [
     "cost",
     "renewals",
     "memory",
+    "waiting",
     "fair",
     "names",
     "bounds",
@@ -72,6 +76,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
     eprintln!("{group} ..");
     match group {
         "uncontended" => uncontended::run(seconds).await,
+        "distinct" => distinct::run(seconds).await,
         "hand_over" => hand_over::run(seconds).await,
         "hot" => hot::run(seconds).await,
         "processes" => processes::run(seconds).await,
@@ -82,6 +87,7 @@ async fn run(group: &'static str) -> Vec<table::Row> {
         "fair" => fair::run().await,
         "names" => names::run().await,
         "bounds" => bounds::run().await,
+        "waiting" => waiting::run().await,
         _ => memory::run().await,
     }
 }

@@ -65,11 +65,12 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
     vec![
         Row::new(format!("{PROCESSES} processes x {TASKS} tasks: acquisitions"), format!("{:.0}/s", median(&ours)))
             .beside(format!("rslock: {:.0}/s", median(&theirs)))
-            .ratio(Ratio::of(&ours, &theirs)),
+            .ratio(Ratio::of(&ours, &theirs))
+            .goal(Goal::AtLeast(10.0)),
         Row::new("busiest process over idlest", format!("turns {}", turns.join(", ")))
             .beside(format!("rslock: {:.2}", median(&their_spreads)))
             .ratio(Ratio::single(median(&spreads)))
-            .goal(Goal::AtMost(1.5)),
+            .goal(Goal::AtMost(1.1)),
     ]
 }
 

@@ -93,6 +93,13 @@ impl Drop for Hop<'_> {
     }
 }
 
+/// Takes so long; no time at all is not waited for.
+async fn pass(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
 /// A call with faults on its way: it goes on when nobody waits for its answer any more.
 fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Receiver<Result<Value, CallError>> {
     let (reply, answer) = oneshot::channel();
@@ -169,7 +176,10 @@ impl Connection {
     pub fn subscribe(&self, channels: Vec<String>) -> impl Future<Output = Result<(), CallError>> + Send + 'static {
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
         async move {
+            let way = shared.with(|server| server.hub(|hub| hub.network.as_mut().map(|way| way.subscription(id))));
+            let [there, back] = way.unwrap_or_default();
             tokio::task::yield_now().await;
+            pass(there).await;
             let subscribed = shared.with(|server| {
                 if !server.hub(|hub| hub.is_connected(id)) {
                     return Some(Err(CallError::Closed));
@@ -181,6 +191,7 @@ impl Connection {
                 Some(Ok(()))
             });
             if let Some(result) = subscribed {
+                pass(back).await;
                 return result;
             }
             tokio::time::sleep(timeout).await;

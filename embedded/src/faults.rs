@@ -24,6 +24,11 @@ pub trait Network: Send {
 
     /// How late the next message for a connection comes, if it does.
     fn message(&mut self, connection: u64) -> Option<Duration>;
+
+    /// How long the next SUBSCRIBE of a connection is on its way to the server, and its answer on the way back.
+    fn subscription(&mut self, _connection: u64) -> [Duration; 2] {
+        [Duration::ZERO; 2]
+    }
 }
 
 /// What becomes of one call.

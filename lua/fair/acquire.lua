@@ -71,7 +71,7 @@ if score then
     redis.call('ZADD', timeouts, unpack(scores))
     left = from
   end
-  redis.call('HSET', state, 'debt', debt, 'pass', left)
+  put(OWN, 'debt', debt, 'pass', left)
   redis.call('ZADD', seen, now, client_of(owner))
 end
 raise_head(lease)

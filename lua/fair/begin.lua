@@ -48,18 +48,22 @@ local function raise_head(lease)
   if head then raise(head, now + math.max(WAIT, lease)) end
 end
 
+-- Writes fields of the state, which ends by itself in `ms`: what may not is not left.
+local function put(ms, ...)
+  redis.call('HSET', state, ...)
+  local set = redis.pcall('PEXPIRE', state, ms)
+  if type(set) == 'table' then
+    if redis.call('PTTL', state) == -1 then redis.call('UNLINK', state) end
+    error(set, 0)
+  end
+end
+
 -- The lock is free, since `free`, and its head was told: from now on it is watched, for `ms` at most. Here alone its score is
 -- raised.
 local function watch(head, free, receivers, ms)
   local score, deaf = raise(head, now + WAIT), 0
   if receivers == 0 then deaf = now end
-  redis.call('HSET', state, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
-  local set = redis.pcall('PEXPIRE', state, ms)
-  if type(set) == 'table' then
-    -- What may not end by itself is not left.
-    if redis.call('PTTL', state) == -1 then redis.call('UNLINK', state) end
-    error(set, 0)
-  end
+  put(ms, 'head', head, 'score', score, 'since', now, 'look', now, 'free', free, 'deaf', deaf)
 end
 
 -- The lock has become free: the next one is told, and watched. Fails nothing, as it is free whatever comes now: what is
@@ -154,8 +158,7 @@ end
 -- it are dead and dropped. The watch over a head goes on however seldom somebody looks, while its score is left alone: Java
 -- changes it when the lock is taken meanwhile, or the head goes and comes again.
 local function front(me)
-  local heads = redis.call('LRANGE', queue, 0, DROPS)
-  local head = heads[1]
+  local head = redis.call('LINDEX', queue, 0)
   if not head or head == me then return head, 0 end
   local known = redis.call('HMGET', state, 'head', 'score', 'since', 'look', 'free', 'deaf')
   local since, told, free, deaf = past(known[3]), past(known[4]), past(known[5]), past(known[6])
@@ -168,7 +171,7 @@ local function front(me)
     left = look(head, left, foreign, told, deaf)
   end
   if left > 0 then return head, left end
-  local dead = {}
+  local dead, heads = {}, redis.call('LRANGE', queue, 0, DROPS)
   repeat
     dead[#dead + 1] = head
     head = heads[#dead + 1]

@@ -7,7 +7,7 @@
 -- ARGV[#ARGV - 2] owner of the hold  ARGV[#ARGV - 1] the highest token that this client has seen
 -- ARGV[#ARGV] empty: the hold has its token; a count: it has none, and begins if this is the owner's count still, else a
 --   copy of this call gave it one; `any`: a call without tokens may have moved the count, so it gets one in any case
--- Returns what the kind's script does, and where a hold without a token is held, the token as text behind it;
+-- Returns what the kind's script does, and where a hold without a token is held, {1, nonce, now, token}, the token as text;
 --   {4, nonce, now, error} another type; {6, nonce, now, error} refused.
 -- Redisson: RedissonFencedLock.tryLockInnerAsync. Differs: a retry and a re-entry keep the token; a token is at least the
 --   server's time in microseconds, so that it rises over data loss too; exact beyond 2^53; of every exclusive kind.
@@ -49,6 +49,7 @@ if not ran then
   if fresh and redis.call('HGET', lock, owner) ~= held then redis.call('SET', token, fresh) end
   error({err = type(reply) == 'table' and reply.err or reply}, 0)
 end
+if type(reply) == 'string' then reply = {1, nonce, now} end
 if reply[1] ~= 1 then return reply end
 if fresh then redis.call('SET', token, fresh) end
 reply[4] = fresh or stored

@@ -17,9 +17,9 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script of this file of `lua/`, behind `begin.lua`, what else it shares, and what it wraps.
+    /// The script of this file of `lua/`, behind `begin.lua`, `now.lua`, what else it shares, and what it wraps.
     pub fn new(file: &str, shared: &[&str]) -> Self {
-        let text: String = ["begin"].iter().chain(shared).chain([&file]).map(|file| lua(file)).collect();
+        let text: String = ["begin", "now"].iter().chain(shared).chain([&file]).map(|file| lua(file)).collect();
         Self { text, announces: shared.contains(&"announce") }
     }
 
@@ -115,8 +115,11 @@ impl Servers {
         }
         let (value, after) =
             self.at(server, keys, now, |server| (server.eval(&call.script.text, call.keys, &args), server.snapshot()));
-        let Ok(Value::List(items)) = &value else { panic!("{value:?}") };
-        let words: Vec<String> = items.iter().map(word).collect();
+        let words: Vec<String> = match &value {
+            Ok(Value::List(items)) => items.iter().map(word).collect(),
+            Ok(text @ Value::Bulk(_)) => word(text).split(' ').map(str::to_owned).collect(),
+            other => panic!("{other:?}"),
+        };
         (Answer { status: words[0].parse().unwrap(), rest: words[3..].to_vec() }, after)
     }
 }

@@ -1,6 +1,6 @@
 //! The faults of a plan, each begun and ended at its moment.
 
-use lockson::Locks;
+use lockson::{Locks, Reply};
 use lockson_embedded::Snapshot;
 use tokio::time::{sleep_until, timeout, Duration, Instant};
 
@@ -57,7 +57,9 @@ impl<'a> Weatherman<'a> {
                     {
                         let mut judge = self.world.judge.lock().unwrap();
                         judge.note(&format!("{fault:?}"));
-                        judge.disturbs(&fault, lasts(&fault).unwrap_or(0));
+                        let lasts = lasts(&fault).unwrap_or(0);
+                        judge.disturbs(&fault, lasts);
+                        judge.troubles(&fault, lasts);
                         judge.look();
                     }
                     self.begin(number, &fault).await;
@@ -106,6 +108,17 @@ impl<'a> Weatherman<'a> {
                 let mut judge = world.judge.lock().unwrap();
                 judge.damages[asked].until = judge.now() + 2 * TIMEOUT;
             }
+            Fault::Flush { servers } => {
+                servers.iter().filter_map(|server| world.servers.get(*server)).for_each(|server| {
+                    let done = server.command(&["FLUSHALL"]);
+                    assert!(done.is_ok(), "an operator has all rights: {done:?}");
+                });
+                self.damage(self.now());
+            }
+            Fault::Slow { client, server, there, back, .. } => {
+                self.slow(*client, *server, [*there, *back].map(Duration::from_millis));
+            }
+            Fault::Reopen { name } => self.reopen(*name),
             Fault::Delete { name } => {
                 let [key, other] = [name_of((*name, 0)), name_of((*name, 1))];
                 // All of an expirable semaphore.
@@ -119,6 +132,29 @@ impl<'a> Weatherman<'a> {
                 }
             }
             _ => self.befalls(number, fault),
+        }
+    }
+
+    fn slow(&self, client: Option<usize>, server: usize, way: [Duration; 2]) {
+        let Some(road) = self.world.roads.get(server) else { return };
+        let mut road = road.lock().unwrap();
+        let slow = road.slow.iter_mut().enumerate().filter(|(other, _)| client.is_none_or(|client| client == *other));
+        slow.for_each(|(_, slow)| *slow = way);
+    }
+
+    /// As Redisson does: it deletes the count at zero, and tells; and writes that of the next latch.
+    fn reopen(&self, name: usize) {
+        let (server, key) = (&self.world.servers[0], name_of((name, 0)));
+        let channel = format!("redisson_countdownlatch__channel__{{{key}}}");
+        let is_there = server.command(&["GET", &key]).is_ok_and(|count| count != Reply::Nil);
+        if !is_there {
+            return;
+        }
+        self.world.judge.lock().unwrap().reopened(name);
+        for command in [["DEL", &key, ""], ["PUBLISH", &channel, "0"], ["SET", &key, "2"], ["PUBLISH", &channel, "1"]] {
+            let words = command.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>();
+            let done = server.command(&words);
+            assert!(done.is_ok(), "Java has all rights: {done:?}");
         }
     }
 
@@ -160,6 +196,7 @@ impl<'a> Weatherman<'a> {
         match fault {
             Fault::Weather { .. } => self.roads(|road| road.weather = None),
             Fault::Pause { client, .. } => self.world.gates[*client].go_on(),
+            Fault::Slow { client, server, .. } => self.slow(*client, *server, [Duration::ZERO; 2]),
             _ => {}
         }
         let Some(server) = server_of(fault).and_then(|server| self.world.servers.get(server)) else { return };
@@ -203,6 +240,7 @@ async fn force(name: &str, kind: Kind, locks: &Locks) {
 fn lasts(fault: &Fault) -> Option<u64> {
     match fault {
         Fault::Weather { lasts, .. }
+        | Fault::Slow { lasts, .. }
         | Fault::Stop { lasts, .. }
         | Fault::Pause { lasts, .. }
         | Fault::Full { lasts, .. }

@@ -183,6 +183,8 @@ impl History {
             sent: turn.asked / 1_000_000,
             lease: self.lease,
             is_fixed: false,
+            is_renewed: false,
+            over: None,
             lost: None,
             is_worked: false,
             held: Arc::new(Was { permits: turn.permits, token: turn.token }),

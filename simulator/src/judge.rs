@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::gate::Gate;
-use crate::plan::{Kind, CLIENTS, TIMEOUT};
+use crate::plan::{Fault, Kind, CLIENTS, TIMEOUT};
 use crate::trace::Trace;
-use crate::wake::Waits;
+use crate::wake::{Waits, SETTLED};
 
 /// Who works under a hold that is lost is told so soon.
 const TOLD: u64 = 700;
@@ -35,6 +35,10 @@ pub struct Hold {
     pub lease: u64,
     /// It is not renewed.
     pub is_fixed: bool,
+    /// It is, all the time.
+    pub is_renewed: bool,
+    /// Of a red lock: since when it is seen to be lost.
+    pub over: Option<u64>,
     /// Since when it is seen to be lost, while it is worked on as if it were not.
     pub lost: Option<u64>,
     pub is_worked: bool,
@@ -75,6 +79,8 @@ struct Latch {
     begun: usize,
     done: usize,
     unknown: usize,
+    /// Java opened it and set it anew: nobody knows how often it is to be counted down.
+    is_foreign: bool,
 }
 
 pub struct Judge {
@@ -100,6 +106,8 @@ pub struct Judge {
     pub waits: Waits,
     /// How often a client stood still: what it waits for may take longer.
     pub stalls: [usize; CLIENTS],
+    /// Until then a fault may keep each client from renewing what it has, or take that away.
+    troubled: [u64; CLIENTS],
 }
 
 impl Judge {
@@ -121,6 +129,7 @@ impl Judge {
             loud: false,
             waits: Waits::default(),
             stalls: [0; CLIENTS],
+            troubled: [0; CLIENTS],
         }
     }
 
@@ -177,6 +186,53 @@ impl Judge {
         }
     }
 
+    /// What is renewed, and no fault's, is not lost.
+    fn look_at_renewed(&mut self, now: u64, wrong: &mut Vec<String>) {
+        for hold in &mut self.holds {
+            let client = hold.task % CLIENTS;
+            if hold.held.is_valid() || self.gates[client].is_stopped() {
+                continue;
+            }
+            if hold.kind == Kind::Red {
+                hold.over.get_or_insert(now);
+            }
+            if std::mem::take(&mut hold.is_renewed) && self.troubled[client] <= hold.asked {
+                wrong.push(format!("task {} lost {:?} {:?} for nothing", hold.task, hold.kind, hold.keys));
+            }
+        }
+    }
+
+    /// Red locks that are lost for so long that no server has a vote of them, unless it is renewed: whose, and which.
+    pub fn spent(&self) -> Vec<(usize, usize)> {
+        let now = self.now();
+        // What is set back lasts longer.
+        let is_sound = !self.damages.iter().any(|damage| damage.is_clock);
+        let ends = |hold: &Hold| Some(hold.over? + hold.lease * 101 / 100 + 4 * TIMEOUT);
+        let spent = self.holds.iter().filter(|hold| is_sound && ends(hold).is_some_and(|ends| ends < now));
+        spent.map(|hold| (hold.task, hold.keys[0].0)).collect()
+    }
+
+    /// A fault may keep clients from renewing what they have, or take it away.
+    pub fn troubles(&mut self, fault: &Fault, lasts: u64) {
+        let settled = self.now() + lasts + SETTLED;
+        let (client, until) = match fault {
+            Fault::Messages { .. } | Fault::Slow { .. } | Fault::Drift { .. } | Fault::Reopen { .. } => return,
+            Fault::Full { .. } | Fault::Crash { .. } => return,
+            // Nobody knows when these calls are made.
+            Fault::Calls { client, .. } => (Some(*client), u64::MAX),
+            Fault::Cut { .. } => (None, u64::MAX),
+            Fault::Pause { client, .. } => (Some(*client), settled),
+            // What was sent before may pass for fresh.
+            Fault::ClockBack { by, .. } => (None, settled + by),
+            _ => (None, settled),
+        };
+        for (other, troubled) in self.troubled.iter_mut().enumerate() {
+            if client.is_none_or(|client| client == other) {
+                *troubled = until.max(*troubled);
+            }
+        }
+    }
+
     /// Work under a hold begins or ends.
     pub fn works(&mut self, task: usize, is_worked: bool) {
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
@@ -189,6 +245,7 @@ impl Judge {
         let now = self.now();
         let mut wrong = Vec::new();
         self.look_at_work(now, &mut wrong);
+        self.look_at_renewed(now, &mut wrong);
         let valid: Vec<&Hold> = self.holds.iter().filter(|hold| self.is_alive(hold) && hold.held.is_valid()).collect();
         for (at, hold) in valid.iter().enumerate().filter(|(_, hold)| hold.excludes()) {
             for other in &valid[..at] {
@@ -246,10 +303,16 @@ impl Judge {
         self.look();
     }
 
-    /// Its lease was set anew.
-    pub fn extends(&mut self, task: usize, sent: u64, lease: u64) {
+    /// Its lease is set anew from now on.
+    pub fn extends(&mut self, task: usize) {
+        self.holds.iter_mut().filter(|hold| hold.task == task).for_each(|hold| hold.is_renewed = false);
+    }
+
+    /// It was, at any moment until now: a server that goes back may know it as it was before.
+    pub fn extended(&mut self, task: usize, lease: u64) {
+        let now = self.now();
         if let Some(hold) = self.holds.iter_mut().find(|hold| hold.task == task) {
-            (hold.sent, hold.lease) = (sent, hold.lease.max(lease));
+            (hold.sent, hold.lease) = (now, hold.lease.max(lease));
         }
     }
 
@@ -273,6 +336,12 @@ impl Judge {
         self.latches.insert(name, Latch { needed, ..Latch::default() });
     }
 
+    /// Java opens a latch, and sets it anew at once.
+    pub fn reopened(&mut self, name: usize) {
+        self.waits.reopened(self.now(), name);
+        self.latches.entry(name).or_default().is_foreign = true;
+    }
+
     pub fn counts_down(&mut self, name: usize) {
         self.note("counts down");
         self.latches.entry(name).or_default().begun += 1;
@@ -287,7 +356,7 @@ impl Judge {
         latch.unknown -= 1;
         latch.done += usize::from(left.is_some());
         let (done, begun, needed) = (latch.done, latch.begun, latch.needed);
-        if damaged {
+        if damaged || latch.is_foreign {
             return;
         }
         if left.is_none() && begun <= needed {
@@ -301,7 +370,7 @@ impl Judge {
     pub fn opened(&mut self, name: usize) {
         self.note("opened");
         let Some(latch) = self.latches.get(&name) else { return };
-        if latch.begun < latch.needed && self.damages.is_empty() {
+        if latch.begun < latch.needed && !latch.is_foreign && self.damages.is_empty() {
             let (begun, needed) = (latch.begun, latch.needed);
             self.fails(format!("latch {name} opened after {begun} of {needed}"));
         }
@@ -309,7 +378,8 @@ impl Judge {
 
     /// What is left of the latches at the end, where nothing was lost: the count if it must be one.
     pub fn counts_left(&self) -> Vec<(usize, usize)> {
-        let known = self.latches.iter().filter(|(_, latch)| latch.unknown == 0 && self.damages.is_empty());
+        let is_known = |latch: &Latch| latch.unknown == 0 && !latch.is_foreign && self.damages.is_empty();
+        let known = self.latches.iter().filter(|(_, latch)| is_known(latch));
         known.map(|(name, latch)| (*name, latch.needed.saturating_sub(latch.done))).collect()
     }
 }

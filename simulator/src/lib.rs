@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod chance;
+pub mod code;
 mod faults;
+mod found;
 mod gate;
 pub mod history;
 pub mod judge;

@@ -12,13 +12,15 @@ use lockson::EmbeddedServer;
 
 use lockson_simulator::plan::{Kind, Plan, KINDS, SERVERS};
 use lockson_simulator::play::{play, Outcome};
-use lockson_simulator::{shrink, stories};
+use lockson_simulator::{code, shrink, stories};
 
 /// What was asked for on the command line.
 struct Asked {
     schedules: u64,
     seed: u64,
     only: Option<Kind>,
+    /// Short work of many tasks of one client.
+    hot: bool,
     /// One seed alone, with all that happens.
     trace: bool,
     /// The hashes of the first seeds, one a line, are to be those of this file; it is written if it is not there.
@@ -36,6 +38,7 @@ impl Asked {
             schedules: 2_000,
             seed: 0,
             only: None,
+            hot: false,
             trace: false,
             hashes: None,
             all: false,
@@ -54,6 +57,7 @@ impl Asked {
                     let kind = KINDS.into_iter().find(|kind| format!("{kind:?}") == name);
                     asked.only = Some(kind.ok_or(format!("{name} is none of {KINDS:?}"))?);
                 }
+                "--hot" => asked.hot = true,
                 "--trace" => asked.trace = true,
                 "--all" => asked.all = true,
                 "--quick" => asked.quick = true,
@@ -63,6 +67,15 @@ impl Asked {
             }
         }
         Ok(asked)
+    }
+
+    fn plan(&self, seed: u64) -> Plan {
+        let plan = Plan::of(seed, self.only);
+        if self.hot {
+            plan.hot()
+        } else {
+            plan
+        }
     }
 }
 
@@ -75,7 +88,7 @@ fn main() -> ExitCode {
         }
     };
     if asked.trace {
-        let plan = Plan::of(asked.seed, asked.only);
+        let plan = asked.plan(asked.seed);
         println!("{plan:#?}\n{:#?}", play(&plan, &servers(), true));
         return ExitCode::SUCCESS;
     }
@@ -114,7 +127,7 @@ fn part(asked: &Asked, thread: u64, stop: &AtomicBool) -> Tally {
             break;
         }
         let seed = asked.seed.wrapping_add(number);
-        let plan = Plan::of(seed, asked.only);
+        let plan = asked.plan(seed);
         let outcome = play(&plan, &servers, false);
         tally.scripts.push(outcome.scripts);
         tally.taken += outcome.taken;
@@ -164,7 +177,7 @@ fn explain(plan: Plan, outcome: &Outcome, servers: &[EmbeddedServer]) {
     };
     let wanted = sort(&outcome.failures);
     let smallest = shrink::shrink(plan, 3_000, |plan| sort(&play(plan, servers, false).failures) == wanted);
-    println!("{smallest:#?}");
+    println!("{}", code::of(&smallest));
     let outcome = play(&smallest, servers, true);
     println!("{:#?}", outcome.failures);
 }

@@ -1,8 +1,6 @@
-//! A schedule as plain data: what tasks do and what befalls them, each at its moment. One seed gives one plan.
+//! A schedule as plain data: what tasks do and what befalls them, each at its moment.
 
 use std::collections::BTreeSet;
-
-use fastrand::Rng;
 
 /// How many clients there are. A task belongs to the client of its number, modulo this.
 pub const CLIENTS: usize = 3;
@@ -80,7 +78,7 @@ pub const KINDS: [Kind; 17] = [
 ];
 
 /// One thing that a task does, behind its others, at the step's moment or later.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     pub task: usize,
     pub name: usize,
@@ -96,6 +94,8 @@ pub struct Turn {
     /// How often it enters once more, and how long it waits for that at most.
     pub entries: u64,
     pub entry_patience: u64,
+    /// It works under a second guard too, which is renewed for so long at most.
+    pub limited: Option<u64>,
     pub end: End,
 }
 
@@ -110,6 +110,7 @@ pub const TURN: Turn = Turn {
     work: 20,
     entries: 0,
     entry_patience: 10_000,
+    limited: None,
     end: End::Unlock,
 };
 
@@ -122,6 +123,8 @@ pub enum End {
     Within(u64),
     /// It asks the server, sets its lease anew, and then gives it back.
     Extend(u64),
+    /// It keeps its guard for so long, and does not look whether it has anything any more.
+    Idle(u64),
 }
 
 /// What befalls one call, or one message.
@@ -163,6 +166,14 @@ pub enum Fault {
         server: usize,
         count: u64,
     },
+    /// The way between a client, or all of them, and a server is slow: nothing is lost on it.
+    Slow {
+        client: Option<usize>,
+        server: usize,
+        there: u64,
+        back: u64,
+        lasts: u64,
+    },
     Stop {
         server: usize,
         lasts: u64,
@@ -170,6 +181,10 @@ pub enum Fault {
     /// It restarts without its data.
     Wipe {
         server: usize,
+    },
+    /// FLUSHALL at each of these at once: they lose their data, and their runs go on.
+    Flush {
+        servers: Vec<usize>,
     },
     /// It restarts with the data that it had so long ago.
     Rollback {
@@ -205,6 +220,10 @@ pub enum Fault {
     Delete {
         name: usize,
     },
+    /// Java opens a latch, and sets it anew at once.
+    Reopen {
+        name: usize,
+    },
     /// Somebody ends the hold of a lock.
     Force {
         client: usize,
@@ -224,75 +243,19 @@ pub enum Fault {
     },
 }
 
-/// What is taken under one name, and by which kinds.
-const FAMILIES: [&[Kind]; 14] = [
-    &[Kind::Lock],
-    &[Kind::Mutex],
-    &[Kind::Spin],
-    &[Kind::Fenced],
-    &[Kind::Plain],
-    &[Kind::Fair],
-    &[Kind::FairMutex],
-    &[Kind::FencedFair],
-    &[Kind::Read, Kind::Read, Kind::Write],
-    &[Kind::Write, Kind::FencedWrite],
-    &[Kind::Multi, Kind::Multi, Kind::Lock],
-    &[Kind::Red],
-    &[Kind::Semaphore],
-    &[Kind::PermitSemaphore],
-];
-const LATCH: &[Kind] = &[Kind::CountDown, Kind::Await];
-/// What a script may be denied.
-const RIGHTS: [&str; 16] = [
-    "hset",
-    "hincrby",
-    "pexpire",
-    "hdel",
-    "del",
-    "set",
-    "publish",
-    "rpush",
-    "zadd",
-    "lpop",
-    "hget",
-    "lrem",
-    "incrby",
-    "decrby",
-    "zrem",
-    "zremrangebyrank",
-];
-
-/// Something by chance.
-fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[rng.usize(..all.len())]
-}
-
-fn happens(rng: &mut Rng, percent: u32) -> bool {
-    rng.u32(..100) < percent
-}
-
 impl Plan {
-    /// The plan of a seed; `only` names the one kind that is wanted.
-    pub fn of(seed: u64, only: Option<Kind>) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let families: Vec<_> = (0..1 + rng.usize(..2)).map(|_| family(&mut rng, only)).collect();
-        let lease = one_of(&mut rng, &[3_000, 3_000, 30_000, 300_000]);
-        let mut steps = Vec::new();
-        for task in 0..4 + rng.usize(..5) {
-            let mut at = rng.u64(..300);
-            for _ in 0..4 + rng.usize(..3) {
-                let name = rng.usize(..families.len());
-                steps.push(Step { at, what: What::Turn(turn(&mut rng, task, name, families[name])) });
-                at += if happens(&mut rng, 50) { rng.u64(..600) } else { 0 };
+    /// The same tasks and faults, but most of the tasks are one client's, have short work, and all come at once: locks
+    /// go on from one to the next inside it.
+    pub fn hot(mut self) -> Self {
+        for step in &mut self.steps {
+            if let What::Turn(turn) = &mut step.what {
+                step.at /= 8;
+                turn.task = turn.task * CLIENTS + usize::from(turn.task.is_multiple_of(4));
+                turn.work = if turn.work.is_multiple_of(7) { turn.work } else { turn.work % 7 };
+                turn.lease = turn.lease.filter(|lease| lease.is_multiple_of(4));
             }
         }
-        for _ in 0..1 + rng.usize(..4) {
-            let at = rng.u64(..4_000);
-            let name = rng.usize(..families.len());
-            let what = What::Fault(fault(&mut rng, name, families[name]));
-            steps.push(Step { at, what });
-        }
-        Self { seed, lease, steps }
+        self
     }
 
     pub fn turns(&self) -> impl Iterator<Item = (u64, &Turn)> {
@@ -316,86 +279,5 @@ impl Plan {
 
     pub fn uses(&self, kind: Kind) -> bool {
         self.turns().any(|(_, turn)| turn.kind == kind)
-    }
-}
-
-fn family(rng: &mut Rng, only: Option<Kind>) -> &'static [Kind] {
-    let all = || FAMILIES.into_iter().chain([LATCH]);
-    match only {
-        Some(kind) => all().find(|family| family.contains(&kind)).unwrap_or(LATCH),
-        None => all().nth(rng.usize(..FAMILIES.len() + 1)).unwrap_or(LATCH),
-    }
-}
-
-fn turn(rng: &mut Rng, task: usize, name: usize, family: &[Kind]) -> Turn {
-    let wait = if happens(rng, 10) { 0 } else { 1 + rng.u64(..4_000) };
-    let work = match rng.u32(..20) {
-        0 => rng.u64(..6_000),
-        1..4 => rng.u64(..600),
-        _ => rng.u64(..40),
-    };
-    Turn {
-        task,
-        name,
-        kind: one_of(rng, family),
-        wait,
-        patience: happens(rng, 20).then(|| rng.u64(..600)),
-        lease: happens(rng, 25).then(|| 200 + rng.u64(..3_000)),
-        work,
-        entries: if happens(rng, 25) { 1 + rng.u64(..3) } else { 0 },
-        entry_patience: if happens(rng, 50) { rng.u64(..2_000) } else { 10_000 },
-        end: match rng.u32(..20) {
-            0..9 => End::Drop,
-            9..17 => End::Unlock,
-            17 => End::Within(rng.u64(..500)),
-            _ => End::Extend(100 + rng.u64(..4_000)),
-        },
-    }
-}
-
-fn fault(rng: &mut Rng, name: usize, family: &[Kind]) -> Fault {
-    let (client, lasts) = (rng.usize(..CLIENTS), rng.u64(..2_000));
-    let is_red = family == [Kind::Red];
-    let server = if is_red { rng.usize(..SERVERS) } else { 0 };
-    match rng.u32(..34) {
-        0..6 => Fault::Calls { client, count: 1 + rng.u64(..4), fate: fate(rng) },
-        6..8 => Fault::Messages { client, count: 1 + rng.u64(..4), late: happens(rng, 50).then(|| rng.u64(..1_500)) },
-        8..14 => weather(rng),
-        14 => Fault::Cut { server, count: 1 + rng.u64(..3) },
-        15..17 => Fault::Stop { server, lasts },
-        17 => Fault::Wipe { server },
-        18..20 => Fault::Rollback { server, age: rng.u64(..1_000) },
-        20..22 => Fault::Crash { client },
-        22..25 => Fault::Pause { client, lasts: one_of(rng, &[lasts, lasts * 4]) },
-        25 => Fault::Suspend { span: lasts * 4 },
-        26 if !is_red => Fault::ClockAhead { server, by: lasts * 4 },
-        27 if !is_red => Fault::ClockBack { server, by: lasts * 4 },
-        28 => Fault::Drift { server, fast: rng.i32(-4_000..4_000) },
-        29 if !is_red => Fault::Delete { name },
-        30 if !is_red => Fault::Force { client, name, kind: family[0] },
-        31 => Fault::Full { server, lasts },
-        32 => Fault::Deny { server, command: one_of(rng, &RIGHTS), lasts },
-        _ => Fault::Stop { server, lasts },
-    }
-}
-
-fn fate(rng: &mut Rng) -> Fate {
-    match rng.u32(..4) {
-        0 => Fate::Lost,
-        1 => Fate::Unanswered,
-        2 => Fate::Late(rng.u64(..1_500), rng.u64(..600)),
-        _ => Fate::Again(rng.u64(..1_500)),
-    }
-}
-
-fn weather(rng: &mut Rng) -> Fault {
-    let lasts = rng.u64(..3_000);
-    match rng.u32(..4) {
-        0 => Fault::Weather { lasts, lost: rng.u32(..200), unanswered: rng.u32(..200), again: 0, silent: 0, delay: 0 },
-        1 => {
-            Fault::Weather { lasts, lost: 0, unanswered: 0, again: 0, silent: rng.u32(..1000), delay: rng.u64(..1500) }
-        }
-        2 => Fault::Weather { lasts, lost: 0, unanswered: 0, again: rng.u32(..400), silent: 0, delay: rng.u64(..600) },
-        _ => Fault::Weather { lasts, lost: 50, unanswered: 50, again: 50, silent: 200, delay: rng.u64(..100) },
     }
 }

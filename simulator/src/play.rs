@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockson::{AcquireOutcome, EmbeddedServer, LockError, Locks, QueryError, UnlockError};
+use lockson::{AcquireOutcome, EmbeddedServer, Guard, LockError, Locks, QueryError, Request, UnlockError};
 use lockson_embedded::{Commit, Value};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
@@ -12,7 +12,7 @@ use crate::gate::{Gate, Gated};
 use crate::judge::{Hold, Judge, Seen};
 use crate::left::{Left, PROBE};
 use crate::plan::{End, Kind, Plan, Turn, CLIENTS, SERVERS, TIMEOUT};
-use crate::queue::Queue;
+use crate::queue::{texts, Queue};
 use crate::road::{Road, To};
 use crate::take::{lock_of, name_of, owner_of, take, Held};
 use crate::wake::Wake;
@@ -155,7 +155,7 @@ impl World {
         let mut tasks: Vec<Vec<(u64, Turn)>> = Vec::new();
         for (at, turn) in self.plan.turns() {
             tasks.resize_with(tasks.len().max(turn.task + 1), Vec::new);
-            tasks[turn.task].push((at, turn.clone()));
+            tasks[turn.task].push((at, *turn));
         }
         let begun = Instant::now();
         let running: Vec<_> = tasks
@@ -166,11 +166,11 @@ impl World {
                 tokio::spawn(Gated::new(self.gates[task % CLIENTS].clone(), work))
             })
             .collect();
-        let judge = self.judge.clone();
+        let world = self.clone();
         let looking = tokio::spawn(async move {
             loop {
                 sleep(ms(LOOK)).await;
-                judge.lock().unwrap().look();
+                world.look();
             }
         });
         Weatherman::new(&self).run(begun).await;
@@ -188,6 +188,20 @@ impl World {
         Left(&self).check().await;
     }
 
+    fn look(&self) {
+        let mut judge = self.judge.lock().unwrap();
+        judge.look();
+        for (task, name) in judge.spent() {
+            let (owner, key) = (format!(":named-task{task}"), name_of((name, 0)));
+            for server in &self.servers {
+                let fields = texts((**server).command(&["HKEYS", &key]));
+                if fields.iter().any(|field| field.ends_with(&owner)) {
+                    judge.fails(format!("task {task} lost red lock {name}, and its votes are renewed"));
+                }
+            }
+        }
+    }
+
     pub fn fails(&self, what: String) {
         self.judge.lock().unwrap().fails(what);
     }
@@ -203,7 +217,7 @@ impl World {
         let asked = {
             let mut judge = self.judge.lock().unwrap();
             judge.note(&format!("task {} asks for {:?} {}", turn.task, turn.kind, turn.name));
-            if turn.wait > 0 {
+            if turn.wait > 0 && turn.kind != Kind::CountDown {
                 judge.waits(turn.task, turn.name);
             }
             (judge.now(), judge.stalls[turn.task % CLIENTS])
@@ -247,7 +261,9 @@ impl World {
                     lease: judge.longest(turn.lease),
                     lost: None,
                     is_worked: false,
-                    is_fixed: turn.lease.is_some() && turn.entries == 0,
+                    is_fixed: turn.lease.is_some() && turn.entries == 0 && turn.limited.is_none(),
+                    is_renewed: turn.lease.is_none(),
+                    over: None,
                     held: held.clone(),
                 };
                 {
@@ -271,7 +287,12 @@ impl World {
     }
 
     async fn hold(&self, turn: &Turn, held: Arc<Held>) {
+        let second = match turn.limited {
+            Some(limit) if held.excludes() => self.enter_for(turn, limit).await,
+            _ => None,
+        };
         self.works(turn, &held).await;
+        drop(second);
         if held.excludes() {
             for _ in 0..turn.entries {
                 if held.is_valid() {
@@ -281,16 +302,19 @@ impl World {
             }
         }
         if let End::Extend(lease) = turn.end {
-            let sent = self.judge.lock().unwrap().now();
-            self.judge.lock().unwrap().extends(turn.task, sent, lease);
+            self.judge.lock().unwrap().extends(turn.task);
             let extended = held.extend(ms(lease)).await;
+            self.judge.lock().unwrap().extended(turn.task, lease);
             self.error(turn, &format!("extended: {extended:?}"));
             self.works(turn, &held).await;
+        }
+        if let End::Idle(span) = turn.end {
+            sleep(ms(span)).await;
         }
         self.judge.lock().unwrap().leaves(turn.task);
         let Some(held) = Arc::into_inner(held) else { return };
         match turn.end {
-            End::Drop => drop(held),
+            End::Drop | End::Idle(_) => drop(held),
             End::Within(limit) => self.give_back_within(turn, held, limit).await,
             End::Unlock | End::Extend(_) => {
                 let given = held.give_back().await;
@@ -316,6 +340,13 @@ impl World {
         self.judge.lock().unwrap().works(turn.task, held.excludes());
         held.works(ms(turn.work)).await;
         self.judge.lock().unwrap().works(turn.task, false);
+    }
+
+    /// A second guard of the same owner, which is renewed for so long at most.
+    async fn enter_for(&self, turn: &Turn, limit: u64) -> Option<Guard> {
+        let lock = lock_of(turn.kind, turn.name, &self.clients[turn.task % CLIENTS]);
+        let request = Request::default().wait(Duration::ZERO).max_hold(ms(limit));
+        lock.guard_with(request).await.ok().flatten()
     }
 
     /// One more bare hold of the same owner, which may go away while it asks and while it gives back.

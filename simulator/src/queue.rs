@@ -116,7 +116,7 @@ impl Queue {
     }
 }
 
-fn texts(reply: Result<Value, String>) -> Vec<String> {
+pub fn texts(reply: Result<Value, String>) -> Vec<String> {
     let Ok(Value::List(items)) = reply else { return Vec::new() };
     let text = |item| match item {
         Value::Bulk(text) => Some(String::from_utf8_lossy(&text).into_owned()),

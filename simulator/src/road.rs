@@ -26,8 +26,8 @@ pub struct Road {
     pub calls: [VecDeque<Fate>; CLIENTS],
     pub messages: [VecDeque<Option<u64>>; CLIENTS],
     pub weather: Option<Weather>,
-    /// How many calls and messages did not go as they should.
-    pub hits: usize,
+    /// How long each client's calls are on their way there and back.
+    pub slow: [[Duration; 2]; CLIENTS],
 }
 
 impl Weather {
@@ -56,7 +56,7 @@ impl Road {
             }
             None => {}
         }
-        let Some(weather) = &mut self.weather else { return Trip::GOOD };
+        let Some(weather) = &mut self.weather else { return Trip { delays: self.slow[client], ..Trip::GOOD } };
         let (arrives, is_answered) = (!weather.happens(weather.lost), !weather.happens(weather.unanswered));
         let again = weather.happens(weather.again).then(|| weather.late());
         let is_answered = is_answered && again.is_none();
@@ -73,23 +73,22 @@ fn client_of(connection: u64) -> usize {
 
 impl Network for To {
     fn call(&mut self, connection: u64) -> Trip {
-        let mut road = self.0.lock().unwrap();
-        let trip = road.trip(client_of(connection));
-        road.hits += usize::from(trip != Trip::GOOD);
-        trip
+        self.0.lock().unwrap().trip(client_of(connection))
     }
 
     fn message(&mut self, connection: u64) -> Option<Duration> {
         let mut road = self.0.lock().unwrap();
-        let late = match (road.messages[client_of(connection)].pop_front(), &mut road.weather) {
+        match (road.messages[client_of(connection)].pop_front(), &mut road.weather) {
             (Some(late), _) => late.map(Duration::from_millis),
             (None, Some(weather)) => {
                 let silent = weather.silent;
                 (!weather.happens(silent)).then_some(Duration::ZERO)
             }
             (None, None) => Some(Duration::ZERO),
-        };
-        road.hits += usize::from(late != Some(Duration::ZERO));
-        late
+        }
+    }
+
+    fn subscription(&mut self, connection: u64) -> [Duration; 2] {
+        self.0.lock().unwrap().slow[client_of(connection)]
     }
 }

@@ -55,16 +55,17 @@ fn simpler(step: &Step) -> Vec<Step> {
     match &step.what {
         What::Turn(turn) => {
             let mut turns = vec![
-                Turn { entries: 0, ..turn.clone() },
-                Turn { patience: None, ..turn.clone() },
-                Turn { lease: None, ..turn.clone() },
-                Turn { end: End::Unlock, ..turn.clone() },
-                Turn { work: 0, ..turn.clone() },
-                Turn { work: turn.work / 2, ..turn.clone() },
-                Turn { wait: turn.wait / 2, ..turn.clone() },
-                Turn { entry_patience: 10_000, ..turn.clone() },
+                Turn { entries: 0, ..*turn },
+                Turn { patience: None, ..*turn },
+                Turn { lease: None, ..*turn },
+                Turn { limited: None, ..*turn },
+                Turn { end: End::Unlock, ..*turn },
+                Turn { work: 0, ..*turn },
+                Turn { work: turn.work / 2, ..*turn },
+                Turn { wait: turn.wait / 2, ..*turn },
+                Turn { entry_patience: 10_000, ..*turn },
             ];
-            turns.extend((0..turn.task).map(|task| Turn { task, ..turn.clone() }));
+            turns.extend((0..turn.task).map(|task| Turn { task, ..*turn }));
             turns.into_iter().for_each(|turn| add(Step { at: step.at, what: What::Turn(turn) }));
         }
         What::Fault(fault) => {
@@ -85,6 +86,16 @@ fn simpler_fault(fault: &Fault) -> Vec<Fault> {
             Fault::Weather { lasts: lasts / 2, lost, unanswered, again, silent, delay },
         ],
         Fault::Calls { client, count, fate } => vec![Fault::Calls { client, count: count / 2, fate }],
+        Fault::Slow { client, server, there, back, lasts } => vec![
+            Fault::Slow { client, server, there: 0, back, lasts },
+            Fault::Slow { client, server, there, back: 0, lasts },
+            Fault::Slow { client, server, there: there / 2, back: back / 2, lasts },
+            Fault::Slow { client, server, there, back, lasts: lasts / 2 },
+        ],
+        Fault::Flush { servers } => {
+            let without = |server: &usize| servers.iter().copied().filter(|other| other != server).collect();
+            servers.iter().map(|server| Fault::Flush { servers: without(server) }).collect()
+        }
         Fault::Stop { server, lasts } => vec![Fault::Stop { server, lasts: lasts / 2 }],
         Fault::Pause { client, lasts } => vec![Fault::Pause { client, lasts: lasts / 2 }],
         Fault::Suspend { span } => vec![Fault::Suspend { span: span / 2 }],

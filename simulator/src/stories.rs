@@ -2,14 +2,15 @@
 
 use lockson::EmbeddedServer;
 
+use crate::found;
 use crate::plan::{Fate, Fault, Kind, Plan, Step, Turn, What, TURN};
 use crate::play::play;
 
-fn turn(at: u64, turn: Turn) -> Step {
+pub(crate) fn turn(at: u64, turn: Turn) -> Step {
     Step { at, what: What::Turn(turn) }
 }
 
-fn fault(at: u64, fault: Fault) -> Step {
+pub(crate) fn fault(at: u64, fault: Fault) -> Step {
     Step { at, what: What::Fault(fault) }
 }
 
@@ -28,9 +29,9 @@ fn all() -> Vec<(&'static str, Plan)> {
     let red = Turn { kind: Kind::Red, ..TURN };
     let spin = Turn { name: 1, kind: Kind::Spin, ..TURN };
     let dropped = vec![
-        turn(758, Turn { wait: 2_553, work: 554, ..spin.clone() }),
-        turn(758, Turn { wait: 2_187, work: 36, entries: 2, ..red.clone() }),
-        turn(85, Turn { task: 1, wait: 2_890, work: 9, entries: 1, ..red.clone() }),
+        turn(758, Turn { wait: 2_553, work: 554, ..spin }),
+        turn(758, Turn { wait: 2_187, work: 36, entries: 2, ..red }),
+        turn(85, Turn { task: 1, wait: 2_890, work: 9, entries: 1, ..red }),
         turn(499, Turn { task: 1, wait: 3_617, patience: Some(126), work: 392, ..red }),
         turn(714, Turn { task: 2, wait: 3_425, patience: Some(371), work: 544, ..spin }),
         fault(1_000, Fault::Suspend { span: 3_182 }),
@@ -54,20 +55,10 @@ fn all() -> Vec<(&'static str, Plan)> {
     ]
 }
 
-/// Seeds whose plans failed, where the small plan is no shorter to tell.
-const SEEDS: [(u64, &str); 5] = [
-    (358_858, "an acquire that was refused half-way had the lock without a token, and gave out the one before again"),
-    (601_786, "the same, behind a right to take its place in the queue away"),
-    (418_050, "a hand-over without an answer, refused when it was sent again, left the hold for its lease"),
-    (604_784, "the watch over a queue's head was written, and refused a time to live"),
-    (607_501, "the same, behind older data"),
-];
-
 /// Whether all of them are well now.
 pub fn hold(servers: &[EmbeddedServer]) -> bool {
     let mut well = true;
-    let seeds = SEEDS.into_iter().map(|(seed, story)| (story, Plan::of(seed, None)));
-    for (story, plan) in all().into_iter().chain(seeds) {
+    for (story, plan) in all().into_iter().chain(found::all()) {
         let failures = play(&plan, servers, false).failures;
         if !failures.is_empty() {
             println!("{story}: {failures:#?}");

@@ -12,14 +12,17 @@ use crate::take::name_of;
 const TOLD: u64 = 200;
 /// Nobody tells of a key that an operator deletes: waiters look each second.
 const CAP: u64 = 1_100;
+/// How long who waits for a latch takes to know how often it was opened.
+const LISTENS: u64 = 6;
 /// What a fault leaves behind is over by then.
-const SETTLED: u64 = 6_000;
+pub const SETTLED: u64 = 6_000;
 
 /// What is known of the key of one name.
 pub struct Wake {
     name: usize,
     key: String,
     is_there: bool,
+    is_latch: bool,
 }
 
 impl Wake {
@@ -28,9 +31,14 @@ impl Wake {
         for (_, turn) in plan.turns() {
             kinds.entry(turn.name).or_default().insert(turn.kind);
         }
-        let has_key = |kind: &Kind| *kind < Kind::Multi;
-        let names = kinds.into_iter().filter(|(_, kinds)| kinds.iter().all(has_key)).map(|(name, _)| name);
-        names.map(|name| Self { name, key: name_of((name, 0)), is_there: false }).collect()
+        let is_latch = |kind: &Kind| *kind > Kind::PermitSemaphore;
+        let has_key = |kind: &Kind| *kind < Kind::Multi || is_latch(kind);
+        let named = kinds.into_iter().filter(|(_, kinds)| kinds.iter().all(has_key));
+        let wake = |(name, kinds): (usize, BTreeSet<Kind>)| {
+            let is_latch = kinds.iter().any(is_latch);
+            Self { name, key: name_of((name, 0)), is_there: false, is_latch }
+        };
+        named.map(wake).collect()
     }
 
     /// A script has run.
@@ -41,11 +49,21 @@ impl Wake {
         let is_there = commit.command(&["EXISTS", &self.key]) == Ok(Value::Int(1));
         match (self.is_there, is_there) {
             (true, false) => judge.freed(self.name, TOLD),
-            (_, true) => judge.is_had(self.name),
+            (_, true) if !self.is_latch => judge.is_had(self.name),
             _ => {}
         }
         self.is_there = is_there;
     }
+}
+
+/// A lock that nobody has, or a latch that is open.
+#[derive(Clone, Copy)]
+struct Free {
+    since: u64,
+    /// How long it may stay so.
+    within: u64,
+    /// Who waited for so long before is to hear of it.
+    waited: u64,
 }
 
 /// What is waited for, and what is free.
@@ -53,12 +71,22 @@ impl Wake {
 pub struct Waits {
     /// By task: of which name, and since when.
     waiting: BTreeMap<usize, (usize, u64)>,
-    /// By name: since when, and how long it may stay so.
-    free: BTreeMap<usize, (u64, u64)>,
+    /// By name.
+    free: BTreeMap<usize, Free>,
+    /// What slow ways add to each wait.
+    slow: u64,
     /// Until then something is in the way.
     noise: u64,
     /// The names that have a key while they are held.
     watched: BTreeSet<usize>,
+}
+
+impl Waits {
+    /// A latch was open for a moment. Who had not waited long enough to know what it heard may have missed that.
+    pub fn reopened(&mut self, now: u64, name: usize) {
+        let (within, waited) = (TOLD + self.slow, LISTENS + self.slow);
+        self.free.entry(name).or_insert(Free { since: now, within, waited });
+    }
 }
 
 impl Judge {
@@ -79,7 +107,8 @@ impl Judge {
         let now = self.now();
         // Who waits behind a hold of its own process that is gone looks at the cap.
         let within = if self.damages.is_empty() { within } else { CAP };
-        self.waits.free.entry(name).or_insert((now, within));
+        let within = within + self.waits.slow;
+        self.waits.free.entry(name).or_insert(Free { since: now, within, waited: 0 });
     }
 
     fn is_had(&mut self, name: usize) {
@@ -100,8 +129,9 @@ impl Judge {
 
     fn judge_wait(&mut self, name: usize) {
         let now = self.now();
-        let Some((since, within)) = self.waits.free.get(&name).copied() else { return };
-        let is_waited_for = self.waits.waiting.values().any(|(other, from)| *other == name && *from <= since);
+        let Some(Free { since, within, waited }) = self.waits.free.get(&name).copied() else { return };
+        let waits = |(other, from): &(usize, u64)| *other == name && from + waited <= since;
+        let is_waited_for = self.waits.waiting.values().any(waits);
         if is_waited_for && self.waits.noise <= since && now - since > within {
             self.fails(format!("name {name} was free for {} ms, and is waited for", now - since));
             self.waits.free.remove(&name);
@@ -111,7 +141,12 @@ impl Judge {
     /// A fault is in the way of messages and calls for a while.
     pub fn disturbs(&mut self, fault: &Fault, lasts: u64) {
         let until = match fault {
-            Fault::Delete { .. } => return,
+            Fault::Delete { .. } | Fault::Reopen { .. } => return,
+            // Nothing is lost: it is asked, heard of, and asked again.
+            Fault::Slow { there, back, .. } => {
+                self.waits.slow = self.waits.slow.max(4 * (there + back));
+                return;
+            }
             // Places in a queue that were left are there again, until their client is silent.
             Fault::Rollback { .. } => u64::MAX,
             // Nobody knows when these calls are made.

@@ -1,5 +1,6 @@
 //! One copy of a script call, and what became of it: its answer, or what the lack of one means.
 
+use std::iter;
 use std::sync::OnceLock;
 
 use crate::base::clock::ServerTime;
@@ -15,12 +16,20 @@ pub struct Script {
     pub(crate) text: &'static str,
     /// Of one lock: its KEYS, and the channel, if it announces anything.
     pub(crate) keys: &'static [Key],
+    /// Which of the bodies of lua/group.lua it is, if calls of it may go with others.
+    pub(crate) body: Option<u64>,
     sha: OnceLock<String>,
 }
 
 impl Script {
     pub(crate) const fn new(name: &'static str, text: &'static str, keys: &'static [Key]) -> Self {
-        Self { name, text, keys, sha: OnceLock::new() }
+        Self { name, text, keys, body: None, sha: OnceLock::new() }
+    }
+
+    /// The same as a body of lua/group.lua.
+    pub(crate) const fn in_groups(mut self, body: u64) -> Self {
+        self.body = Some(body);
+        self
     }
 
     /// What EVALSHA names it by: the SHA-1 of its text.
@@ -66,12 +75,22 @@ impl<'a> Call<'a> {
     }
 }
 
-/// One element of a script's reply, which is always a flat array.
+/// One element of a script's reply, which is a flat array, or one text of the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Item {
     Int(i64),
     Text(String),
     Nil,
+}
+
+impl Item {
+    /// Those of a reply that is one text, as lua/begin.lua has it.
+    pub(crate) fn of_text(text: &str) -> Vec<Self> {
+        let mut words = text.split(' ');
+        let status = words.next().unwrap_or_default();
+        let status = status.parse().map_or_else(|_| Self::Text(status.to_owned()), Self::Int);
+        iter::once(status).chain(words.map(|word| Self::Text(word.to_owned()))).collect()
+    }
 }
 
 /// What became of one copy that has no answer. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).

@@ -99,6 +99,7 @@ impl Backend for Client {
 fn outcome(result: Result<Value, CallError>) -> Outcome {
     let items = match result {
         Ok(Value::List(items)) => items.into_iter().map(item).collect(),
+        Ok(Value::Bulk(text)) => Some(Item::of_text(&lossy(&text))),
         Ok(value) => item(value).map(|item| vec![item]),
         Err(CallError::Reply(text)) => return Err(Fate::of_reply(&text)),
         Err(error @ CallError::Closed) => return Err(Fate::NotSent(error.to_string())),

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Notify};
 
 use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
-use super::fred_config::{client, connect_error, Config, Times};
+use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
 use super::node::{entry, generation, Away, Link, Node, NodeHealth, Role, Topology};
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
@@ -40,8 +40,11 @@ pub(crate) async fn connect(
     times: Times,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
     let command_timeout = times.command;
-    let client_of = || client(Config { fail_fast: true, ..config.clone() }, times, 1000, Some(command_timeout * 2));
-    let (commands, subscriber) = (client_of()?, client_of()?);
+    let client_of = |room| {
+        let config = Config { fail_fast: true, ..config.clone() };
+        client(config, times, 1000, Some(command_timeout * 2), room)
+    };
+    let (commands, subscriber) = (client_of(FEW)?, client_of(MESSAGES)?);
     let (phase, _) = watch::channel(Phase::Open);
     let lanes = Lanes::new(&config, times);
     let link = Commands { way: Way::new(&commands, None), publish: "PUBLISH", lanes: lanes.clone() };
@@ -88,7 +91,7 @@ pub(crate) fn link(
     let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
     let own = Config { server, fail_fast: false, ..config.clone() };
-    let client = client(own.clone(), times, 200, Some(times.command * 2))?;
+    let client = client(own.clone(), times, 200, Some(times.command * 2), FEW)?;
     let lanes = Lanes::new(&own, times);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
@@ -365,7 +368,7 @@ async fn listen(
                     zero: message.value.as_bytes() == Some(b"0"),
                     channel: message.channel.to_string(),
                 },
-                Err(RecvError::Lagged(_)) => Signal::Gap,
+                Err(RecvError::Lagged(_)) => Signal::Missed,
                 Err(RecvError::Closed) => return,
             },
             reconnect = reconnects.recv() => match reconnect {

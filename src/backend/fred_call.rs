@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::fred_config::{client, Config, Times};
+use super::fred_config::{client, Config, Times, FEW};
 use super::node::online;
 use super::{Fate, Item, Outcome, Script};
 use crate::base::janitor::say;
@@ -181,7 +181,7 @@ impl Lanes {
         let (config, times) = (self.config.clone(), self.times);
         let limit = times.connect.unwrap_or(SHORTEST_LIMIT).max(times.command);
         let begun = self.runtime.spawn(async move {
-            let client = client(config, times, 200, None).map_err(|error| error.to_string())?;
+            let client = client(config, times, 200, None, FEW).map_err(|error| error.to_string())?;
             let begun = timeout(limit, begin(&client)).await.map_err(|_| "no answer".to_owned())?;
             let connection = begun.map_err(|error| error.to_string())?;
             Ok::<_, String>(Lane { client, connection })
@@ -210,6 +210,8 @@ fn acked(waited: FredResult<Value>) -> u32 {
 pub(super) fn outcome(result: FredResult<Value>) -> Outcome {
     match result {
         Ok(Value::Array(values)) => Ok(values.into_iter().map(item).collect()),
+        Ok(Value::String(text)) => Ok(Item::of_text(&text)),
+        Ok(Value::Bytes(text)) => Ok(Item::of_text(&String::from_utf8_lossy(&text))),
         Ok(value) => Ok(vec![item(value)]),
         Err(error) => Err(failed(&error)),
     }

@@ -24,8 +24,11 @@ use crate::base::janitor::say;
 
 /// Commands that may wait for a connection.
 const BUFFER: usize = 1 << 17;
-/// Messages that may wait for us before fred drops some, and says so. It makes room for them at once: 1.6 MB a client.
-const MESSAGES: usize = 1 << 10;
+/// Messages that may wait for us before fred drops some, and says so. It makes room for them at once, and for as many
+/// events of seven other sorts: about 700 bytes each.
+pub(super) const MESSAGES: usize = 1 << 8;
+/// The same where no messages come.
+pub(super) const FEW: usize = 2;
 
 /// Which servers a configuration names.
 pub(crate) enum Servers {
@@ -285,12 +288,13 @@ pub(crate) fn config(
 }
 
 /// A connection as a lock needs it, whatever else the configuration says. It is made anew after `longest_pause` at
-/// most, in milliseconds, and also where an answer takes longer than `dead_after`.
+/// most, in milliseconds, and also where an answer takes longer than `dead_after`. It has `room` for so many messages.
 pub(super) fn client(
     mut config: Config,
     times: Times,
     longest_pause: u32,
     dead_after: Option<Duration>,
+    room: usize,
 ) -> Result<Client, ConnectError> {
     let command_timeout = times.command;
     config.version = RespVersion::RESP3;
@@ -320,7 +324,7 @@ pub(super) fn client(
         })
         .with_performance_config(|performance| {
             performance.default_command_timeout = command_timeout;
-            performance.broadcast_channel_capacity = MESSAGES;
+            performance.broadcast_channel_capacity = room;
         })
         .set_policy(policy);
     builder.build().map_err(|error| ConnectError::Url(error.details().to_owned()))

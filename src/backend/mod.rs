@@ -51,6 +51,8 @@ pub(crate) enum Signal {
     Gap,
     /// The same, of these channels alone.
     Lost(Vec<String>),
+    /// Messages were missed, more of them than there was room for, but every subscription is left.
+    Missed,
     /// The server answers where messages come from.
     Whole,
     /// A node that had these slots is over, by [`Node::end`], and another one has them: what it granted may be lost.

@@ -10,7 +10,7 @@ use ::futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::call::{Call, Outcome};
+use super::{Call, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 
 /// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.

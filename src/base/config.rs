@@ -94,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) confirm: Option<Confirm>,
     /// Whether nothing is granted for `max_lease` after a failover.
     pub(crate) quarantine: bool,
+    /// Whether a lock goes from one owner to the next inside the process without a script.
+    pub(crate) local_turns: bool,
 }
 
 impl Default for Settings {
@@ -113,6 +115,7 @@ impl Default for Settings {
             refresh_interval: None,
             confirm: None,
             quarantine: false,
+            local_turns: true,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use crate::base::clock::Clock;
@@ -41,8 +42,9 @@ pub(crate) struct Host {
 }
 
 impl From<Clock> for Host {
-    /// Random ids, and tasks on the current runtime.
+    /// Random ids, and tasks on the current runtime, whoever begins them.
     fn from(clock: Clock) -> Self {
-        Self { clock, ids: Ids::Random, spawn: Arc::new(|work| drop(tokio::spawn(work))) }
+        let runtime = Handle::current();
+        Self { clock, ids: Ids::Random, spawn: Arc::new(move |work| drop(runtime.spawn(work))) }
     }
 }

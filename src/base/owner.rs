@@ -10,6 +10,8 @@ use std::sync::Arc;
 const LONGEST: usize = 256;
 /// What marks the field of a writer.
 const WRITER: &str = "write";
+/// What the field of a run begins with, behind the client's id: a number follows.
+const RUN: &str = "run-";
 
 tokio::task_local! {
     static SCOPE: Owner;
@@ -95,8 +97,12 @@ impl Owner {
         Self(format!("{}:{WRITER}", self.0).into())
     }
 
-    /// The owner whose field this is: a writer is the same owner as the reader.
+    /// The owner whose field this is: a writer is the same owner as the reader. Of a run that is nobody that a call
+    /// could act for.
     pub(crate) fn of_field(text: &str) -> Result<Self, InvalidOwner> {
+        if is_run(text) {
+            return Ok(Self(text.into()));
+        }
         let parts: Vec<&str> = text.split(':').filter(|part| *part != WRITER).collect();
         parts.join(":").parse()
     }
@@ -105,6 +111,12 @@ impl Owner {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether these are the words for a run of turns.
+fn is_run(text: &str) -> bool {
+    text.strip_prefix(RUN)
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// `std::thread::ThreadId` has no stable number.
@@ -125,11 +137,12 @@ impl fmt::Display for Owner {
 impl FromStr for Owner {
     type Err = InvalidOwner;
 
-    /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server.
+    /// Reads what `Display` wrote, or what another client (Java's thread id) has on the server. Not `run-` and a
+    /// number: that is in the owner's place while a client hands a lock on from task to task.
     fn from_str(text: &str) -> Result<Self, InvalidOwner> {
         // An owner within a transaction is two, with a colon between.
         let bad = |part: &str| matches!(part, "" | "named-" | WRITER) || part.len() > LONGEST;
-        if text.split(':').any(bad) || text.contains(char::is_control) {
+        if text.split(':').any(bad) || text.contains(char::is_control) || is_run(text) {
             return Err(InvalidOwner);
         }
         Ok(Self(text.into()))
@@ -141,6 +154,11 @@ impl FromStr for Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an owner is 1 to 256 bytes without control characters, and a name in it has no ':'")]
 pub struct InvalidOwner;
+
+/// The field of a run of turns of one client: of whichever of its tasks has the turn.
+pub(crate) fn run_field(client_id: &str, number: u64) -> Arc<str> {
+    format!("{client_id}:{RUN}{number}").into()
+}
 
 /// The field of one owner of one client, as Redisson writes it.
 pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
@@ -188,7 +206,7 @@ mod tests {
         for id in ["", "a:b", "a\nb", &"x".repeat(300)] {
             assert_eq!(Owner::named(id), Err(InvalidOwner));
         }
-        for text in ["", "57:write", "named-"] {
+        for text in ["", "57:write", "named-", "run-7"] {
             assert_eq!(text.parse::<Owner>(), Err(InvalidOwner));
         }
     }

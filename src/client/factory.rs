@@ -270,7 +270,7 @@ impl Locks {
         Lock::new(self.session.clone(), name, line)
     }
 
-    fn keys(&self, name: &str) -> Result<Keys, QueryError> {
+    pub(crate) fn keys(&self, name: &str) -> Result<Keys, QueryError> {
         Ok(Keys::new(&self.engine().settings.naming, name)?)
     }
 

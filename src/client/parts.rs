@@ -50,6 +50,7 @@ impl Parts {
         let parts = Arc::new(Self { engine, lines, semaphores, permit_semaphores, latches, forgotten });
         spawn(parts.task(pump.run()));
         spawn(parts.task(parts.engine.watchdog.clone().run()));
+        spawn(parts.task(parts.engine.lookout.clone().run()));
         let of = parts.clone();
         spawn(parts.task(async move {
             chores.run(of.engine.settings.command_timeout).await;

@@ -4,3 +4,4 @@ pub(crate) mod ballot;
 pub(crate) mod held;
 pub(crate) mod members;
 pub(crate) mod quorum;
+pub(crate) mod together;

@@ -11,6 +11,7 @@ use crate::hold::admit::admit_readers;
 use crate::hold::doubt::{is_to_be_tried_again, look, settle, wait_out, Rest};
 pub(crate) use crate::hold::entry::Wish;
 use crate::hold::entry::{Debts, Gate, Hold, Place};
+use crate::hold::run::{begins, own};
 use crate::hold::ticket::Ticket;
 use crate::waiting::wait::Tried;
 use crate::wire::confirm::{check, Short};
@@ -128,7 +129,7 @@ impl Wish {
         self.drop_hold(hold, why);
         let mut doubt = doubt.clone();
         doubt.merge(&gate.acquire);
-        self.take_back(&hold.leased.mark, Some(gate), doubt);
+        Rest::of(hold).take_back(&self.engine, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
     }
 
@@ -163,7 +164,21 @@ impl Wish {
         if let Err(error) = self.clear(&mut gate, &patience).await {
             return (Err(error), Some(gate));
         }
-        let (keys, mark) = (&self.entry.line.keys, self.entry.mark(self.kind, &self.engine.ids));
+        if let Some(hold) = self.entry.hold() {
+            match own(&self.engine, &hold, &mut gate, &patience).await {
+                Ok(None) => {}
+                Ok(Some(Short { acked, wanted })) => {
+                    let given_back = true;
+                    return (Err(LockError::NotConfirmed { name: self.name(), acked, wanted, given_back }), Some(gate));
+                }
+                Err(fault) => return (Err(self.failed(fault)), Some(gate)),
+            }
+            if let Some(why) = hold.leased.lost(self.engine.now()) {
+                return (Err(self.end(&hold, why, gate, &Doubt::default())), None);
+            }
+        }
+        let others_wait = waiter.as_ref().is_some_and(|waiter| self.entry.line.turns.lock().has_others(waiter));
+        let (keys, mark) = (&self.entry.line.keys, self.mark(others_wait && self.entry.hold().is_none()));
         let (lease, count) = (millis(self.lease.duration()).to_string(), self.entry.count().to_string());
         let asks = (self.kind.asks)(self.sibling.as_ref().map(|sibling| &*sibling.field), waiter.is_some());
         let mut args: Vec<&str> = vec![&mark, &lease, &count];
@@ -229,7 +244,7 @@ impl Wish {
     }
 
     /// Copies without an answer may add a count whatever came of this attempt: the owner's next release has to know.
-    fn owe(&self, gate: &mut Debts, doubt: &Doubt) {
+    pub(crate) fn owe(&self, gate: &mut Debts, doubt: &Doubt) {
         gate.acquire.merge(doubt);
         if !self.kind.fenced {
             gate.untold.merge(doubt);
@@ -270,6 +285,7 @@ impl Wish {
             Status::Done => {
                 self.outlive(answer.sent);
                 let ticket = Ticket::enter(self, mark, &answer);
+                begins(&ticket);
                 let ticket = ticket.if_worth()?;
                 if let Some(script) = self.kind.admit.filter(|_| !ticket.inner) {
                     admit_readers(self, script);
@@ -302,7 +318,7 @@ impl Wish {
     /// The server gave it to this owner: whoever has it by the record of this process has lost it, but for one that is
     /// on its way back, and the writer that this owner is itself. Where it is not clear which of them is the newer, the
     /// next renewal tells.
-    fn outlive(&self, sent: Moment) {
+    pub(crate) fn outlive(&self, sent: Moment) {
         if self.entry.count() > 0 {
             return;
         }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{join_all, FutureExt, OptionFuture};
 use tokio::time::Instant;
 
 use crate::backend::Script;
@@ -19,7 +19,7 @@ use crate::waiting::waiters::Mail;
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::Query;
-use crate::wire::table::Queue;
+use crate::wire::table::{Queue, Role};
 
 /// The first waiter of a process asks at least this often: the server takes a client that is silent for 3 s for dead.
 const CAP: Duration = Duration::from_secs(1);
@@ -57,6 +57,15 @@ impl Contender {
         engine.wire.jittered(kind.goes_first.map_or(cap, |first| cap.min(first / 2)))
     }
 
+    /// Waits for a message (`true`), or until the deadline.
+    async fn hears(&self, deadline: Option<Instant>, listens: bool) -> bool {
+        tokio::select! {
+            biased;
+            () = self.listener.wakes(), if listens => true,
+            () = sleep_until(deadline) => false,
+        }
+    }
+
     /// Lets another process go first: until it had the lock, at most as long as the line says.
     async fn stand_aside(&mut self) {
         let Wish { engine, entry, backoff, .. } = &*self.place.wish;
@@ -81,8 +90,8 @@ impl Contest for Contender {
     type Error = LockError;
 
     async fn turn(&mut self, pause: Option<Duration>) -> Result<Option<Ticket>, LockError> {
-        // Nobody tells what becomes of a hold on the server: the head asks, behind one of its own process too.
-        let mut deadline = Instant::now() + pause.unwrap_or_else(|| self.cap());
+        let mut deadline = pause.map(|pause| Instant::now() + pause);
+        let mut watch = None;
         let entry = self.place.wish.entry.clone();
         loop {
             match self.place.take_mail() {
@@ -94,7 +103,7 @@ impl Contest for Contender {
                 }
                 Mail::Closed => return Err(QueryError::Closed.into()),
                 Mail::Try => {
-                    self.stand_aside().await;
+                    self.stand_aside().boxed().await;
                     return Ok(None);
                 }
                 Mail::Nothing | Mail::Gone => {}
@@ -106,21 +115,29 @@ impl Contest for Contender {
                 return Ok(None);
             }
             let is_head = entry.line.turns.lock().is_head(&self.place);
-            let listens = is_head && pause != Some(Duration::ZERO);
+            // Nobody tells what becomes of a hold on the server: the head looks, behind one of its own process too.
+            if is_head && pause.is_none() && self.listener.is_confirmed() {
+                let lookout = &self.place.wish.engine.lookout;
+                watch.get_or_insert_with(|| lookout.watch(&self.place));
+            } else if is_head && deadline.is_none() {
+                deadline = Some(Instant::now() + self.cap());
+            }
+            let listens = pause != Some(Duration::ZERO);
+            // Those behind it sleep until they are rung for: boxed, it is of no weight for them.
+            let looks = is_head.then(|| self.hears(deadline, listens).boxed());
             tokio::select! {
                 // Mail first: who was handed the lock holds it, too.
                 biased;
                 () = self.place.bell.notified() => {}
                 () = held => {}
-                () = self.listener.wakes(), if listens => {
-                    self.place.wish.doubt_holders();
-                    return Ok(None);
-                }
-                () = tokio::time::sleep_until(deadline) => {
-                    if entry.line.turns.lock().is_head(&self.place) {
+                Some(heard) = OptionFuture::from(looks) => {
+                    if heard {
+                        self.place.wish.doubt_holders();
+                    }
+                    if heard || entry.line.turns.lock().is_head(&self.place) {
                         return Ok(None);
                     }
-                    deadline = Instant::now() + self.cap();
+                    deadline = None;
                 }
             }
         }
@@ -129,7 +146,8 @@ impl Contest for Contender {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.listener.asks();
         let went_first = std::mem::replace(&mut self.goes_first, self.place.wish.kind.goes_first.is_some());
-        let tried = self.place.wish.attempt(Some(self.place.clone())).await;
+        // Boxed, as who waits would have room for it all the time.
+        let tried = self.place.wish.attempt(Some(self.place.clone())).boxed().await;
         self.listener.answered();
         self.goes_first = match &tried {
             Ok(Tried::Won(_)) => false,
@@ -141,6 +159,15 @@ impl Contest for Contender {
 
     fn listen(&mut self) -> bool {
         self.place.wish.backoff.is_none() && self.listener.listen()
+    }
+
+    fn is_looked_for(&self, left: Option<Duration>) -> bool {
+        let Wish { engine, kind, backoff, .. } = &*self.place.wish;
+        // The others say by their attempts that they wait; and who knows when the lease ends asks then.
+        kind.role == Role::Exclusive
+            && backoff.is_none()
+            && self.listener.is_confirmed()
+            && left.is_none_or(|left| left >= engine.settings.wait_cap)
     }
 
     fn pause(&mut self) -> Duration {
@@ -165,7 +192,8 @@ impl Drop for Contender {
             engine.janitor.clone().finish(async move {
                 let gate = entry.gate.clone().lock_owned().await;
                 let (mark, lease) = (entry.field.clone(), kind.goes_first.unwrap_or_default());
-                sweep(engine, Rest { kind, entry, mark, lease }, Some(gate), Doubt::default()).await;
+                let rest = Rest { kind, entry, mark, other: None, lease };
+                sweep(engine, rest, Some(gate), Doubt::default()).await;
             });
         }
     }

@@ -9,6 +9,7 @@ use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::LostReason;
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
+use crate::lease::validity::Place;
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fault, Patience, Query};
@@ -19,6 +20,8 @@ pub(crate) struct Rest {
     pub(crate) kind: &'static Table,
     pub(crate) entry: Arc<Entry>,
     pub(crate) mark: Arc<str>,
+    /// The owner's, to which it may have been moved.
+    pub(crate) other: Option<Arc<str>>,
     /// It ends by itself so long after the last call.
     pub(crate) lease: Duration,
 }
@@ -26,13 +29,14 @@ pub(crate) struct Rest {
 impl Rest {
     /// What there may be of a hold.
     pub(crate) fn of(hold: &Hold) -> Self {
-        let (entry, mark) = (hold.entry.clone(), hold.leased.mark.clone());
-        Self { kind: hold.kind, entry, mark, lease: hold.leased.longest() }
+        let (mark, other) = hold.leased.marks();
+        let (entry, mark, other) = (hold.entry.clone(), mark.clone(), other.cloned());
+        Self { kind: hold.kind, entry, mark, other, lease: hold.leased.longest() }
     }
 
     /// What there may be of an attempt.
     pub(crate) fn of_attempt(wish: &Wish, mark: Arc<str>) -> Self {
-        Self { kind: wish.kind, entry: wish.entry.clone(), mark, lease: wish.lease.duration() }
+        Self { kind: wish.kind, entry: wish.entry.clone(), mark, other: None, lease: wish.lease.duration() }
     }
 
     /// It goes: see [`sweep`].
@@ -58,8 +62,24 @@ impl Rest {
     }
 
     async fn is_answered(&self, engine: &Arc<Engine>, mut gate: Gate) -> bool {
-        let settled = settle(engine, self.kind, &self.entry, &mut gate, &self.mark, &engine.brief()).await;
+        let settled = self.settle(engine, &mut gate, &engine.brief()).await;
         !is_to_be_tried_again(&settled)
+    }
+
+    /// The run first: then nothing can be moved any more.
+    pub(crate) async fn settle(
+        &self,
+        engine: &Arc<Engine>,
+        gate: &mut Gate,
+        patience: &Patience,
+    ) -> Result<Answer, Fault> {
+        let settled = settle(engine, self.kind, &self.entry, gate, &self.mark, patience).await;
+        match &self.other {
+            Some(other) if !is_to_be_tried_again(&settled) => {
+                settle(engine, self.kind, &self.entry, gate, other, patience).await
+            }
+            _ => settled,
+        }
     }
 }
 
@@ -102,10 +122,11 @@ pub(crate) fn is_to_be_tried_again(settled: &Result<Answer, Fault>) -> bool {
 /// Asks whether a hold is still there, behind what its owner does at this moment.
 pub(crate) async fn look(engine: Arc<Engine>, hold: Arc<Hold>) {
     let _gate = hold.entry.gate.lock().await;
-    if hold.leased.is_watched() {
+    // What is being moved is looked at by that.
+    if hold.leased.is_watched() && hold.leased.place() != Place::Moving {
         let script = hold.kind.extend;
         // One copy: the watchdog asks again.
-        let (keys, args) = (hold.entry.line.keys.of(script.keys), [&*hold.leased.mark, "0"]);
+        let (keys, args) = (hold.entry.line.keys.of(script.keys), [&**hold.leased.mark(), "0"]);
         let (answer, _) = engine.wire.copy(Query::new(script, &keys, &args)).await;
         if matches!(answer, Ok(answer) if answer.status == Status::NotHeld) {
             hold.lose(&engine, LostReason::Server);

@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::backend::Script;
-use crate::base::clock::Moment;
 use crate::base::config::Confirm;
-use crate::base::host::Ids;
 use crate::base::janitor::say;
 use crate::base::keys::Keys;
+use crate::base::owner::run_field;
 use crate::base::registry::{Listed, Registry};
 use crate::engine::Engine;
 use crate::error::LostReason;
+use crate::lease::lookout::Sleeper;
 use crate::lease::validity::{Lease, Leased, Observer};
 use crate::waiting::backoff::Backoff;
 use crate::waiting::crowd::Crowd;
@@ -27,7 +27,7 @@ use crate::waiting::waiters::Waiter;
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::Answer;
 use crate::wire::script::Patience;
-use crate::wire::table::Table;
+use crate::wire::table::{Runs, Table};
 
 /// Lost bare holds that a client remembers.
 const MOST_FORGOTTEN: usize = 256;
@@ -36,7 +36,7 @@ const LEAVING: usize = 64;
 
 /// One owner's wish for one lock.
 #[derive(Clone)]
-pub(crate) struct Wish {
+pub struct Wish {
     pub(crate) engine: Arc<Engine>,
     pub(crate) kind: &'static Table,
     pub(crate) entry: Arc<Entry>,
@@ -54,6 +54,25 @@ pub(crate) struct Wish {
     pub(crate) learn: fn(&Wish, &Answer),
 }
 
+impl Wish {
+    /// How what it takes may go on to the next here without a script, if it may.
+    pub(crate) fn runs(&self) -> Option<Runs> {
+        let is_watched = matches!(self.lease, Lease::Watched { .. });
+        self.kind.runs.filter(|_| self.engine.settings.local_turns && self.vote.is_none() && is_watched)
+    }
+
+    /// What a new hold is to be on the server: its owner, where others wait here the run that it begins, or a token
+    /// that nobody else has.
+    pub(crate) fn mark(&self, others_wait: bool) -> Arc<str> {
+        let Self { engine, kind, entry, .. } = self;
+        match self.runs() {
+            _ if kind.anonymous => engine.ids.fresh().simple().to_string().into(),
+            Some(Runs::Field { .. }) if others_wait => run_field(&engine.client_id, engine.next_number()),
+            _ => entry.field.clone(),
+        }
+    }
+}
+
 /// A waiter: in the process's line, or in the server's queue.
 pub(crate) type Place = Waiter<Arc<Wish>, Ticket>;
 /// All of this process in the server's queue.
@@ -66,6 +85,16 @@ impl Observer for Place {
             let text = "handed over to a future that nobody polls: on to the next";
             say(|| tracing::warn!(target: "lockson", name, "{text}"));
         }
+    }
+}
+
+impl Sleeper for Place {
+    fn keys(&self) -> &Arc<Keys> {
+        &self.wish.entry.line.keys
+    }
+
+    fn wake(self: Arc<Self>) {
+        self.wish.entry.line.turns.lock().try_now(&self);
     }
 }
 
@@ -147,7 +176,11 @@ impl Ticket {
         let Wish { engine, entry, kind, lease, confirm, .. } = wish;
         let (engine, mut counts) = (engine.clone(), entry.counts.lock());
         let inner = counts.hold.is_some();
-        let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, mark, answer.sent)).clone();
+        let leased = || {
+            let owners = [entry.field.clone(), mark.clone()];
+            Leased::new(entry.line.keys.clone(), owners, 1, kind.renew, answer.sent, *lease)
+        };
+        let hold = counts.hold.get_or_insert_with(|| Hold::new(wish, leased(), None)).clone();
         let share = if inner { hold.leased.entered(answer.sent, *lease, engine.now()) } else { hold.leased.id };
         counts.guards.push(share);
         drop(counts);
@@ -164,8 +197,24 @@ impl Ticket {
         Self { engine, hold, share, inner, armed: AtomicBool::new(true) }
     }
 
+    /// A waiter that holds nothing has what the hold before it had on the server.
+    pub(crate) fn of_next(heir: &Arc<Place>, before: &Leased) -> Self {
+        let Wish { engine, entry, kind, lease, .. } = &*heir.wish;
+        let leased = before.next(entry.field.clone(), kind.renew, *lease, engine.now());
+        let hold = Hold::new(&heir.wish, leased, Some(heir));
+        let (share, sent) = (hold.leased.id, hold.leased.since);
+        let mut counts = entry.counts.lock();
+        counts.hold = Some(hold.clone());
+        counts.guards.push(share);
+        drop(counts);
+        entry.line.turns.lock().goes_on(&hold, kind.role, share, sent);
+        entry.held.notify_waiters();
+        engine.watchdog.watch(&hold.leased, sent);
+        Self { engine: engine.clone(), hold, share, inner: false, armed: AtomicBool::new(true) }
+    }
+
     /// It becomes a bare hold, for `unlock()` to give back, unless the hold is over already.
-    pub(crate) fn keep_bare(self) {
+    pub(crate) fn keep_bare(&self) {
         self.armed.store(false, Ordering::Release);
         let mut counts = self.hold.entry.counts.lock();
         if counts.take_guard(self.share) {
@@ -193,19 +242,23 @@ pub(crate) struct Hold {
     pub(crate) forced: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
+    /// How who comes next here may have it without a script, if it was taken for that.
+    pub(crate) runs: Option<Runs>,
+    /// Who was given it without a script.
+    pub(crate) heir: Option<Weak<Place>>,
 }
 
 impl Hold {
-    fn new(wish: &Wish, mark: &Arc<str>, sent: Moment) -> Arc<Self> {
-        let Wish { kind, entry, lease, .. } = wish;
-        let owners = [entry.field.clone(), mark.clone()];
+    fn new(wish: &Wish, leased: Arc<Leased>, heir: Option<&Arc<Place>>) -> Arc<Self> {
         let hold = Arc::new(Self {
-            leased: Leased::new(entry.line.keys.clone(), owners, 1, kind.renew, sent, *lease),
-            entry: entry.clone(),
-            kind,
+            entry: wish.entry.clone(),
+            kind: wish.kind,
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
+            runs: wish.runs().filter(|_| *leased.mark() != wish.entry.field),
+            leased,
+            heir: heir.map(Arc::downgrade),
         });
         hold.leased.tell(Arc::downgrade(&hold));
         hold
@@ -247,6 +300,18 @@ pub(crate) struct Debts {
     pub(crate) untold: Doubt,
     /// A give-back was not answered: the server may have more than this owner holds.
     pub(crate) unanswered: bool,
+}
+
+impl Debts {
+    /// Whether no call of this owner is in doubt.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.acquire.is_empty() && self.untold.is_empty() && self.release.is_past() && !self.unanswered
+    }
+
+    /// Whether none can run any more.
+    pub(crate) fn is_past(&self) -> bool {
+        self.acquire.is_past() && self.release.is_past()
+    }
 }
 
 #[derive(Default)]
@@ -326,18 +391,14 @@ impl Entry {
         self.counts.lock().total()
     }
 
-    /// What a new hold of this owner is to be on the server: its owner, or a token that nobody else has.
-    pub(crate) fn mark(&self, kind: &Table, ids: &Ids) -> Arc<str> {
-        match kind.anonymous {
-            true => ids.fresh().simple().to_string().into(),
-            false => self.field.clone(),
-        }
-    }
-
     /// How often this owner holds it under this mark.
     pub(crate) fn count_of(&self, mark: &str) -> u32 {
         let counts = self.counts.lock();
-        counts.hold.as_ref().filter(|hold| *hold.leased.mark == *mark).map_or(0, |_| counts.total())
+        let is_its = |hold: &&Arc<Hold>| {
+            let (first, other) = hold.leased.marks();
+            **first == *mark || other.is_some_and(|other| **other == *mark)
+        };
+        counts.hold.as_ref().filter(is_its).map_or(0, |_| counts.total())
     }
 
     /// Whether this owner may enter again: it holds more than it is giving back.

@@ -6,4 +6,5 @@ pub(crate) mod contend;
 pub(crate) mod doubt;
 pub(crate) mod entry;
 pub(crate) mod release;
+pub(crate) mod run;
 pub(crate) mod ticket;

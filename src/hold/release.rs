@@ -10,26 +10,31 @@ use futures::future::{ready, FutureExt};
 use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
-use crate::hold::doubt::{owe, settle, settle_args, Rest};
+use crate::hold::doubt::{owe, settle_args, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
+use crate::hold::run::{begins, go_on, may_go_on};
 use crate::hold::ticket::Ticket;
+use crate::lease::validity::Place as Where;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fault, Patience, Query};
+use crate::wire::table::Runs;
 
 /// A share of a hold on its way back. It is given back by the kind that took it: a release through another kind's
 /// handle wakes the same waiters.
-struct Release {
-    engine: Arc<Engine>,
+pub(crate) struct Release {
+    pub(crate) engine: Arc<Engine>,
     /// That of a guard; `None`: the last bare one.
     share: Option<u64>,
-    hold: Arc<Hold>,
+    pub(crate) hold: Arc<Hold>,
     /// The count before.
     n: u32,
     patience: Patience,
     /// A waiter that was taken out of the line to be given the lock: else it goes back to the head.
     heir: Option<Arc<Place>>,
+    /// Whether a copy of an earlier call may have given it back.
+    pub(crate) in_doubt: bool,
     /// Whether its end was heard.
-    done: bool,
+    pub(crate) done: bool,
 }
 
 /// Gives one share back, a guard's or (`None`) the last bare one, behind what its entry does at this moment. Once
@@ -46,7 +51,7 @@ pub(crate) async fn release(
         engine.can_release()?;
         return Err(not_held(&engine, &entry));
     };
-    let mut release = Release { engine, share, hold, n, patience, heir: None, done: false };
+    let mut release = Release::new(engine, share, hold, n, patience);
     let given = release.give(gate).await;
     release.done = true;
     given
@@ -67,21 +72,38 @@ impl Drop for Release {
 }
 
 impl Release {
+    pub(crate) fn new(engine: Arc<Engine>, share: Option<u64>, hold: Arc<Hold>, n: u32, patience: Patience) -> Self {
+        Self { engine, share, hold, n, patience, heir: None, in_doubt: false, done: false }
+    }
+
+    /// It is renewed no more, and nobody of this process is to be handed it. Whether this is the last of a run, and our
+    /// own message is heard here.
+    pub(crate) fn leave_turn(&self) -> (bool, bool) {
+        self.engine.watchdog.forget(&self.hold.leased);
+        let line = &self.hold.entry.line;
+        let (_, last_of_run) = line.turns.lock().next(self.engine.now(), false);
+        (last_of_run, last_of_run && self.engine.channels.drain(&line.keys.channel))
+    }
+
     async fn give(&mut self, gate: Gate) -> Result<(), UnlockError> {
         if self.n > 1 {
-            return self.give_to_server(gate, false).await;
+            return self.give_to_server(gate, (false, false)).await;
         }
         self.engine.watchdog.forget(&self.hold.leased);
         // What is lost is not there to be handed over.
         let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
-        let can_hand_over = self.hold.kind.hand_over.is_some() && !may_have_more(&gate) && !is_lost;
+        let is_moving = self.hold.leased.place() == Where::Moving;
+        let can_hand_over = self.hold.kind.hand_over.is_some() && !may_have_more(&gate) && !is_lost && !is_moving;
         let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(self.engine.now(), can_hand_over);
         match heir {
             Some(heir) => {
                 self.heir = Some(heir.clone());
                 self.give_to_heir(gate, &heir).await
             }
-            None => self.give_to_server(gate, last_of_run).await,
+            None => {
+                let own = last_of_run && self.engine.channels.drain(&self.hold.entry.line.keys.channel);
+                self.give_to_server(gate, (last_of_run, own)).await
+            }
         }
     }
 
@@ -92,39 +114,51 @@ impl Release {
         }
     }
 
-    async fn give_to_server(&self, mut gate: Gate, last_of_run: bool) -> Result<(), UnlockError> {
+    /// `last`: whether it is the last of a run, and whether our own message is heard here.
+    pub(crate) async fn give_to_server(&self, mut gate: Gate, last: (bool, bool)) -> Result<(), UnlockError> {
         let Self { engine, hold, .. } = self;
         let keys = &hold.entry.line.keys;
-        let own = last_of_run && engine.channels.drain(&keys.channel);
         let (lease, n, left);
-        let (script, args) = if may_have_more(&gate) {
-            left = (self.n - 1).to_string();
-            (hold.kind.settle, settle_args(hold.kind, &hold.entry, &hold.leased.mark, &left))
-        } else {
-            (lease, n) = (hold.leased.lease_millis(), self.n.to_string());
-            (hold.kind.release, vec![&*hold.leased.mark, &lease, &n])
+        let (mark, other) = hold.leased.marks();
+        let (script, args) = match (other, hold.runs) {
+            // All that it has is one, of either.
+            (Some(other), Some(Runs::Field { release, .. })) => (release, vec![&**mark, &**other]),
+            _ if may_have_more(&gate) => {
+                left = (self.n - 1).to_string();
+                (hold.kind.settle, settle_args(hold.kind, &hold.entry, mark, &left))
+            }
+            _ => {
+                (lease, n) = (hold.leased.lease_millis(), self.n.to_string());
+                (hold.kind.release, vec![&**mark, &*lease, &*n])
+            }
         };
         let called = engine.wire.call(script, &keys.of(script.keys), &args, &self.patience).await;
         owe(engine, &hold.entry, &mut gate, &called.doubt);
         match called.result {
             Ok(answer) if matches!(answer.status, Status::Done | Status::Busy) => {
-                if last_of_run {
-                    let heard = answer.int(0).unwrap_or_default() - i64::from(own);
-                    // Other libraries than this one hear nothing.
-                    let hears = heard > 0 || !hold.kind.anonymous;
-                    let tells = hold.kind.announces && hears;
-                    let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
-                    hold.entry.line.turns.lock().others.begin(engine.now(), own, others);
-                }
-                gate.unanswered = false;
-                hold.entry.leave(self.share);
-                self.look_after_copies(&gate);
+                self.given(gate, answer.int(0).unwrap_or_default(), last);
                 Ok(())
             }
             Ok(Answer { status: Status::Refused(why), .. }) => Err(self.unanswered(gate, Fault::Refused(why))),
-            Ok(answer) => Err(self.refused(&gate, &answer, !called.doubt.is_empty())),
+            Ok(answer) => Err(self.refused(&gate, &answer, self.in_doubt || !called.doubt.is_empty())),
             Err(fault) => Err(self.unanswered(gate, fault)),
         }
+    }
+
+    /// The server says so, and how many heard it.
+    pub(crate) fn given(&self, mut gate: Gate, heard: i64, (last_of_run, own): (bool, bool)) {
+        let Self { engine, hold, .. } = self;
+        if last_of_run {
+            let heard = heard - i64::from(own);
+            // Other libraries than this one hear nothing.
+            let hears = heard > 0 || !hold.kind.anonymous;
+            let tells = hold.kind.announces && hears;
+            let others = tells.then(|| u32::try_from(heard).unwrap_or_default());
+            hold.entry.line.turns.lock().others.begin(engine.now(), own, others);
+        }
+        gate.unanswered = false;
+        hold.entry.leave(self.share);
+        self.look_after_copies(&gate);
     }
 
     async fn give_to_heir(&mut self, mut gate: Gate, heir: &Arc<Place>) -> Result<(), UnlockError> {
@@ -135,13 +169,21 @@ impl Release {
         let (Some(script), Some(mut heir_gate)) = (kind.hand_over, heir_gate) else {
             // The waiter is busy with an attempt of its own, or copies of its last release may still end a new hold.
             self.disinherit();
-            return self.give_to_server(gate, false).await;
+            return self.give_to_server(gate, (false, false)).await;
         };
+        if may_go_on(&self.hold, &gate, &heir.wish, &heir_gate) {
+            let ticket = go_on(&self.hold, heir);
+            self.heir = None;
+            ticket.hand_to(heir);
+            drop(heir_gate);
+            self.hold.entry.leave(self.share);
+            return Ok(());
+        }
         let ms = crate::base::clock::millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
-        let mark = heir_entry.mark(kind, &heir.wish.engine.ids);
+        let mark = heir.wish.mark(heir_entry.hold().is_none());
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
-        let mut args = vec![&*self.hold.leased.mark, &mark, &ms];
+        let mut args = vec![&**self.hold.leased.mark(), &mark, &ms];
         args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
         let query = Query { confirm: heir.wish.confirm, ..Query::new(script, &keys, &args) };
         let called = self.engine.wire.grant(query, &self.patience).await;
@@ -154,6 +196,7 @@ impl Release {
             Ok(answer) if answer.status == Status::Done => {
                 heir_gate.acquire.merge(&called.doubt);
                 let ticket = Ticket::enter(&heir.wish, &mark, &answer);
+                begins(&ticket);
                 self.heir = None;
                 // While the gate is closed: an attempt of the waiter's own that waits there finds the ticket.
                 ticket.hand_to(heir);
@@ -174,7 +217,7 @@ impl Release {
                 // Taking may be refused (out of memory) where giving back is not.
                 drop(heir_gate);
                 self.disinherit();
-                self.give_to_server(gate, false).await
+                self.give_to_server(gate, (false, false)).await
             }
             Ok(answer) => {
                 drop(heir_gate);
@@ -235,7 +278,7 @@ impl Release {
 
 /// Whether the server may have more of the owner of this gate than is known: a late copy of an acquire may have added
 /// one, or an earlier give-back was not answered. Then only what is left counts, not what was there.
-fn may_have_more(gate: &Gate) -> bool {
+pub(crate) fn may_have_more(gate: &Gate) -> bool {
     !gate.acquire.is_empty() || gate.unanswered
 }
 
@@ -308,7 +351,7 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
-    let settled = settle(&engine, hold.kind, &entry, &mut gate, &hold.leased.mark, &engine.patience()).await;
+    let settled = Rest::of(&hold).settle(&engine, &mut gate, &engine.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
         Rest::of(&hold).take_back(&engine, None, doubt);
     }

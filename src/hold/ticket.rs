@@ -8,6 +8,7 @@ use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError};
 use crate::hold::doubt::{owe, wait_out};
 pub(crate) use crate::hold::entry::Ticket;
 use crate::hold::entry::{Gate, Place};
+use crate::hold::run::own;
 use crate::lease::validity::{Lease, Standing};
 use crate::waiting::waiters::Mail;
 use crate::wire::confirm::Short;
@@ -87,15 +88,27 @@ impl Ticket {
                 wait_out(&mut gate).await;
             }
             let (script, patience) = (hold.kind.extend, to.patience().unless(abandoned));
+            match own(&to, &hold, &mut gate, &patience).await {
+                Ok(None) if hold.leased.lost(to.now()).is_none() => {}
+                moved => return (Err(moved), gate),
+            }
             let keys = of.line.keys.of(script.keys);
             let called = to.change_lease(&hold.leased, script, &keys, lease, &patience).await;
             if lease.is_some() {
                 owe(&to, &of, &mut gate, &called.doubt);
             }
-            (called.result, gate)
+            (Ok(called.result), gate)
         });
         let (result, _gate) = work.await;
-        let answer = result.map_err(|fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing()))?;
+        let fault = |fault| QueryError::of_fault(&entry.line.keys.name, fault, engine.is_closing());
+        let answer = match result {
+            Ok(result) => result.map_err(fault)?,
+            Err(moved) => {
+                let short = moved.map_err(fault)?;
+                self.hold.leased.check(engine.now())?;
+                return short.map_or(Ok(()), |Short { acked, wanted }| Err(HoldError::NotConfirmed { acked, wanted }));
+            }
+        };
         match answer.status {
             Status::Done => {}
             Status::NotConfirmed(Short { acked, wanted }) => {

@@ -24,6 +24,7 @@ static FAIR: Table = Table {
     release: queue_script!("fair/release"),
     // The next one may be another process's.
     hand_over: None,
+    together: None,
     renew: script!("fair/renew", [Key, Queue, Timeouts]),
     settle: queue_script!("fair/settle"),
     extend: queue_script!("fair/extend"),

@@ -6,14 +6,16 @@ use crate::base::keys::Key::{Channel, Lock as Key};
 use crate::kinds::reentrant::REENTRANT;
 use crate::locks::guard::Guard;
 use crate::locks::traits::{Kind, Votes};
-use crate::wire::table::{script, Table};
+use crate::wire::table::{script, Runs, Table};
 
 static PLAIN: Table = Table {
     name: "plain",
     reentrant: false,
     anonymous: true,
-    acquire: script!("plain/acquire", [Key]),
-    release: script!("plain/release" after "announce", [Key, Channel]),
+    together: None,
+    runs: Some(Runs::Token),
+    acquire: script!(quick "plain/acquire" as 3, [Key]),
+    release: script!(quick "plain/release" as 4 after "announce", [Key, Channel]),
     hand_over: Some(script!("plain/hand_over", [Key])),
     renew: script!("plain/renew", [Key]),
     settle: script!("plain/settle" after "announce", [Key, Channel]),

@@ -8,7 +8,8 @@ use crate::wire::table::{script, Table};
 static SPIN: Table = Table {
     name: "spin",
     announces: false,
-    release: script!("reentrant/release" after "silent", [Lock]),
+    together: None,
+    release: script!(quick "reentrant/release" after "silent", [Lock]),
     settle: script!("reentrant/settle" after "silent", [Lock]),
     force: script!("reentrant/force" after "silent", [Lock]),
     ..REENTRANT

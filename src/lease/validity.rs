@@ -18,47 +18,8 @@ use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
-
-/// What is known of a hold at this instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HoldState {
-    /// Nobody else can have it.
-    Held,
-    /// A renewal failed; its lease has not run out yet, so nobody else can have it.
-    Uncertain,
-    /// Somebody else may have it.
-    Lost,
-}
-
-/// What is known at one instant of what is held.
-pub(crate) struct Standing {
-    /// Whether nothing speaks against it: its last renewal was confirmed.
-    pub(crate) sure: bool,
-    /// How long it is valid from now on if nothing is renewed.
-    pub(crate) left: Duration,
-    pub(crate) lost: Option<LostReason>,
-}
-
-impl Standing {
-    pub(crate) fn over(why: LostReason) -> Self {
-        Self { sure: false, left: Duration::ZERO, lost: Some(why) }
-    }
-
-    /// Of both as one.
-    pub(crate) fn and(self, other: Self) -> Self {
-        let (sure, left) = (self.sure && other.sure, self.left.min(other.left));
-        Self { sure, left, lost: self.lost.or(other.lost) }
-    }
-
-    pub(crate) fn state(&self) -> HoldState {
-        match self {
-            Self { lost: Some(_), .. } => HoldState::Lost,
-            Self { sure: true, .. } => HoldState::Held,
-            Self { sure: false, .. } => HoldState::Uncertain,
-        }
-    }
-}
+pub use crate::lease::standing::HoldState;
+pub(crate) use crate::lease::standing::{Place, Standing};
 
 /// How long a lock is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +105,8 @@ pub(crate) enum Verdict {
     },
     /// The server does not have it.
     Refused,
+    /// It does not have what stood for the hold before it was moved.
+    Moved,
     Unknown,
 }
 
@@ -172,8 +135,10 @@ pub(crate) struct Leased {
     pub(crate) keys: Arc<Keys>,
     /// Whose it is, for logs.
     pub(crate) holder: Arc<str>,
-    /// What stands for it on the server.
-    pub(crate) mark: Arc<str>,
+    /// What stood for it on the server as it was taken.
+    first_mark: Arc<str>,
+    /// Whether that is its holder by now.
+    place: Mutex<Place>,
     /// How many elements a renewal of it touches on the server, about.
     pub(crate) weight: usize,
     pub(crate) since: Moment,
@@ -216,7 +181,8 @@ impl Leased {
             id,
             keys,
             holder,
-            mark,
+            first_mark: mark,
+            place: Mutex::new(Place::First),
             weight,
             since: sent,
             renew,
@@ -239,6 +205,58 @@ impl Leased {
             reported: AtomicBool::new(false),
             loss_reported: AtomicBool::new(false),
         })
+    }
+
+    /// The next of a run: what stands for this one on the server stands for that one from now on, for as long as it did
+    /// for this. Whether that may be is `is_whole`'s to say.
+    pub(crate) fn next(&self, holder: Arc<str>, renew: &'static Script, lease: Lease, now: Moment) -> Arc<Self> {
+        let owners = [holder, self.first_mark.clone()];
+        let next = Self::new(self.keys.clone(), owners, self.weight, renew, self.since, lease);
+        let before = self.validity.lock();
+        let mut validity = next.validity.lock();
+        validity.renewals = lease.renewal(now).map(|renewal| (next.id, renewal)).into_iter().collect();
+        (validity.until, validity.changed) = (before.until, before.changed);
+        validity.confirm = before.confirm;
+        drop(validity);
+        next
+    }
+
+    /// Whether both are of one run: what stands for them on the server was taken by one script.
+    pub(crate) fn is_of_run(&self, other: &Self) -> bool {
+        self.first_mark == other.first_mark && self.since == other.since
+    }
+
+    /// What stands for it on the server.
+    pub(crate) fn mark(&self) -> &Arc<str> {
+        self.marks().0
+    }
+
+    /// The same, and its holder where that may stand for it already.
+    pub(crate) fn marks(&self) -> (&Arc<str>, Option<&Arc<str>>) {
+        match self.place() {
+            Place::First => (&self.first_mark, None),
+            Place::Moving => (&self.first_mark, Some(&self.holder)),
+            Place::Own => (&self.holder, None),
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        *self.place.lock()
+    }
+
+    /// Before what moves it is sent, and behind that.
+    pub(crate) fn moves(&self, place: Place) {
+        *self.place.lock() = place;
+    }
+
+    /// Whether nothing is known against it, it was never asked for with another lease than this watchdog's, and half of
+    /// that is left.
+    pub(crate) fn is_whole(&self, lease: Lease, now: Moment) -> bool {
+        let Lease::Watched { lease, .. } = lease else { return false };
+        let mut validity = self.validity.lock();
+        let is_watched = !validity.renewals.is_empty() && validity.lease == lease && validity.longest == lease;
+        let is_sure = !validity.uncertain && validity.change.is_none() && validity.lost(now).is_none();
+        is_watched && is_sure && validity.until.since(now) >= lease / 2
     }
 
     /// It was taken once more: the lease only grows. Never revives a hold that was lost meanwhile. Returns the share.

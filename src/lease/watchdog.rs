@@ -16,7 +16,7 @@ use crate::backend::{Script, Slots};
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
-use crate::lease::validity::{HoldState, Leased, Observer, Verdict};
+use crate::lease::validity::{HoldState, Leased, Observer, Place, Verdict};
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
@@ -137,7 +137,7 @@ impl Watchdog {
     }
 
     /// Whether the node that a call for it went to, at `sent`, was found to be over since.
-    fn is_switched(&self, hold: &Leased, sent: Moment) -> bool {
+    pub(crate) fn is_switched(&self, hold: &Leased, sent: Moment) -> bool {
         let queue = self.queue.lock();
         queue.switched.iter().any(|(at, slots)| sent < *at && self.is_in(hold, slots))
     }
@@ -271,7 +271,9 @@ impl Watchdog {
             return None;
         }
         self.report_long_bare_hold(hold, now);
-        let lease = hold.renewable(now).or_else(|| hold.unconfirmed(now)).filter(|_| hold.begin_renewal());
+        // What is being moved is renewed by that.
+        let lease = hold.renewable(now).or_else(|| hold.unconfirmed(now)).filter(|_| hold.place() != Place::Moving);
+        let lease = lease.filter(|_| hold.begin_renewal());
         // While it is being renewed, and when it is not to be, its deadline is what is left to watch.
         self.put(hold, hold.valid_until());
         lease
@@ -323,6 +325,7 @@ impl Watchdog {
             }
             // If it was over by the clock before, that is why.
             Verdict::Refused => self.lose(hold, hold.lost(now).unwrap_or(LostReason::Server)),
+            Verdict::Moved => self.again(hold, now),
             Verdict::Unknown => self.doubt(hold, lease, now),
         }
     }

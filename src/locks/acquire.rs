@@ -56,7 +56,8 @@ pub(crate) async fn acquire(
         (before(deadline, wish.attempt(None)).await.transpose(), true)
     } else if let Some(queue) = wish.kind.queue {
         let mut queuer = Queuer::new(wish, queue);
-        let tried = contend(&mut queuer, false, deadline).await;
+        // Boxed, as most locks are not fair.
+        let tried = contend(&mut queuer, false, deadline).boxed().await;
         attempts.store(queuer.listener.attempts(), Ordering::Relaxed);
         (tried, queuer.listener.is_unheard())
     } else {

@@ -13,6 +13,7 @@ use crate::base::config::Replicas;
 use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{within, LockError, QueryError, UnlockError};
+use crate::hold::attempt::Wish;
 use crate::lease::validity::Lease;
 use crate::locks::guard::{Guard, Guards};
 use crate::waiting::request::Request;
@@ -39,7 +40,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::lock`](crate::Lock::lock).
     async fn lock(&self) -> Result<(), LockError> {
-        self.take_without_limit().await.map(Held::keep_bare)
+        self.take_without_limit().await.map(|held| held.keep_bare())
     }
 
     /// See [`Lock::try_lock`](crate::Lock::try_lock).
@@ -49,7 +50,7 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
     async fn acquire_with(&self, request: Request) -> Result<AcquireOutcome, LockError> {
-        Ok(AcquireOutcome::of(self.take(&request).await?.map(Held::keep_bare)))
+        Ok(AcquireOutcome::of(self.take(&request).await?.map(|held| held.keep_bare())))
     }
 
     /// See [`Lock::guard`](crate::Lock::guard).
@@ -81,6 +82,11 @@ pub trait RLock: sealed::Sealed + fmt::Debug + Send + Sync {
 pub trait Member: RLock {
     /// The lease that a request has here. Nothing is sent.
     fn lease(&self, request: &Request) -> Result<Lease, LockError>;
+
+    /// What is asked for, where one server has it.
+    fn wish(&self, _request: &Request) -> Result<Option<Wish>, LockError> {
+        Ok(None)
+    }
 }
 
 /// One of those that a lock is made of.

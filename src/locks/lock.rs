@@ -19,6 +19,7 @@ use crate::error::{LockError, LostReason, QueryError, UnlockError};
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Hold, Line};
 use crate::hold::release::release;
+use crate::hold::run::show;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
 use crate::locks::acquire::{acquire, in_span};
@@ -57,7 +58,8 @@ impl Drop for Forcing {
 pub struct Holder {
     /// The client that took it.
     pub client: String,
-    /// The owner within that client.
+    /// The owner within that client. `run-` and a number, while another client hands the lock on from task to task: who
+    /// has it longer than some milliseconds is named.
     pub owner: Owner,
     /// How many times it is held.
     pub count: u64,
@@ -67,6 +69,13 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Of a field of the server's; `None`: nobody's is so.
+    pub(crate) fn of(field: &str, count: Option<u64>, ttl: Option<Duration>) -> Option<Self> {
+        let (client, owner) = field.split_once(':')?;
+        let (client, owner) = (client.to_owned(), Owner::of_field(owner).ok()?);
+        Some(Self { client, owner, count: count?, ttl, field: field.to_owned() })
+    }
+
     /// The owner as the server has it, for [`Lock::force_unlock_if`].
     pub fn field(&self) -> &str {
         &self.field
@@ -161,7 +170,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     /// Dropped at any point it leaves nothing: what it took is given back.
     pub async fn lock(&self) -> Result<(), LockError> {
-        self.hold().await.map(Ticket::keep_bare)
+        self.hold().await.map(|ticket| ticket.keep_bare())
     }
 
     pub(crate) async fn hold(&self) -> Result<Ticket, LockError> {
@@ -190,7 +199,7 @@ impl<K: Kind> Lock<K> {
     /// safety is the same.
     pub async fn try_lock(&self) -> Result<AcquireOutcome, LockError> {
         let ticket = self.contend(&Request::one_attempt()).await?;
-        Ok(AcquireOutcome::of(ticket.map(Ticket::keep_bare)))
+        Ok(AcquireOutcome::of(ticket.map(|ticket| ticket.keep_bare())))
     }
 
     /// Begins a request with a wait limit, a lease, or a guard at its end:
@@ -277,7 +286,11 @@ impl<K: Kind> Lock<K> {
     pub async fn is_held(&self) -> Result<bool, QueryError> {
         let line = self.line()?;
         let entry = line.entry(&self.field());
-        let mark = entry.hold().map_or(entry.field.clone(), |hold| hold.leased.mark.clone());
+        let hold = entry.hold();
+        if let Some(hold) = &hold {
+            show(self.engine(), hold.clone()).await;
+        }
+        let mark = hold.map_or(entry.field.clone(), |hold| hold.leased.mark().clone());
         let answer = self.inspect(&line, &mark, "0").await?;
         let held = fields(&answer).any(|(_, field)| *field == *mark);
         Ok(held)
@@ -325,18 +338,27 @@ impl<K: Kind> Lock<K> {
         Ok(answer)
     }
 
-    async fn force(&self, field: &str) -> Result<bool, QueryError> {
+    pub(crate) async fn force(&self, field: &str) -> Result<bool, QueryError> {
         let line = self.line()?;
+        if !field.is_empty() {
+            self.show(&line).await;
+        }
         // What is taken behind this call is not meant.
         let mut holds = line.holds();
-        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || *hold.leased.mark == *field));
-        let forcing = Forcing::new(holds);
+        holds.retain(|hold| hold.kind.role == K::TABLE.role && (field.is_empty() || **hold.leased.mark() == *field));
+        let mut forcing = Forcing::new(holds);
         let answer = self.ask(&line, K::TABLE.force, &[field]).await?;
         let ended = answer.status == Status::Done;
         if ended {
-            for hold in forcing.0.iter().filter(|hold| hold.leased.is_watched()) {
+            // Meanwhile others here may have got what was one of them on the server.
+            let is_one = |hold: &Arc<Hold>| forcing.0.iter().any(|one| one.leased.is_of_run(&hold.leased));
+            let mut ended = line.holds();
+            ended.retain(is_one);
+            for hold in forcing.0.iter().chain(&ended).filter(|hold| hold.leased.is_watched()) {
                 hold.lose(self.engine(), LostReason::Forced);
             }
+            // They stay so, for whoever gets one of them at this moment.
+            forcing.0.clear();
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
             let owner = owners.get(..owners.len().min(MOST_TOLD)).filter(|owners| !owners.is_empty());
@@ -344,6 +366,13 @@ impl<K: Kind> Lock<K> {
             say(|| tracing::warn!(target: "lockson", name = &*self.name, owner, holds, "a hold was ended by force"));
         }
         Ok(ended)
+    }
+
+    /// The holders of this client are on the server by their own names, as far as that can be.
+    async fn show(&self, line: &Line) {
+        for hold in line.holds() {
+            show(self.engine(), hold).await;
+        }
     }
 
     /// A question of a kind's own.
@@ -470,6 +499,7 @@ impl<K: Owned> Lock<K> {
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn holders(&self) -> Result<Vec<Holder>, QueryError> {
         let line = self.line()?;
+        self.show(&line).await;
         let (mut holders, mut place) = (Vec::new(), Some("0".to_owned()));
         while let Some(from) = place {
             let answer = self.inspect(&line, "", &from).await?;
@@ -484,7 +514,9 @@ impl<K: Owned> Lock<K> {
 
     /// Those who hold it, or only one field: of very many some.
     async fn ask_holders(&self, field: &str) -> Result<Vec<Holder>, QueryError> {
-        self.holders_of(&self.inspect(&*self.line()?, field, "0").await?)
+        let line = self.line()?;
+        self.show(&line).await;
+        self.holders_of(&self.inspect(&line, field, "0").await?)
     }
 
     fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
@@ -493,16 +525,10 @@ impl<K: Owned> Lock<K> {
 
     fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
         let count = count.and_then(|count| u64::try_from(count).ok());
-        let parts = field.split_once(':').and_then(|(client, owner)| Some((client, Owner::of_field(owner).ok()?)));
-        match (parts, count) {
-            (Some((client, owner)), Some(count)) => {
-                Ok(Holder { client: client.to_owned(), owner, count, ttl, field: field.to_owned() })
-            }
-            _ => Err(QueryError::WrongType {
-                name: self.name.to_string(),
-                detail: format!("its field {field:?} is not client:owner with a count"),
-            }),
-        }
+        Holder::of(field, count, ttl).ok_or_else(|| QueryError::WrongType {
+            name: self.name.to_string(),
+            detail: format!("its field {field:?} is not client:owner with a count"),
+        })
     }
 
     /// [`force_unlock`](Lock::force_unlock), but only if `field` holds it: [`Holder::field`] of the one that was seen.
@@ -566,6 +592,10 @@ impl<K: Kind> Sealed for Lock<K> {
 impl<K: Kind> Member for Lock<K> {
     fn lease(&self, request: &Request) -> Result<Lease, LockError> {
         Ok(request.leases(self.engine())?)
+    }
+
+    fn wish(&self, request: &Request) -> Result<Option<Wish>, LockError> {
+        Ok(Some(Self::wish(self, &self.line()?, &self.field(), request, None)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use futures::future::{join_all, OptionFuture};
 
 use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
+use crate::compose::together::{self, Part, Taken};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
 use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
@@ -164,6 +166,28 @@ impl<G: Guards> MultiLock<G> {
         }
     }
 
+    /// All by one script where they are free and of one slot. `None`: they are to be asked for one after the other.
+    async fn at_once(&self, members: &[Leaf], request: &Request) -> Result<Option<Round>, LockError> {
+        let wishes: Result<Vec<_>, _> = members.iter().map(|member| member.lock.wish(request)).collect();
+        let Some(wishes) = wishes?.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        Ok(match together::take(wishes).await? {
+            Taken::All(tickets) => {
+                let sessions = members.iter().map(|member| member.session.clone());
+                // The last one is the first here.
+                let taken = tickets
+                    .into_iter()
+                    .zip(sessions)
+                    .collect::<VecDeque<_>>()
+                    .into_iter()
+                    .rev()
+                    .map(|(ticket, session)| Held::One(ticket, session));
+                Some(Round::Held(Held::all(taken.collect(), self.name.clone()).ok_or_else(no_members)?))
+            }
+            Taken::Busy if request.is_one_attempt() => Some(Round::Busy),
+            Taken::Busy | Taken::Alone => None,
+        })
+    }
+
     /// One after the other, and the lease that is wanted when all are held.
     async fn round(
         &self,
@@ -171,6 +195,9 @@ impl<G: Guards> MultiLock<G> {
         request: &Request,
         deadline: Option<tokio::time::Instant>,
     ) -> Result<Round, LockError> {
+        if let Some(round) = self.at_once(members, request).await? {
+            return Ok(round);
+        }
         let open = request.of_member(deadline);
         // The last one is the first here, as it is the first to be given back.
         let mut taken = VecDeque::new();
@@ -218,6 +245,13 @@ impl<G: Guards> MultiLock<G> {
             (None, None) => Err(QueryError::Closed.into()),
         }
     }
+}
+
+/// Gives a bare hold of each back by one script, if that can be.
+fn release_together(leaves: &[Leaf]) -> Option<impl Future<Output = Vec<UnlockError>> + Send + 'static> {
+    let part = |leaf: &Leaf| Part::bare(&leaf.session.engine, &leaf.line.entry(&leaf.field));
+    let patience = leaves.first()?.session.engine.patience();
+    together::release(leaves.iter().map(part).collect::<Option<_>>()?, &patience)
 }
 
 fn no_members() -> LockError {
@@ -279,10 +313,15 @@ impl<G: Guards> RLock for MultiLock<G> {
         let leaves = self.held_leaves()?;
         let owner = leaves.first().map_or_else(Owner::current, Leaf::owner);
         let (members, janitor) = (leaves.len(), leaves.first().map(|leaf| leaf.session.engine.janitor.clone()));
-        let all = async move { join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await };
+        let all = async move {
+            if let Some(work) = release_together(&leaves) {
+                return work.await;
+            }
+            let results = join_all(leaves.iter().rev().map(|leaf| leaf.lock.unlock())).await;
+            results.into_iter().filter_map(Result::err).collect()
+        };
         // Carried as one: of many, not all are polled at once.
-        let results = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
-        let errors = results.into_iter().filter_map(Result::err).collect();
+        let errors = OptionFuture::from(janitor.map(|janitor| janitor.carry(|_| all))).await.unwrap_or_default();
         UnlockError::of(errors, members, Some((&self.name, &owner)))
     }
 

@@ -222,7 +222,7 @@ impl SemaphorePermit<Expirable> {
 
     /// Their ids.
     pub fn ids(&self) -> Vec<PermitId> {
-        let ids = self.lease.leased.mark.as_bytes().chunks(DIGITS);
+        let ids = self.lease.leased.mark().as_bytes().chunks(DIGITS);
         ids.map(|id| PermitId(String::from_utf8_lossy(id).into_owned())).collect()
     }
 

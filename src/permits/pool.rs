@@ -93,7 +93,7 @@ impl Taken {
     fn count(&self) -> u32 {
         match self {
             Self::Counted { count, .. } => *count,
-            Self::Leased(leased) => u32::try_from(leased.mark.len() / DIGITS).unwrap_or(u32::MAX),
+            Self::Leased(leased) => u32::try_from(leased.mark().len() / DIGITS).unwrap_or(u32::MAX),
         }
     }
 
@@ -257,7 +257,7 @@ impl Pool {
     async fn try_give_back(&self, taken: &Taken, patience: Patience) -> (Result<bool, SyncError>, bool) {
         let count = taken.count();
         let args = match taken {
-            Taken::Leased(leased) => vec![leased.mark.to_string(), "0".to_owned()],
+            Taken::Leased(leased) => vec![leased.mark().to_string(), "0".to_owned()],
             Taken::Counted { made, .. } => vec![count.to_string(), "same".to_owned(), made.to_string()],
         };
         // Not undone if it is in doubt: nobody would do it again.

@@ -135,12 +135,19 @@ impl Ledger {
         async move {
             let undone = self.try_undo(&cancel, &receipt, self.engine.patience().until(over)).await;
             if !is_forbidden(&undone) {
-                return undone.is_ok();
+                return self.is_undone(undone);
             }
             let engine = self.engine.clone();
             engine.janitor.finish(async move {
-                let again = || async { !is_forbidden(&self.try_undo(&cancel, &receipt, self.engine.brief()).await) };
+                let last = Mutex::new(undone);
+                let again = || async {
+                    let undone = self.try_undo(&cancel, &receipt, self.engine.brief()).await;
+                    let is_over = !is_forbidden(&undone);
+                    *last.lock() = undone;
+                    is_over
+                };
                 self.engine.insist(Some(over), again).await;
+                self.is_undone(last.into_inner());
                 drop(owing);
             });
             false
@@ -154,12 +161,16 @@ impl Ledger {
         patience: Patience,
     ) -> Result<Answer, SyncError> {
         let undone = self.send_once(cancel, receipt.each_ref().map(String::as_str), &patience).await;
-        let undone = self.read(undone.result);
+        self.read(undone.result)
+    }
+
+    /// Says so if it is not, as it is not tried again.
+    fn is_undone(&self, undone: Result<Answer, SyncError>) -> bool {
         if let Err(error) = &undone {
             let name = &*self.keys.name;
             say(|| tracing::warn!(target: "lockson", name, %error, "a call in doubt was not taken back"));
         }
-        undone
+        undone.is_ok()
     }
 
     /// With the key of a receipt, the number of the call, and how many milliseconds the receipt lives.

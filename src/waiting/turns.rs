@@ -9,11 +9,12 @@ use crate::base::clock::Moment;
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 use crate::wire::table::Role;
 
-/// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while it
-/// subscribes, so that it is served within 2 x 32 < 100 of its arrival.
+/// Acquisitions in a row by one process while others listen. A newcomer of another process may miss one chance while
+/// it subscribes, so that it is served within 2 x 32 < 100 of its arrival. Of those that need no script more may follow
+/// one another while nobody else was heard of.
 const LONGEST_RUN: u32 = 32;
-/// And the time that they may take.
-const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
+/// And the time that they may take, whoever listens.
+pub(crate) const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
 
 /// How long a process stands aside for the next of the others at most, when the last one that it stood aside for came
 /// ..
@@ -27,15 +28,17 @@ const BLIND: Duration = Duration::from_micros(300);
 
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
-    /// By their ids. What is known here of a holder decides who is woken, never whether the server is asked.
-    holds: BTreeMap<u64, Weak<H>>,
-    /// The one that is no read hold.
-    holder: Option<u64>,
+    /// The one that is no read hold, with its id. What is known here of a holder decides who is woken, never whether
+    /// the server is asked.
+    holder: Option<(u64, Weak<H>)>,
+    /// The read holds, by their ids.
+    readers: BTreeMap<u64, Weak<H>>,
     waiters: Waiters<W, P>,
     /// How many of the waiters are no readers.
     other_waiters: usize,
-    /// Acquisitions in a row by this process, and since when.
+    /// Acquisitions in a row by this process, how many of them took a script, and since when.
     run: u32,
+    scripts: u32,
     run_began: Option<Moment>,
     pub(crate) others: Others,
     /// Whom a waiter would keep out.
@@ -45,11 +48,12 @@ pub(crate) struct Turns<H, W, P> {
 impl<H, W, P> Turns<H, W, P> {
     pub(crate) fn new(role: fn(&W) -> Role) -> Self {
         Self {
-            holds: BTreeMap::new(),
             holder: None,
+            readers: BTreeMap::new(),
             waiters: Waiters::new(),
             other_waiters: 0,
             run: 0,
+            scripts: 0,
             run_began: None,
             others: Others::default(),
             role,
@@ -72,6 +76,18 @@ impl<H, W, P> Turns<H, W, P> {
     /// Whether this is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, waiter: &Waiter<W, P>) -> bool {
         waiter.is_first(&self.waiters)
+    }
+
+    /// Whether others than this one wait.
+    pub(crate) fn has_others(&self, waiter: &Waiter<W, P>) -> bool {
+        self.waiters.len() > usize::from(self.waiters.contains_key(&waiter.number))
+    }
+
+    /// It is worth asking, for the head.
+    pub(crate) fn try_now(&self, waiter: &Waiter<W, P>) {
+        if self.is_head(waiter) {
+            waiter.post(Mail::Try);
+        }
     }
 
     /// The readers that stand first while readers may come in, each with what `free` says of it. Left out is whom it
@@ -109,14 +125,21 @@ impl<H, W, P> Turns<H, W, P> {
         left
     }
 
-    /// A hold of this process began.
+    /// A hold of this process began, by a script that was sent at `since`.
     pub(crate) fn took(&mut self, hold: &Arc<H>, role: Role, id: u64, since: Moment) {
+        self.scripts += 1;
+        self.goes_on(hold, role, id, since);
+    }
+
+    /// The same, without a script of its own: the server has it from the one at `since`.
+    pub(crate) fn goes_on(&mut self, hold: &Arc<H>, role: Role, id: u64, since: Moment) {
         let is_reader = role == Role::Read;
-        if !is_reader {
-            self.holds.clear();
-            self.holder = Some(id);
+        if is_reader {
+            self.readers.insert(id, Arc::downgrade(hold));
+        } else {
+            self.readers.clear();
+            self.holder = Some((id, Arc::downgrade(hold)));
         }
-        self.holds.insert(id, Arc::downgrade(hold));
         self.others.stop();
         self.run += 1;
         self.run_began.get_or_insert(since);
@@ -127,10 +150,10 @@ impl<H, W, P> Turns<H, W, P> {
 
     /// A hold of this process is over or lost.
     pub(crate) fn ended(&mut self, id: u64) {
-        if self.holds.remove(&id).is_none() {
+        let was_holder = self.holder.take_if(|(holder, _)| *holder == id).is_some();
+        if !was_holder && self.readers.remove(&id).is_none() {
             return;
         }
-        self.holder.take_if(|holder| *holder == id);
         // A writer is told of the last one only.
         let is_writer = self.waiters.values().next().is_some_and(|head| (self.role)(&head.wish) == Role::Write);
         if !self.is_held() || !is_writer {
@@ -138,16 +161,26 @@ impl<H, W, P> Turns<H, W, P> {
         }
     }
 
+    /// Whether somebody of this process waits for it.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    /// Whether nobody of this process has it or waits for it, and no others are to go first.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_held() && !self.is_waited_for() && self.others.until().is_none()
+    }
+
     /// The holds of this process.
     pub(crate) fn holds(&self) -> Vec<Arc<H>> {
-        self.holds.values().filter_map(Weak::upgrade).collect()
+        let holder = self.holder.iter().map(|(_, hold)| hold);
+        holder.chain(self.readers.values()).filter_map(Weak::upgrade).collect()
     }
 
     /// The server says that it is busy: if nobody here holds it, another process does, and this one's run is over.
     pub(crate) fn busy_elsewhere(&mut self) {
         if !self.is_held() {
-            self.run = 0;
-            self.run_began = None;
+            self.end_run();
             self.others.have_it();
         }
     }
@@ -156,13 +189,17 @@ impl<H, W, P> Turns<H, W, P> {
     /// whether this was the last of a run, so that others must get their chance now.
     pub(crate) fn next(&mut self, now: Moment, can_hand_over: bool) -> (Option<Arc<Waiter<W, P>>>, bool) {
         let long = self.run_began.is_some_and(|began| now.since(began) >= LONGEST_RUN_TIME);
-        if self.run >= LONGEST_RUN || long {
-            self.run = 0;
-            self.run_began = None;
+        // Where nobody else was heard of, turns without scripts are as many as the time allows.
+        let counted = if self.others.listeners > 0 { self.run } else { self.scripts };
+        if counted >= LONGEST_RUN || long {
+            self.end_run();
             return (None, true);
         }
         let heir = if can_hand_over { self.waiters.pop_first().map(|(_, heir)| heir) } else { None };
-        self.other_waiters -= usize::from(heir.as_ref().is_some_and(|heir| (self.role)(&heir.wish) != Role::Read));
+        if let Some(heir) = &heir {
+            self.other_waiters -= usize::from((self.role)(&heir.wish) != Role::Read);
+            self.ring();
+        }
         (heir, false)
     }
 
@@ -182,8 +219,12 @@ impl<H, W, P> Turns<H, W, P> {
         }
     }
 
+    fn end_run(&mut self) {
+        (self.run, self.scripts, self.run_began) = (0, 0, None);
+    }
+
     fn is_held(&self) -> bool {
-        !self.holds.is_empty()
+        self.holder.is_some() || !self.readers.is_empty()
     }
 
     /// Whether the holds of this process keep nobody of this role waiting. A writer goes to ask although there are
@@ -208,10 +249,18 @@ impl<H, W, P> Turns<H, W, P> {
         }
     }
 
-    /// Tells the head, unless the holds of this process keep it waiting.
+    /// Tells the head, unless the holds of this process keep it waiting. Then it looks from time to time.
     fn wake(&self) {
+        self.ring();
         if let Some((_, head)) = self.waiters.first_key_value() {
             self.tell(head);
+        }
+    }
+
+    /// Tells the head that it may have become that.
+    fn ring(&self) {
+        if let Some((_, head)) = self.waiters.first_key_value() {
+            head.bell.notify_one();
         }
     }
 }
@@ -374,6 +423,25 @@ mod tests {
     }
 
     #[test]
+    fn turns_without_scripts_are_few_where_others_listen() {
+        let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
+        let _waiters: Vec<_> = (0..200).map(|_| turns.join(Role::Exclusive)).collect();
+        turns.took(&hold, *hold, 1, NOW);
+        for number in 2..=100 {
+            assert!(!turns.next(NOW, true).1, "{number}: nobody else was heard of");
+            turns.goes_on(&hold, *hold, number, NOW);
+        }
+        turns.others.begin(NOW, false, Some(1));
+        assert!(turns.next(NOW, true).1);
+        turns.took(&hold, *hold, 101, NOW);
+        for number in 102..101 + u64::from(LONGEST_RUN) {
+            assert!(!turns.next(NOW, true).1, "{number}");
+            turns.goes_on(&hold, *hold, number, NOW);
+        }
+        assert!(turns.next(NOW, true).1);
+    }
+
+    #[test]
     fn readers_come_along_until_a_writer_stands_before_them() {
         let mut turns = turns();
         let readers = [Role::Read; 3].map(|role| turns.join(role));
@@ -424,6 +492,22 @@ mod tests {
         }
         assert_eq!(in_vain(&mut others, now, 1), SHORTEST);
         assert_eq!(in_vain(&mut others, now, 2), LONGEST);
+    }
+
+    /// It looks from time to time from then on, which those behind it do not.
+    #[test]
+    fn who_becomes_the_head_is_rung_for() {
+        use futures::future::FutureExt;
+        let mut turns: Turns<(), (), ()> = Turns::new(|()| Role::Exclusive);
+        let [first, second, third, fourth] = [(); 4].map(|()| turns.join(()));
+        let rung = |waiter: &Waiter<(), ()>| waiter.bell.notified().now_or_never().is_some();
+        assert!(rung(&first) && !rung(&second));
+        let Some(heir) = turns.next(Moment::from_nanos(1), true).0 else { panic!("somebody waits") };
+        assert!(Arc::ptr_eq(&heir, &first) && rung(&second) && !rung(&third));
+        let _ = turns.leave(&second);
+        assert!(rung(&third) && !rung(&fourth));
+        turns.put_back(heir);
+        assert!(rung(&first) && !rung(&fourth));
     }
 
     #[test]

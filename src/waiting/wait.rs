@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::base::clock::Moment;
 use crate::engine::Engine;
 use crate::error::Passing;
-use crate::wire::channels::Subscription;
+use crate::messages::channels::Subscription;
 
 /// How long a message that has come by its connection may still need to be counted in this process.
 const DELIVERED_WITHIN: Duration = Duration::from_millis(5);
@@ -82,6 +82,11 @@ pub(crate) trait Contest: Send {
 
     /// How long to sleep at most after an attempt that found it busy.
     fn pause(&mut self) -> Duration;
+
+    /// Whether it may sleep after that for as long as it takes: somebody else looks for it, and tells.
+    fn is_looked_for(&self, _left: Option<Duration>) -> bool {
+        false
+    }
 }
 
 /// Contends until it is won. Dropping the future leaves nothing behind that the contest does not take back.
@@ -96,6 +101,7 @@ pub(crate) async fn wait<C: Contest>(contest: &mut C) -> Result<C::Prize, C::Err
         match tried.or_else(passing)? {
             Tried::Won(prize) => return Ok(prize),
             Tried::Busy(_) if contest.listen() => pause = Some(Duration::ZERO),
+            Tried::Busy(left) if contest.is_looked_for(left) => pause = None,
             Tried::Busy(left) => {
                 let cap = contest.pause();
                 // A millisecond on top, as the server rounds down.

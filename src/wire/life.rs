@@ -1,14 +1,21 @@
-//! What a client knows of the life of its servers: whether they may have lost what they granted. Rule 21 of
-//! docs/PROTOCOL.md.
+//! What a client knows of the life of its servers: whether they may have lost what they granted; and a time after a
+//! failover in which a node grants nothing, as its holder may not be told yet. Rules 21 and 25 of docs/PROTOCOL.md.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::FutureExt;
 use parking_lot::Mutex;
 
-use crate::backend::Slots;
+use crate::backend::node::Node;
+use crate::backend::{Fate, Slots, QUARANTINE};
 use crate::base::clock::{Moment, ServerTime};
+use crate::base::fault::Refused;
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::Wire;
+use crate::wire::table::script;
 
 /// One life of a server: a run, from the moment since which it has lost nothing.
 #[derive(Debug)]
@@ -122,6 +129,39 @@ impl Life {
         let lost = self.lost.lock();
         let its = lost.iter().filter(|(slots, _)| slots.iter().any(|range| range.contains(&slot)));
         its.map(|(_, at)| *at).max()
+    }
+}
+
+impl Wire {
+    /// Whether a node may be sent this call: one that takes something may not as long as that node may have lost what
+    /// it, or the one before it, granted. It is asked when something is to be taken there for the first time.
+    pub(super) async fn may_take(&self, takes: bool, node: &Arc<Node>, key: &str) -> Result<(), Fate> {
+        let Some(quarantine) = self.quarantine.filter(|_| takes) else { return Ok(()) };
+        let from = match node.grants_from() {
+            Some(from) => from,
+            None => {
+                // It is rare, so it takes no room in every call.
+                let age = self.age(node, key).boxed().await?;
+                node.grant_from(self.clock.now().after(quarantine.saturating_sub(age)))
+            }
+        };
+        match from.since(self.clock.now()) {
+            Duration::ZERO => Ok(()),
+            left => Err(Fate::Refused(Refused::Quarantine(left))),
+        }
+    }
+
+    /// How long ago a node may have lost something last.
+    async fn age(&self, node: &Arc<Node>, key: &str) -> Result<Duration, Fate> {
+        let script = script!("quarantine" after "boot", []);
+        let marker = self.backend.marker(QUARANTINE, key);
+        match self.call_at(node, script, &[&*marker], &[]).await {
+            Ok(Answer { status: Status::Refused(why), .. }) => Err(Fate::Refused(why)),
+            Ok(answer) => Ok(answer.run().map(|(_, _, age)| age).unwrap_or_default()),
+            // What was to be granted was not sent.
+            Err(Fate::Doubtful(why)) => Err(Fate::NotSent(why)),
+            Err(fate) => Err(fate),
+        }
     }
 }
 

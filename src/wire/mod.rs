@@ -1,10 +1,9 @@
-//! One call with all its copies, what it answers, and messages.
+//! One call with all its copies, and what it answers.
 
-pub(crate) mod channels;
 pub(crate) mod confirm;
 pub(crate) mod doubt;
+mod group;
 pub(crate) mod life;
-mod quarantine;
 pub(crate) mod reply;
 pub(crate) mod script;
 pub(crate) mod table;

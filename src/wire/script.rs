@@ -1,7 +1,7 @@
 //! One script call with all its copies: sent, sent again while nobody knows whether it ran, and its answer read.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use futures::future::OptionFuture;
 
 use crate::backend::node::Node;
 pub(crate) use crate::backend::Fate;
-use crate::backend::{Backend, Call, Changes, Item, Outcome, Script};
-use crate::base::clock::{millis, Clock, Moment, ServerTime};
-use crate::base::config::Confirm;
+use crate::backend::{Backend, Changes, Script};
+use crate::base::clock::{millis, Clock, Moment};
 pub(crate) use crate::base::fault::Fault;
 use crate::base::fault::Refused;
-use crate::base::janitor::say;
-use crate::wire::confirm::{short, wanted};
-use crate::wire::doubt::Doubt;
-use crate::wire::reply::{refused_in_words, take_text, wrong_type, Answer, Status};
+use crate::base::host::Work;
+use crate::wire::confirm::wanted;
+pub(crate) use crate::wire::doubt::Query;
+use crate::wire::doubt::{Copies, Doubt, Sent};
+use crate::wire::group::{Groups, Said, Way};
+use crate::wire::reply::Answer;
 
 /// The first pause between two copies, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -97,47 +98,25 @@ pub(crate) struct Wire {
     pub(crate) clock: Clock,
     pub(crate) command_timeout: Duration,
     pub(super) quarantine: Option<Duration>,
-    pub(super) nonce: AtomicU64,
+    groups: Arc<Groups>,
     closed: AtomicBool,
 }
 
-/// A copy on its way, or one that was sent: where to, when, until when it may run by the clock of that node, and how
-/// many replicas have to have what it wrote.
-pub(super) struct Sent {
-    pub(super) node: Arc<Node>,
-    pub(super) at: Moment,
-    pub(super) nonce: u64,
-    pub(super) not_after: ServerTime,
-    pub(super) confirm: Option<(Confirm, u32)>,
-}
-
-/// A script with its KEYS and ARGV, and by whom what it grants has to be confirmed.
-#[derive(Clone, Copy)]
-pub(crate) struct Query<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
-    pub(crate) args: &'a [&'a str],
-    pub(crate) confirm: Option<Confirm>,
-    /// Whether it takes what nobody holds, as far as its node knows.
-    pub(crate) takes: bool,
-}
-
-impl<'a> Query<'a> {
-    /// One that takes nothing, and that no replica has to confirm.
-    pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
-        Self { script, keys, args, confirm: None, takes: false }
-    }
-}
-
 impl Wire {
-    /// `quarantine`: for how long a node in another's place grants nothing.
+    /// `quarantine`: for how long a node in another's place grants nothing. `spawn` begins tasks of the client's.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         clock: Clock,
         command_timeout: Duration,
         quarantine: Option<Duration>,
+        spawn: Arc<dyn Fn(Work) + Send + Sync>,
     ) -> Self {
-        Self { backend, clock, command_timeout, quarantine, nonce: AtomicU64::new(1), closed: AtomicBool::new(false) }
+        let groups = Groups::new(Copies::new(clock, command_timeout), spawn);
+        Self { backend, clock, command_timeout, quarantine, groups, closed: AtomicBool::new(false) }
+    }
+
+    pub(super) fn copies(&self) -> &Copies {
+        &self.groups.copies
     }
 
     /// Ends every call that is under way, and the connections.
@@ -179,21 +158,16 @@ impl Wire {
 
     /// What no answer takes that is not slow.
     pub(crate) fn slow(&self) -> Duration {
-        self.command_timeout / 4
+        self.copies().slow()
     }
 
     /// Copies of a call for this key that were sent up to now, and whose answers were not heard.
     pub(crate) fn doubt(&self, key: &str) -> Doubt {
         let node = self.backend.node(key).ok();
         node.map_or_else(Doubt::default, |node| {
-            let latest = self.latest(&node, self.clock.now());
+            let latest = self.copies().latest(&node, self.clock.now());
             Doubt::new(node, latest)
         })
-    }
-
-    /// Until when copies that were sent to this node before `moment` may run.
-    pub(super) fn latest(&self, node: &Node, moment: Moment) -> ServerTime {
-        node.time_at(moment).saturating_add(millis(self.command_timeout))
     }
 
     /// Sends a call until it is answered or patience ends.
@@ -215,7 +189,8 @@ impl Wire {
         let mut late: Option<Arc<Node>> = None;
         let mut is_recounted = false;
         loop {
-            let (answer, sent) = self.send(query).await;
+            // What may have run in a group goes alone from here on: it may be what the group met with.
+            let (answer, sent) = self.send(query, doubt.is_empty().then_some(patience)).await;
             let longest = if matches!(answer, Err(Fate::ClusterDown(_))) { LONGEST_PAUSE_DOWN } else { LONGEST_PAUSE };
             let why = match (answer, &sent) {
                 // There are more replicas than was known, so too few of them were waited for: once.
@@ -243,7 +218,7 @@ impl Wire {
                 (Err(Fate::NotSent(why) | Fate::TryAgain(why) | Fate::ClusterDown(why)), _) => why,
                 (Err(Fate::Moved(why) | Fate::Ask(why)), _) => why,
                 (Err(Fate::Doubtful(why)), sent) => {
-                    doubt.merge(&doubt_of(sent.as_ref()));
+                    doubt.merge(&sent.as_ref().map(Sent::doubt).unwrap_or_default());
                     if patience.one_copy {
                         return Called { result: Err(Fault::Unreachable(why)), doubt };
                     }
@@ -275,16 +250,34 @@ impl Wire {
 
     /// Sends one copy. Returns its answer, and the copy itself if it may run yet.
     pub(crate) async fn copy(&self, query: Query<'_>) -> (Result<Answer, Fate>, Doubt) {
-        let (answer, sent) = self.send(query).await;
-        let doubt = if matches!(answer, Err(Fate::Doubtful(_))) { doubt_of(sent.as_ref()) } else { Doubt::default() };
-        (answer, doubt)
+        let (answer, sent) = self.send(query, None).await;
+        let in_doubt = sent.filter(|_| matches!(answer, Err(Fate::Doubtful(_))));
+        (answer, in_doubt.as_ref().map(Sent::doubt).unwrap_or_default())
     }
 
-    /// Sends one copy to the node that has its first key. One that was sent elsewhere did not run, so that sending it
-    /// on is no second one.
-    async fn send(&self, query: Query<'_>) -> (Result<Answer, Fate>, Option<Sent>) {
-        let Query { script, keys, args, confirm, takes } = query;
-        let key = keys.first().copied().unwrap_or_default();
+    /// Sends one copy to this node, whichever keys it has: for what is its own. A second one if it was late, as its
+    /// clock is known then.
+    pub(crate) async fn call_at(
+        &self,
+        node: &Arc<Node>,
+        script: &'static Script,
+        names: &[&str],
+        args: &[&str],
+    ) -> Result<Answer, Fate> {
+        let mut is_late = false;
+        loop {
+            let sent = self.copies().begin(node, None);
+            match self.copies().ask(&sent, script, names, args, false).await {
+                Err(Fate::Late) if !is_late => is_late = true,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Sends one copy to the node that has its first key: with others, if there is a patience that it goes by. One that
+    /// was sent elsewhere did not run, so that sending it on is no second one.
+    async fn send(&self, query: Query<'_>, together: Option<&Patience>) -> Said {
+        let key = query.keys.first().copied().unwrap_or_default();
         let (mut to, mut asking) = (self.backend.node(key), false);
         let mut last = None;
         for _ in 0..=REDIRECTIONS {
@@ -292,108 +285,54 @@ impl Wire {
                 Ok(node) => node,
                 Err(fate) => return (Err(fate), last),
             };
-            if let Err(fate) = self.may_take(takes, &node, key).await {
-                return (Err(fate), last);
-            }
-            let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, &node, confirm)));
-            let confirm = match wanted.await.transpose() {
-                Ok(wanted) => confirm.zip(wanted),
-                Err(fate) => return (Err(fate), last),
-            };
-            let at = self.clock.now();
-            let (nonce, not_after) = (self.nonce.fetch_add(1, Ordering::Relaxed), self.latest(&node, at));
-            let sent = Sent { node, at, nonce, not_after, confirm };
-            let confirm = confirm.map(|(confirm, wanted)| (wanted, millis(confirm.within)));
-            let call = Call { script, names: keys, nonce, not_after, args, in_full: false, asking, confirm };
-            match self.send_to(&sent.node, call, at).await {
-                Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &sent.node), false),
-                Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &sent.node), true),
-                Err(Fate::Refused(Refused::ReadOnly)) if self.backend.demoted(&sent.node) => {
-                    let why = format!("{} is a read-only replica", sent.node.address);
-                    return (Err(Fate::NotSent(why)), Some(sent));
+            let (answer, sent) = self.send_to(&node, query, asking, together).await;
+            match answer {
+                Err(Fate::Moved(address)) => (to, asking) = (self.backend.moved(key, &address, &node), false),
+                Err(Fate::Ask(address)) => (to, asking) = (self.backend.asked(&address, &node), true),
+                Err(Fate::Refused(Refused::ReadOnly)) if self.backend.demoted(&node) => {
+                    let why = format!("{} is a read-only replica", node.address);
+                    return (Err(Fate::NotSent(why)), sent.or(last));
                 }
-                outcome => return (outcome.and_then(|items| self.read(script.name, items, &sent)), Some(sent)),
+                answer => return (answer, sent.or(last)),
             }
-            last = Some(sent);
+            last = sent.or(last);
         }
         (Err(Fate::NotSent("it was sent on too often: the cluster is changing".to_owned())), last)
     }
 
-    pub(super) async fn send_to(&self, node: &Node, call: Call<'_>, at: Moment) -> Outcome {
-        let outcome = node.link.call(call);
-        // One that waits for replicas says nothing of a server that is slow.
-        if call.confirm.is_none() {
-            node.asked(at);
+    /// The same, to this node.
+    async fn send_to(&self, node: &Arc<Node>, query: Query<'_>, asking: bool, together: Option<&Patience>) -> Said {
+        let Query { script, keys, args, confirm, takes } = query;
+        let key = keys.first().copied().unwrap_or_default();
+        if let Err(fate) = self.may_take(takes, node, key).await {
+            return (Err(fate), None);
         }
-        let outcome = match outcome.await {
-            // It proves that nothing ran.
-            Err(Fate::UnknownScript) => node.link.call(Call { in_full: true, ..call }).await,
-            outcome => outcome,
-        };
-        if matches!(outcome, Err(Fate::Refused(_) | Fate::UnknownScript | Fate::Moved(_) | Fate::Ask(_))) {
-            node.spoke();
-        }
-        // Unless it has answered others meanwhile.
-        if matches!(outcome, Err(Fate::Doubtful(_))) && !node.heard_since(at) {
-            node.asked(at);
-        }
-        outcome
-    }
-
-    pub(super) fn read(&self, script: &'static str, mut items: Vec<Item>, sent: &Sent) -> Result<Answer, Fate> {
-        let short = sent.confirm.and_then(|(confirm, wanted)| short(&mut items, confirm, wanted));
-        let mut items = items.into_iter();
-        let (Some(Item::Int(status)), Some(Item::Text(echo)), Some(Item::Int(time))) =
-            (items.next(), items.next(), items.next())
-        else {
-            return poisoned(&sent.node, script, "the reply has not the shape of a lockson script's");
-        };
-        if echo.parse() != Ok(sent.nonce) {
-            return poisoned(&sent.node, script, "the reply belongs to another call");
-        }
-        sent.node.answered(time, self.clock.now());
-        if sent.node.is_over() {
-            // Its writes may be lost with it. The next copy asks the node in its place.
-            return Err(Fate::Doubtful(format!("{} is not what it was when this was sent", sent.node.address)));
-        }
-        let mut rest: Vec<Item> = items.collect();
-        let status = match status {
-            0 => Status::Busy,
-            1 => match short {
-                None => Status::Done,
-                Some(short) => {
-                    // They are counted anew before the next, unless they have just been seen to be more.
-                    let asked = sent.confirm.map_or(0, |(_, asked)| asked);
-                    sent.node.lists((short.wanted > asked).then_some(short.wanted));
-                    Status::NotConfirmed(short)
+        let _turn;
+        if let Some(patience) = together.filter(|_| script.body.is_some() && confirm.is_none() && !asking) {
+            match self.groups.join(node, self.slot(key), &query, patience.abandoned.as_ref()) {
+                Way::Alone(turn) => _turn = turn,
+                Way::Together(answer) => {
+                    if let Ok(said) = answer.await {
+                        return said;
+                    }
                 }
-            },
-            2 => return Err(Fate::Late),
-            3 => Status::NotHeld,
-            4 => wrong_type(take_text(&mut rest)),
-            5 => Status::Tampered(take_text(&mut rest)),
-            6 => Status::Refused(refused_in_words(take_text(&mut rest))),
-            other => return poisoned(&sent.node, script, &format!("the reply has the unknown status {other}")),
+            }
+        }
+        let wanted = OptionFuture::from(confirm.map(|confirm| wanted(&*self.backend, node, confirm)));
+        let confirm = match wanted.await.transpose() {
+            Ok(wanted) => confirm.zip(wanted),
+            Err(fate) => return (Err(fate), None),
         };
-        Ok(Answer { status, time, rest, sent: sent.at })
+        let sent = self.copies().begin(node, confirm);
+        let answer = self.copies().ask(&sent, script, keys, args, asking).await;
+        (answer, Some(sent))
     }
 
     /// Between a half and the whole of a pause, so that clients drift apart. By chance that a simulation can replay.
     pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        let seed = self.nonce.fetch_add(1, Ordering::Relaxed) ^ self.clock.now().nanos();
+        let seed = self.copies().numbers(1) ^ self.clock.now().nanos();
         pause * fastrand::Rng::with_seed(seed).u32(512..1024) / 1024
     }
-}
-
-/// Answers and questions no longer match on this connection: whatever was answered can't be believed.
-fn poisoned(node: &Node, script: &'static str, why: &str) -> Result<Answer, Fate> {
-    say(|| tracing::warn!(target: "lockson", script, why, "gap: the connection is replaced"));
-    node.link.reset();
-    Err(Fate::Doubtful(why.to_owned()))
-}
-
-fn doubt_of(sent: Option<&Sent>) -> Doubt {
-    sent.map_or_else(Doubt::default, |sent| Doubt::new(sent.node.clone(), sent.not_after))
 }
 
 /// Whether the server's clock is past the end of patience, though the local one is not: it may have stood still. By

@@ -17,6 +17,7 @@ pub const TEMPLATES: &[&str] = &[
     "hset HASH FIELD TEXT", "hset HASH FIELD INT FIELD TEXT", "hset HASH FIELD TEXT FIELD", "hmset HASH FIELD INT",
     "hsetnx HASH FIELD INT", "hdel HASH FIELD", "hdel HASH FIELD FIELD FIELD", "hexists HASH FIELD", "hgetall HASH",
     "hkeys HASH", "hvals HASH", "hlen HASH", "hincrby HASH FIELD INT", "hincrby HASH FIELD INT",
+    "hstrlen HASH FIELD", "strlen STR",
     "hmget HASH FIELD FIELD", "lpush LIST ITEM", "rpush LIST ITEM ITEM", "lpush LIST ITEM ITEM ITEM", "lpop LIST",
     "rpop LIST", "lpop LIST COUNT", "rpop LIST COUNT", "lpop LIST COUNT COUNT", "lrange LIST COUNT COUNT",
     "lrange LIST 0 -1", "lindex LIST COUNT", "lrem LIST COUNT ITEM", "llen LIST", "lpos LIST ITEM",

@@ -40,11 +40,12 @@ const STORIES: [&[(&str, &[&str])]; 8] = [
 
 /// What takes, makes, hands on or says that it still waits: refused where there is no memory. All else works then, what
 /// gives back above all.
-const REFUSED: [&str; 15] = [
+const REFUSED: [&str; 16] = [
     "fair/acquire",
     "fair/refresh",
     "fenced/run",
     "latch/set",
+    "multi/acquire",
     "multi/server_id",
     "permit_semaphore/acquire",
     "permit_semaphore/set",
@@ -87,7 +88,7 @@ async fn out_of_memory_it_is_all_or_nothing() {
 
 /// What a script may leave that is refused one command: what was true before it, and what ends by itself. Nothing of it
 /// is a hold, a permit or a count.
-const LEFT: [(&str, &[&str]); 14] = [
+const LEFT: [(&str, &[&str]); 16] = [
     // The receipt lives for longer.
     ("cancel", &["SET"]),
     ("latch/cancel", &["SET"]),
@@ -101,6 +102,10 @@ const LEFT: [(&str, &[&str]); 14] = [
     ("semaphore/acquire", &["DECRBY", "DEL"]),
     // A count of 0 is gone; as above; the marker of a vote is there.
     ("reentrant/acquire", &["PEXPIRE", "HDEL", "HGET", "HINCRBY", "PTTL"]),
+    // Refused once for another reason, it may not undo what it did.
+    ("multi/acquire", &["HDEL"]),
+    // Not given back, it says.
+    ("multi/release", &["HDEL", "HGET"]),
     // It lives for longer.
     ("reentrant/release", &["HINCRBY"]),
     // As above, and readers have no turn.

@@ -15,7 +15,7 @@ crate::lua::stories! {
         "plain/acquire lock / t 5000 -> 4 WRONGTYPE*"
         "plain/release lock / t -> 4 WRONGTYPE*"
         "plain/extend lock / t 5000 -> 4 WRONGTYPE*"
-        "plain/force lock -> 4 WRONGTYPE*"
+        "plain/force lock / _ -> 4 WRONGTYPE*"
         "plain/hand_over lock / t u 5000 -> 4 WRONGTYPE*"
         "plain/inspect lock / t -> 4 WRONGTYPE*"
         "plain/settle lock / t 0 -> 4 WRONGTYPE*"
@@ -39,9 +39,10 @@ crate::lua::stories! {
     }
     it_is_ended_by_force {
         "hear c"
-        "plain/force lock -> 0"
+        "plain/force lock / _ -> 0"
         "SET lock t"
-        "plain/force lock -> 1 1 | | c=0"
+        "plain/force lock / x -> 0"
+        "plain/force lock / _ -> 1 1 | | c=0"
     }
     it_is_handed_over {
         "plain/hand_over lock / t u 5000 -> 3"

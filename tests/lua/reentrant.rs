@@ -43,8 +43,38 @@ crate::lua::stories! {
         "reentrant/force lock / _ -> 4 WRONGTYPE*"
         "reentrant/hand_over lock / o p 5000 -> 4 WRONGTYPE*"
         "reentrant/inspect lock -> 4 WRONGTYPE*"
+        "reentrant/move lock / r o 5000 -> 4 WRONGTYPE*"
+        "reentrant/release_both lock / r o -> 4 WRONGTYPE*"
         "reentrant/settle lock / o 0 -> 4 WRONGTYPE*"
         "reentrant/renew lock / o 5000 -> 1 0"
+    }
+    a_run_becomes_its_owners {
+        "HSET lock r 1"
+        "PEXPIRE lock 5000"
+        "reentrant/move lock / r o 3000 -> 1 | lock{o=1}/5000"
+        "reentrant/move lock / r o 3000 -> 1"
+        "reentrant/move lock / r o 9000 -> 1 | lock{o=1}/9000"
+        "reentrant/move lock / r p 9000 -> 3"
+        "reentrant/move lock / o p 0 -> 1 | lock{p=1}/9000"
+    }
+    a_run_that_is_not_one_hold_is_left {
+        "HSET lock r 2"
+        "PEXPIRE lock 5000"
+        "reentrant/move lock / r o 3000 -> 5 2"
+        "HSET lock r 1"
+        "reentrant/move lock / r o 1e30 -> 6 ERR value is not an integer*"
+    }
+    a_run_or_its_owner_gives_back {
+        "hear c"
+        "HSET lock r 1"
+        "PEXPIRE lock 5000"
+        "reentrant/release_both lock / r o -> 1 1 | | c=0"
+        "reentrant/release_both lock / r o -> 3 | | c=0"
+        "HSET lock o 1"
+        "PEXPIRE lock 5000"
+        "reentrant/release_both lock / r o -> 1 1 | | c=0"
+        "HSET lock x 1"
+        "reentrant/release_both lock / r o -> 3"
     }
     it_is_given_back {
         "hear c"

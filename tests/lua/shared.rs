@@ -10,6 +10,24 @@ crate::lua::stories! {
         "wait 1"
         "by 1 reentrant/inspect lock -> 1 4122 o 1"
     }
+    many_are_taken_or_none {
+        "multi/acquire a b / o 5000 p 6000 -> 1 | a{o=1}/5000 b{p=1}/6000"
+        "multi/acquire a b / o 5000 p 6000 -> 0"
+        "DEL a"
+        "multi/acquire a b / o 5000 p 6000 -> 0"
+        "multi/acquire a c / o 5000 o 1e30 -> 6 ERR value is not an integer*"
+        "SET d x"
+        "multi/acquire a d / o 5000 o 5000 -> 0"
+    }
+    many_are_given_back_each_for_itself {
+        "hear a_ b_ c_ d_"
+        "HSET a o 1"
+        "HSET b p 2"
+        "HSET c o 1"
+        "SET d x"
+        "multi/release a b c d / o a_ p b_ o c_ o d_ -> 1 1 - 1 - | b{p=2} d=x | a_=0 c_=0"
+        "multi/release a b c d / o a_ p b_ o c_ o d_ -> 1 - - - -"
+    }
     a_token_is_the_time_at_least {
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+1 | lock{o=1}/5000 token=us+1"
         "DEL lock"
@@ -43,6 +61,16 @@ crate::lua::stories! {
         "SET token 5"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 0 -1"
         "fenced reentrant/acquire lock token / o 5000 0 o 0 _ -> 0 -1"
+    }
+    what_is_free_or_will_be_is_seen {
+        "HSET a o 1"
+        "PEXPIRE a 5000"
+        "SET b t PX 900"
+        "HSET c o 1"
+        "look a b c d / 1000 -> 1 2 4 | a{o=1}/5000 b=t/900 c{o=1}"
+        "look c / 1000 -> 1"
+        "look a / 5001 -> 1 1"
+        "look d a / 1000 -> 1 1"
     }
     what_is_no_token_is_refused {
         "SET token 05"

@@ -267,8 +267,11 @@ impl Teller {
         let keys: Vec<&str> = call.keys.iter().map(String::as_str).collect();
         self.stage.heard();
         let answer = match self.stage.eval(&call.text, &keys, &args).await {
-            Ok(Reply::List(items)) => {
-                let words: Vec<String> = items.iter().map(word).collect();
+            Ok(reply @ (Reply::List(_) | Reply::Text(_))) => {
+                let words: Vec<String> = match reply {
+                    Reply::List(items) => items.iter().map(word).collect(),
+                    text => text.text().split(' ').map(str::to_owned).collect(),
+                };
                 assert_eq!(words[1], "nonce", "{}: the nonce", call.line);
                 self.stage.is_now(&words[2], now);
                 [&words[..1], &words[3..]].concat().join(" ")

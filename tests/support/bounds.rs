@@ -77,13 +77,17 @@ const fn bound(
 }
 
 /// Those of every kind but the fair lock. Keys and arguments as [`words`] reads them.
-pub const BOUNDS: [Bound; 43] = [
+pub const BOUNDS: [Bound; 55] = [
     bound("reentrant/force", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/inspect", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
     bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
+    bound("multi/acquire", "100 free locks", "", "[x#]", "[o 60000]"),
+    bound("group", "100 free locks", "", "[x#]", "[89 o 60000 0]"),
+    bound("multi/release", "100 holds", HELD_ONCE, "[x#]", "[o c]"),
     bound("fenced/fence", "a token", "redis.call('SET', 'token', n)", "x token", "o 60000 0 o 7 0"),
     bound("preflight", "nothing", "", "x", ""),
+    bound("look", "500 locks", FIVE_HUNDRED, "[a# b# c# d# e#]", "1000"),
     bound("semaphore/acquire", "100 wishes", "redis.call('SET', 'x', n)", "x life receipt", "@ 60000 [1]"),
     bound("read/acquire", "n others", LIVING, READ_WRITE, "o 60000 0 o:write"),
     bound("read/acquire", "it holds n times", OWN_OFTEN, READ_WRITE, "o 60000 0 o:write"),
@@ -121,11 +125,37 @@ pub const BOUNDS: [Bound; 43] = [
     bound("permit_semaphore/renew", "a guard of 500", TAKEN, "{x}:timeout", "ids:500*1 900000"),
     bound("permit_semaphore/renew", "100 guards of 5", TAKEN, "[{x}:timeout]", "[ids:5*# 900000]"),
     bound("permit_semaphore/inspect", "n taken", TAKEN, "x {x}:timeout", ""),
+    bound("admin/list", "100 locks", LOCKS, "", "0 * 100"),
+    bound("admin/list", "100 read/write locks of n", SHARED, "", "0 * 100"),
+    bound("admin/list", "n foreign keys", FOREIGN, "", "0 * 100"),
+    bound("admin/server", "nothing", "", "", "x"),
+    bound("admin/describe", "n readers", CROWD, SEEN, "NUMSUB a b c d e"),
+    bound("admin/describe", "n dead readers", GHOSTS, SEEN, "NUMSUB a b c d e"),
+    bound("admin/describe", "n wait", HELD_QUEUE, SEEN, "NUMSUB a b c d e"),
+    bound("admin/describe", "n permits, n writers", TAKEN_BY_MANY, SEEN, "NUMSUB a b c d e"),
 ];
+
+const SEEN: &str = "x token q s w {x}:timeout made ended absent";
+const LOCKS: &str = "for i = 1, 100 do redis.call('HSET', 'x' .. i, '8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:7', 1) \
+    redis.call('PEXPIRE', 'x' .. i, 60000) end";
+const SHARED: &str = "for i = 1, 100 do redis.call('HSET', 'x' .. i, 'mode', 'read') for j = 1, n / 100 do \
+    redis.call('HSET', 'x' .. i, '8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:' .. j, 1) end end";
+const FOREIGN: &str = "for i = 1, n do redis.call('SET', 'x' .. i, i) end";
+const CROWD: &str = "redis.call('HSET', 'x', 'mode', 'read') for i = 1, n do \
+    local owner = '8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:' .. i redis.call('HSET', 'x', owner, 1) \
+    redis.call('SET', '{x}:' .. owner .. ':rwlock_timeout:1', '1', 'PX', 60000) end";
+const GHOSTS: &str = "redis.call('HSET', 'x', 'mode', 'read') for i = 1, n do \
+    redis.call('HSET', 'x', '8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:' .. i, 300) end";
+const TAKEN_BY_MANY: &str = "permits(n, now + 600000) for i = 1, n do \
+    redis.call('ZADD', 'w', -i, '#gone:' .. i) redis.call('ZADD', 'w', now + 9000, 'gone:' .. i) end";
 
 const LEAVER: &str = "one leaver is looked for in the list (LREM): 0.6 ms at 10,000";
 const PLACE: &str = "the place is counted (LPOS), where somebody asks for it";
+const HELD_ONCE: &str = "for i = 1, 100 do redis.call('HSET', 'x' .. i, 'o', 1) end";
 const HUNDRED: &str = "for i = 1, 100 do redis.call('SET', 'x' .. i, 't', 'PX', 9000) end";
+/// All of them free soon.
+const FIVE_HUNDRED: &str = "for i = 1, 100 do for _, key in ipairs({'a', 'b', 'c', 'd', 'e'}) do \
+    redis.call('SET', key .. i, 't', 'PX', 900) end end";
 const DEBT: &str = "queue(now) redis.call('HSET', 'f', 'debt', n * 300000 + 300000)";
 
 /// Those of the fair lock.

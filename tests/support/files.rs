@@ -34,8 +34,15 @@ pub fn factories() -> Vec<String> {
     public.filter_map(|line| Some(line.split_once("(&self, name: &str")?.0.to_owned())).collect()
 }
 
+/// Those that are sent without lua/now.lua.
+const QUICK: [&str; 4] = ["reentrant/acquire", "reentrant/release", "plain/acquire", "plain/release"];
+
 /// A script of lua/, such as `fair/acquire`, as the client sends it: behind what it shares with others.
 pub fn sent(script: &str) -> String {
+    joined(script, QUICK.contains(&script))
+}
+
+fn joined(script: &str, is_quick: bool) -> String {
     let lua = |script: &str| read(&format!("lua/{script}.lua"));
     let shared: &[&str] = match script.split_once('/') {
         Some(("read" | "write", _)) => &["read_write"],
@@ -43,6 +50,8 @@ pub fn sent(script: &str) -> String {
         Some(("permit_semaphore", "extend" | "renew")) => &["ids"],
         Some(("permit_semaphore", "acquire" | "cancel" | "release")) => &["once", "ids"],
         Some(("semaphore" | "permit_semaphore" | "latch", _)) => &["once"],
+        Some(("admin", "list")) => &["admin/what"],
+        Some(("admin", "describe")) => &["read_write", "admin/what"],
         None if script == "cancel" => &["once"],
         None if script == "quarantine" => &["boot"],
         _ => &[],
@@ -51,11 +60,27 @@ pub fn sent(script: &str) -> String {
     match script {
         "fenced/fence" => return fenced("reentrant/acquire"),
         "red/vote" => return voting("reentrant/acquire"),
+        "group" => return group(),
         _ => {}
     }
     let announce = announces(script).then_some("announce");
-    std::iter::once("begin").chain(announce).chain(shared.iter().copied()).chain([script]).map(lua).collect()
+    let first: &[&str] = if is_quick { &["begin"] } else { &["begin", "now"] };
+    first.iter().copied().chain(announce).chain(shared.iter().copied()).chain([script]).map(lua).collect()
 }
+
+/// Many calls of scripts in one, as they are sent: the bodies by their numbers, from 1 on.
+fn group() -> String {
+    let bodies = BODIES.map(|script| {
+        let text = read(&format!("lua/{script}.lua"));
+        format!("bodies[#bodies + 1] = function(KEYS, ARGV, nonce)\n{text}end\n")
+    });
+    let [begin, now, announce, own] =
+        ["begin", "now", "announce", "group"].map(|file| read(&format!("lua/{file}.lua")));
+    format!("{begin}{now}{announce}local bodies = {{}}\n{}{own}", bodies.concat())
+}
+
+/// The scripts whose calls may go together.
+pub const BODIES: [&str; 4] = ["reentrant/acquire", "reentrant/release", "plain/acquire", "plain/release"];
 
 /// Whether it sends a message: then the last two of its ARGV are the command and the channel.
 pub fn announces(script: &str) -> bool {
@@ -79,7 +104,7 @@ pub fn voting(script: &str) -> String {
 }
 
 fn over(inner: &str, shared: &str, outer: &str) -> String {
-    let (text, own) = (sent(inner), read(&format!("lua/{inner}.lua")));
+    let (text, own) = (joined(inner, false), read(&format!("lua/{inner}.lua")));
     let before = text.strip_suffix(&own).expect("its own text comes last");
     format!("{before}{shared}local function acquire()\n{own}end\n{}", read(&format!("lua/{outer}.lua")))
 }

@@ -189,6 +189,7 @@ pub fn text(folder: &str, verb: &str) -> String {
 /// The text of every script, once.
 pub fn texts() -> Vec<String> {
     let mut all: Vec<String> = KINDS.iter().flat_map(|kind| VERBS.map(|verb| text(kind.lua, verb))).collect();
+    all.push(sent("group"));
     all.sort();
     all.dedup();
     all.retain(|text| !text.is_empty());

@@ -69,6 +69,7 @@ macro_rules! lua {
     ($($file:literal),+) => {
         concat!(
             include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/begin.lua")),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/now.lua")),
             $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../lua/", $file, ".lua"))),+
         )
     };

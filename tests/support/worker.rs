@@ -161,6 +161,7 @@ impl Worker {
             kind,
             wait: WAIT.as_millis() as u64,
             patience: None,
+            limited: None,
             lease: None,
             work,
             entries: 0,

@@ -300,10 +300,11 @@ fn whatever_says_held_has_written() {
         server.control(&["SET", semaphore, "5"]);
     }
     let id = "0123456789abcdef0123456789abcdef";
-    let calls: [(&str, &[&str], &str); 16] = [
+    let calls: [(&str, &[&str], &str); 17] = [
         ("reentrant/acquire", &["k1"], "o|LEASE|0"),
         ("reentrant/renew", &["k1"], "o|LEASE"),
         ("reentrant/hand_over", &["k1"], "o|p|LEASE"),
+        ("reentrant/move", &["k1"], "p|q|LEASE"),
         ("plain/acquire", &["k2"], "o|LEASE"),
         ("plain/renew", &["k2"], "o|LEASE"),
         ("plain/hand_over", &["k2"], "o|p|LEASE"),

@@ -1,7 +1,7 @@
 //! What a server says of keys, and of lockson's scripts, while their slot moves key by key.
 
 use support::prelude::*;
-use support::{files, Cluster};
+use support::{files, Cluster, Reply};
 
 use super::told;
 
@@ -37,6 +37,7 @@ pub fn run(node: &Server, script: &str, keys: &[&str], args: &[&str]) -> String 
     let announces: &[&str] = if files::announces(script) { &["PUBLISH", "channel"] } else { &[] };
     let words = [&["EVAL", &text, &count], keys, &["n", "9999999999999"], args, announces].concat();
     match node.try_control(&words) {
+        Ok(Reply::Text(words)) => words.split(' ').next().unwrap_or_default().to_owned(),
         Ok(reply) => reply.list().iter().map(|item| item.optional().unwrap_or_default()).next().unwrap(),
         Err(error) => told(Err(error)),
     }

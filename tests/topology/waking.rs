@@ -59,8 +59,8 @@ async fn wake(url: &str, name: &str, old: &Server, switch: impl FnOnce() -> u64)
     let grants = Grants::default();
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        // What comes back with a failover ends with its lease.
-        let builder = Locks::builder().command_timeout(ms(500)).watchdog_lease(secs(3));
+        // What comes back with a failover ends with its lease. Each grant is a write of its own.
+        let builder = Locks::builder().command_timeout(ms(500)).watchdog_lease(secs(3)).local_turns(false);
         let locks = builder.connect(url).await.unwrap();
         tasks.extend(contend(&locks, name, &grants));
     }

@@ -27,7 +27,8 @@ async fn id_6_c_2i_a_given_up_call_under_way_makes_no_attempts() {
     sleep(secs(2)).await;
     let scripts = proxy.requests(Filter::Script.with(&names[0]));
     assert!(scripts <= 20, "{scripts} scripts for one attempt and its release");
-    assert_eq!(proxy.requests(Filter::Script.with(&names[1])), 0);
+    // One script for both, and one that gives them back.
+    assert!(proxy.requests(Filter::Script.with(&names[1])) <= 2);
 }
 
 async fn three() -> (Vec<Server>, Vec<Proxy>, RedLock<lockson::kind::Reentrant>) {

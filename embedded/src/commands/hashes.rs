@@ -1,6 +1,6 @@
 //! Commands for hashes.
 
-use super::{command, head, int, is, natural, wrong_arity, Command, SYNTAX};
+use super::{command, head, int, is, natural, wrong_arity, Command, NOT_POSITIVE, SYNTAX};
 use crate::hash::Hash;
 use crate::numbers::parse_int;
 use crate::store::Store;
@@ -17,6 +17,8 @@ pub(super) const COMMANDS: &[Command] = &[
     command("hkeys", 2, hkeys),
     command("hvals", 2, hvals),
     command("hlen", 2, hlen),
+    command("hstrlen", 3, hstrlen),
+    command("hrandfield", 3, hrandfield),
     command("hincrby", 4, hincrby),
     command("hmget", -3, hmget),
     command("hscan", -3, hscan),
@@ -124,6 +126,20 @@ fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
 fn hlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([key], _) = head(args)?;
     Ok(Value::count(store.keys.read::<Hash>(key)?.map_or(0, Hash::len)))
+}
+
+fn hstrlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key, name], _) = head(args)?;
+    let value = store.keys.read::<Hash>(key)?.and_then(|hash| hash.get(name));
+    Ok(Value::count(value.map_or(0, <[u8]>::len)))
+}
+
+/// Not by chance, so that a simulation repeats: the first fields.
+fn hrandfield(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key, count], _) = head(args)?;
+    let count = natural(count, NOT_POSITIVE)?;
+    let hash = store.keys.read::<Hash>(key)?;
+    Ok(Value::list(hash.into_iter().flat_map(Hash::iter).take(count).map(|(field, _)| field)))
 }
 
 fn hincrby(store: &mut Store, args: &[Vec<u8>]) -> Answer {

@@ -9,6 +9,7 @@ use crate::value::{Answer, Text, Value};
 
 pub(super) const COMMANDS: &[Command] = &[
     command("get", 2, get),
+    command("strlen", 2, strlen),
     command("set", -3, set),
     command("setnx", 3, setnx),
     command("getdel", 2, getdel),
@@ -25,6 +26,11 @@ fn string(store: &mut Store, key: &[u8]) -> Answer {
 fn get(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([key], _) = head(args)?;
     string(store, key)
+}
+
+fn strlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([key], _) = head(args)?;
+    Ok(Value::count(store.keys.read::<Vec<u8>>(key)?.map_or(0, Vec::len)))
 }
 
 fn getdel(store: &mut Store, args: &[Vec<u8>]) -> Answer {

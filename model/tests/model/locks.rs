@@ -100,21 +100,21 @@ fn read_write() {
     }
 }
 
-const NOT_AFTER: &str = "if now > not_after then return {2, nonce, now} end";
+const NOT_AFTER: &str = "if not_after < at and";
 
 #[test]
 fn nothing_stands_without_its_rule() {
     let kind = Kind::reentrant();
     let broken = |name: &str, scope: Scope, property: &str| search(name, scope).breaks(property);
-    let late = kind.clone().with(Verb::Acquire, NOT_AFTER, "");
+    let late = kind.clone().with(Verb::Acquire, NOT_AFTER, "if false and");
     broken("without not_after", Scope::new(two(&late, ONCE, ONCE), 1, 4), NOTHING_LEFT);
-    let adds = "if count == n then redis.call('HINCRBY', lock, owner, '1') end";
+    let adds = "if found == n then redis.call('HINCRBY', lock, owner, '1') end";
     let twice = kind.clone().with(Verb::Acquire, adds, "redis.call('HINCRBY', lock, owner, '1')");
     broken("without absolute counts: acquire", Scope::new(two(&twice, ONCE, ONCE), 1, 4), COUNTS);
-    let checks = "if count ~= n and count ~= n - 1 then return {5, nonce, now, found} end\nif count == n and n == 1";
-    let lower = kind.clone().with(Verb::Release, checks, "n = count\nif count == n and n == 1");
+    let looks = "local found = redis.pcall('HGET', lock, owner)";
+    let lower = kind.clone().with(Verb::Release, looks, &format!("{looks}\nn = found or n"));
     broken("without absolute counts: release", Scope::new(two(&lower, NESTED, ONCE), 1, 4), COUNTS);
-    let ever = kind.clone().with(Verb::Acquire, "if ttl < lease or count ~= n then", "if false then");
+    let ever = kind.clone().with(Verb::Acquire, "if lengthens or found ~= n then", "if false then");
     broken("without a TTL", Scope::new(two(&ever, ONCE, ONCE), 1, 4), TTL);
     let blind = kind.clone().with(Verb::Renew, "if redis.pcall('HEXISTS', lock, owner) == 1 then", "do");
     let renewed = two(&blind, &[Lock, Renew, Unlock], ONCE);

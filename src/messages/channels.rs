@@ -1,8 +1,9 @@
 //! The channels that this client listens to: a message wakes those who wait for it. Rule 15 of docs/PROTOCOL.md:
 //! messages are hints, and whenever some may have been missed every waiter is woken.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,92 +12,18 @@ use futures::future::{BoxFuture, FutureExt, OptionFuture};
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
-use tokio::sync::{watch, Semaphore};
 use tokio::time::{sleep_until, Instant};
 
 use crate::backend::{Backend, Changes, Signal, Slots};
 use crate::base::janitor::say;
-use crate::base::registry::shrink;
+use crate::messages::ear::{Channel, Ear, Lane, Map, Stage, RETRY};
 
 /// How long a subscription that nobody uses is kept.
 const LINGER: Duration = Duration::from_secs(5);
 /// Or until this many messages came by it: whoever publishes them may stand aside for us.
 const UNHEEDED: u32 = 4;
-/// A failed subscription is tried again after this.
-const RETRY: Duration = Duration::from_millis(250);
-/// Channels in one SUBSCRIBE.
-const CHUNK: usize = 500;
-/// More wake-ups than anyone can use.
-const MOST_WAKES: usize = 1 << 16;
 /// Messages that are passed on before anything else is looked at.
 const MOST_MESSAGES: usize = 64;
-
-/// One channel, and who uses it.
-struct Channel {
-    /// One permit for each message, more after a gap.
-    wakes: Arc<Semaphore>,
-    /// Messages `0`.
-    zeros: Arc<AtomicU64>,
-    /// Whether the server has the subscription, as far as is known. Users are told after each try, and when there will
-    /// be none any more.
-    confirmed: watch::Sender<bool>,
-    users: usize,
-    /// Without users: when it ends.
-    ends: Option<Instant>,
-    /// Messages since it has none.
-    unheeded: u32,
-}
-
-/// The channels by name; and those that are to be subscribed to or left, so that nobody looks through all for them.
-#[derive(Default)]
-struct Map {
-    all: HashMap<Arc<str>, Channel>,
-    /// Those without users, by when they end.
-    idle: BTreeSet<(Instant, Arc<str>)>,
-    /// Those that no server has confirmed, and none is being asked for.
-    missing: BTreeSet<Arc<str>>,
-    /// Those that one is being asked for, by the number of the try.
-    asking: HashMap<Arc<str>, u64>,
-    /// Those that are being left.
-    leaving: BTreeSet<Arc<str>>,
-    /// Since when messages may be missing, if they may.
-    gap_since: Option<Instant>,
-}
-
-impl Map {
-    /// When a channel ends, unless it is used again.
-    fn end_at(&mut self, name: &Arc<str>, ends: Option<Instant>) {
-        let Some(channel) = self.all.get_mut(name) else { return };
-        if let Some(before) = std::mem::replace(&mut channel.ends, ends) {
-            self.idle.remove(&(before, name.clone()));
-        }
-        self.idle.extend(ends.map(|ends| (ends, name.clone())));
-    }
-
-    /// Takes out what is at its end, as much as goes into one call.
-    fn take_idle(&mut self, now: Instant) -> Vec<Arc<str>> {
-        let mut taken = Vec::new();
-        while taken.len() < CHUNK && self.idle.first().is_some_and(|(ends, _)| *ends <= now) {
-            let Some((_, name)) = self.idle.pop_first() else { break };
-            if self.asking.contains_key(&name) {
-                self.end_at(&name, Some(now + RETRY));
-                continue;
-            }
-            self.all.remove(&name);
-            self.missing.remove(&name);
-            taken.push(name);
-        }
-        shrink(&mut self.all);
-        taken
-    }
-
-    /// Messages may be missing. `true`: since now.
-    fn begin_gap(&mut self) -> bool {
-        let begins = self.gap_since.is_none();
-        self.gap_since.get_or_insert_with(Instant::now);
-        begins
-    }
-}
 
 /// The subscriptions of a client.
 pub(crate) struct Channels {
@@ -118,14 +45,6 @@ pub(crate) struct Pump {
     busy: BTreeSet<Lane>,
     /// How many SUBSCRIBEs there were.
     tries: u64,
-}
-
-/// What goes one after the other.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Lane {
-    Leave,
-    /// Subscriptions at the server with this address; empty where none is known.
-    Home(String),
 }
 
 impl Channels {
@@ -154,20 +73,23 @@ impl Channels {
     pub(crate) fn join(self: &Arc<Self>, name: &Arc<str>) -> Subscription {
         let mut map = self.map.lock();
         map.end_at(name, None);
-        let Map { all, missing, .. } = &mut *map;
+        let Map { all, fresh, open, .. } = &mut *map;
+        let mut is_new = false;
         let channel = all.entry(name.clone()).or_insert_with(|| {
-            missing.insert(name.clone());
-            let (wakes, zeros) = (Arc::new(Semaphore::new(0)), Arc::default());
-            Channel { wakes, zeros, confirmed: watch::Sender::new(false), users: 0, ends: None, unheeded: 0 }
+            is_new = true;
+            *open += 1;
+            fresh.insert(name.clone());
+            Channel { ear: Arc::default(), stage: Stage::Missing, users: 0, ends: None, unheeded: 0 }
         });
         channel.users += 1;
         channel.unheeded = 0;
-        let (wakes, zeros, confirmed) = (channel.wakes.clone(), channel.zeros.clone(), channel.confirmed.subscribe());
+        let ear = channel.ear.clone();
+        let tried = ear.tries.load(Ordering::Acquire);
         drop(map);
-        if self.news.send(()).is_err() {
+        if is_new && self.news.send(()).is_err() || self.news.is_closed() {
             self.let_go();
         }
-        Subscription { channels: self.clone(), name: name.clone(), wakes, zeros, confirmed }
+        Subscription { channels: self.clone(), name: name.clone(), ear, tried }
     }
 
     /// Ends every wait for a confirmation.
@@ -175,16 +97,15 @@ impl Channels {
         let map = self.map.lock();
         let mut all: Vec<_> = map.all.iter().collect();
         all.sort_unstable_by_key(|(name, _)| *name);
-        all.iter().for_each(|(_, channel)| channel.confirmed.send_modify(|_| ()));
+        all.iter().for_each(|(_, channel)| channel.ear.tell());
     }
 
     /// Forgets the messages of a channel that nobody took yet. Whether it is subscribed to.
     pub(crate) fn drain(&self, name: &str) -> bool {
         let map = self.map.lock();
         let Some(channel) = map.all.get(name) else { return false };
-        channel.wakes.forget_permits(usize::MAX);
-        let confirmed = *channel.confirmed.borrow();
-        confirmed
+        channel.ear.wakes.forget_permits(usize::MAX);
+        channel.ear.is_confirmed()
     }
 
     /// How many channels are subscribed to, those that linger included.
@@ -208,33 +129,35 @@ impl Channels {
 pub(crate) struct Subscription {
     channels: Arc<Channels>,
     name: Arc<str>,
-    wakes: Arc<Semaphore>,
-    zeros: Arc<AtomicU64>,
-    confirmed: watch::Receiver<bool>,
+    ear: Arc<Ear>,
+    /// How often the server had been asked for it.
+    tried: u32,
 }
 
 impl Subscription {
     /// Whether the server has it, as far as is known.
     pub(crate) fn is_confirmed(&self) -> bool {
-        *self.confirmed.borrow()
+        self.ear.is_confirmed()
     }
 
     /// Waits until the server was asked for it, if it does not have it yet: whether it has.
-    pub(crate) async fn joined(&mut self) -> bool {
-        if !self.is_confirmed() {
-            let _ = self.confirmed.changed().await;
+    pub(crate) async fn joined(&self) -> bool {
+        let mut told = pin!(self.ear.told.notified());
+        told.as_mut().enable();
+        if !self.is_confirmed() && self.ear.tries.load(Ordering::Acquire) == self.tried {
+            told.await;
         }
         self.is_confirmed()
     }
 
     /// How many messages `0` came while anybody used the channel.
     pub(crate) fn zeros(&self) -> u64 {
-        self.zeros.load(Ordering::Acquire)
+        self.ear.zeros.load(Ordering::Acquire)
     }
 
     /// Waits for a message.
     pub(crate) async fn heard(&self) {
-        match self.wakes.acquire().await {
+        match self.ear.wakes.acquire().await {
             Ok(permits) => permits.forget(),
             Err(_) => std::future::pending().await,
         }
@@ -242,7 +165,7 @@ impl Subscription {
 
     /// Forgets the messages that nobody took yet.
     pub(crate) fn drain(&self) {
-        self.wakes.forget_permits(usize::MAX);
+        self.ear.wakes.forget_permits(usize::MAX);
     }
 }
 
@@ -252,8 +175,12 @@ impl Drop for Subscription {
         let Some(channel) = map.all.get_mut(&self.name) else { return };
         channel.users -= 1;
         if channel.users == 0 {
+            // The pump sleeps until the first of them ends.
+            let is_first = map.idle.is_empty();
             map.end_at(&self.name, Some(Instant::now() + LINGER));
-            let _ = self.channels.news.send(());
+            if is_first {
+                let _ = self.channels.news.send(());
+            }
         }
     }
 }
@@ -276,6 +203,10 @@ impl Pump {
                 let Ok(signal) = self.signals.try_recv() else { break };
                 self.heed(signal);
             }
+            while self.news.try_recv().is_ok() {}
+            if self.channels.closing.load(Ordering::Acquire) {
+                return;
+            }
             works.extend(self.next_works());
             let idle_at = self.first_idle().filter(|_| !self.busy.contains(&Lane::Leave));
             // A message has nothing subscribed or left, most of the time.
@@ -285,9 +216,8 @@ impl Pump {
                     // Messages last: they may come without end.
                     biased;
                     Some(lane) = works.next() => drop(self.busy.remove(&lane)),
-                    news = self.news.recv() => match news {
-                        Some(()) if !self.channels.closing.load(Ordering::Acquire) => {}
-                        _ => return,
+                    news = self.news.recv() => if news.is_none() {
+                        return;
                     },
                     Some(()) = OptionFuture::from(idle_at.map(sleep_until)) => {}
                     signal = self.signals.recv() => match signal {
@@ -305,6 +235,10 @@ impl Pump {
             Signal::Message { channel, zero } => return !self.wake(&channel, zero),
             Signal::Gap => self.gap(None),
             Signal::Lost(channels) => self.gap(Some(&channels)),
+            Signal::Missed => {
+                self.missed();
+                return true;
+            }
             Signal::Whole => self.channels.end_gap(),
             Signal::Over(slots) => (self.over)(slots),
         }
@@ -319,10 +253,8 @@ impl Pump {
     fn wake(&self, name: &str, zero: bool) -> bool {
         let mut map = self.channels.map.lock();
         let Some(channel) = map.all.get_mut(name) else { return false };
-        channel.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
-        if channel.wakes.available_permits() < MOST_WAKES {
-            channel.wakes.add_permits(1);
-        }
+        channel.ear.zeros.fetch_add(u64::from(zero), Ordering::AcqRel);
+        channel.ear.wake(1);
         channel.unheeded += u32::from(channel.users == 0);
         let ends = channel.users == 0 && channel.unheeded == UNHEEDED;
         if ends {
@@ -331,29 +263,18 @@ impl Pump {
         ends
     }
 
+    /// Messages were lost, no matter whose: all look. The subscriptions stand.
+    fn missed(&self) {
+        self.channels.gaps.fetch_add(1, Ordering::Relaxed);
+        let map = self.channels.map.lock();
+        map.all.values().for_each(|channel| channel.ear.wake(channel.users));
+    }
+
     /// No subscription is left, or none of these, as far as is known.
     fn gap(&self, only: Option<&[String]>) {
         self.channels.gaps.fetch_add(1, Ordering::Relaxed);
         let mut map = self.channels.map.lock();
-        let Map { all, missing, asking, .. } = &mut *map;
-        let before = missing.len();
-        let mut lose = |name: &Arc<str>, channel: &Channel| {
-            // Not told yet: who waits for it hears of the next try.
-            channel.confirmed.send_if_modified(|confirmed| {
-                *confirmed = false;
-                false
-            });
-            asking.remove(name);
-            missing.insert(name.clone());
-        };
-        match only {
-            None => all.iter().for_each(|(name, channel)| lose(name, channel)),
-            Some(names) => {
-                let known = names.iter().filter_map(|name| all.get_key_value(name.as_str()));
-                known.for_each(|(name, channel)| lose(name, channel));
-            }
-        }
-        let channels = missing.len() - before;
+        let channels = map.lose(only);
         let begins = map.begin_gap();
         drop(map);
         if begins {
@@ -366,24 +287,35 @@ impl Pump {
         let channels = self.channels.clone();
         let mut map = channels.map.lock();
         let mut works: Vec<_> = self.leave(&mut map).into_iter().collect();
-        let mut homes: BTreeMap<Lane, Vec<Arc<str>>> = BTreeMap::new();
-        for name in map.missing.difference(&map.leaving) {
-            let home = Lane::Home(self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone()));
-            if !self.busy.contains(&home) {
-                homes.entry(home).or_default().push(name.clone());
+        loop {
+            for name in std::mem::take(&mut map.fresh) {
+                let lane = self.home(&name);
+                map.missing.entry(lane).or_default().insert(name);
+            }
+            let free: Vec<_> = map.missing.keys().filter(|lane| !self.busy.contains(*lane)).cloned().collect();
+            for lane in free {
+                works.extend(self.subscribe(&mut map, lane));
+            }
+            // Some have moved since.
+            if map.fresh.is_empty() {
+                return works;
             }
         }
-        for (home, mut names) in homes {
-            names.truncate(CHUNK);
-            self.tries += 1;
-            for name in &names {
-                map.missing.remove(name);
-                map.asking.insert(name.clone(), self.tries);
-            }
-            self.busy.insert(home.clone());
-            works.push(self.ask(home, names));
+    }
+
+    /// The server that has a channel, as far as is known.
+    fn home(&self, name: &str) -> Lane {
+        Lane::Home(self.backend.node(name).map_or_else(|_| String::new(), |node| node.address.clone()))
+    }
+
+    fn subscribe(&mut self, map: &mut Map, lane: Lane) -> Option<BoxFuture<'static, Lane>> {
+        self.tries += 1;
+        let names = map.take_missing(&lane, self.tries, |name| self.home(name));
+        if names.is_empty() {
+            return None;
         }
-        works
+        self.busy.insert(lane.clone());
+        Some(self.ask(lane, names))
     }
 
     fn leave(&mut self, map: &mut Map) -> Option<BoxFuture<'static, Lane>> {
@@ -434,23 +366,7 @@ impl Channels {
                 false => tracing::debug!(target: "lockson", why, "a subscription failed and is tried again"),
             });
         }
-        let mut map = self.map.lock();
-        let Map { all, missing, asking, .. } = &mut *map;
-        for name in names {
-            // Else a gap came meanwhile, and it is asked for anew.
-            if asking.get(name) != Some(&number) {
-                continue;
-            }
-            asking.remove(name);
-            let Some(channel) = all.get(name) else { continue };
-            if !ok {
-                missing.insert(name.clone());
-            }
-            channel.confirmed.send_replace(ok);
-            channel.wakes.add_permits(channel.users.min(MOST_WAKES));
-        }
-        shrink(asking);
-        drop(map);
+        self.map.lock().asked(names, number, ok);
         if ok {
             self.end_gap();
         }
@@ -460,8 +376,7 @@ impl Channels {
     /// The server answers: that is the end of a gap if no channel is without its subscription.
     fn end_gap(&self) {
         let mut map = self.map.lock();
-        let is_whole = map.missing.is_empty() && map.asking.is_empty();
-        let ended = if is_whole { map.gap_since.take() } else { None };
+        let ended = if map.open == 0 { map.gap_since.take() } else { None };
         let channels = map.all.len();
         drop(map);
         if let Some(after) = ended.map(|since| since.elapsed()) {
@@ -480,7 +395,71 @@ mod tests {
 
     use super::*;
     use crate::backend::embedded;
+    use crate::backend::node::{Node, NodeHealth, Topology};
+    use crate::backend::Fate;
     use crate::base::clock::Clock;
+
+    /// Counts how often it is asked where a channel is. Its server takes a while to answer.
+    struct Slow {
+        inner: Arc<dyn Backend>,
+        asked: AtomicU64,
+    }
+
+    impl Backend for Slow {
+        fn node(&self, key: &str) -> Result<Arc<Node>, Fate> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.inner.node(key)
+        }
+
+        fn nodes(&self) -> Vec<Arc<Node>> {
+            self.inner.nodes()
+        }
+
+        fn topology(&self) -> Topology {
+            self.inner.topology()
+        }
+
+        fn seen(&self) -> Vec<NodeHealth> {
+            self.inner.seen()
+        }
+
+        fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+            let subscribed = self.inner.subscribe(channels);
+            tokio::time::sleep(RETRY).then(|()| subscribed).boxed()
+        }
+
+        fn unsubscribe(&self, channels: Vec<String>) -> BoxFuture<'static, ()> {
+            self.inner.unsubscribe(channels)
+        }
+
+        fn close(&self) -> BoxFuture<'static, ()> {
+            self.inner.close()
+        }
+    }
+
+    /// What one channel costs does not grow with the others that are there, or are missing.
+    #[tokio::test(start_paused = true)]
+    async fn a_channel_is_looked_at_a_few_times() {
+        let (inner, signals) = embedded::connect(&Default::default(), Duration::from_secs(1), Clock::System);
+        let backend = Arc::new(Slow { inner, asked: AtomicU64::new(0) });
+        let (channels, pump) = Channels::new(backend.clone(), signals, |_| {});
+        let running = tokio::spawn(pump.run());
+        let mut all = Vec::new();
+        for number in 0..3_000 {
+            all.push(channels.join(&number.to_string().into()));
+            tokio::task::yield_now().await;
+        }
+        while !all.iter().all(Subscription::is_confirmed) {
+            assert!(join_all(all.iter().map(Subscription::joined)).await.len() == all.len());
+        }
+        let asked = backend.asked.load(Ordering::Relaxed);
+        assert!(asked <= 3 * 3_000, "{asked}");
+        drop(all);
+        tokio::time::sleep(LINGER * 4).await;
+        assert_eq!(channels.len(), 0);
+        channels.close().await;
+        running.await.unwrap();
+    }
 
     /// What was confirmed before a gap may be gone with it.
     #[tokio::test]

@@ -1,0 +1,7 @@
+//! The command `lockson`, as it is typed, on real servers.
+
+mod deadline;
+mod documented;
+mod program;
+mod run;
+mod see;

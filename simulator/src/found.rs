@@ -1,0 +1,161 @@
+//! Plans of seeds that failed once, made small. As data they stay what they are when seeds give something else.
+
+use crate::plan::{End, Fault, Kind, Plan, Turn, TURN};
+use crate::stories::{fault, turn};
+
+/// Each with what was wrong.
+pub fn all() -> Vec<(&'static str, Plan)> {
+    vec![
+        (
+            "an acquire that was refused half-way had the lock without a token, and gave out the one before again",
+            of_the_hold_before(),
+        ),
+        ("the same, behind a right to take its place in the queue away", behind_a_place()),
+        (
+            "a hand-over without an answer, refused when it was sent again, left the hold for its lease",
+            refused_hand_over(),
+        ),
+        ("the watch over a queue's head was written, and refused a time to live", watch_without_end()),
+        ("the same, behind older data", watch_behind_older_data()),
+        (
+            "the debt of a fair queue was written, and what followed was refused before it had a time to live",
+            debt_without_end(),
+        ),
+    ]
+}
+
+fn of_the_hold_before() -> Plan {
+    let own = Turn { kind: Kind::FencedFair, ..TURN };
+    let steps = vec![
+        turn(615, Turn { wait: 3_443, work: 3_375, entries: 3, ..own }),
+        turn(641, Turn { task: 1, wait: 0, work: 9, end: End::Drop, ..own }),
+        turn(933, Turn { task: 2, wait: 3_778, work: 31, end: End::Extend(206), ..own }),
+        turn(816, Turn { task: 3, wait: 2_383, work: 22, ..own }),
+        turn(
+            1_022,
+            Turn { task: 5, wait: 3_912, patience: Some(531), lease: Some(1_905), work: 15, end: End::Drop, ..own },
+        ),
+        fault(1_130, Fault::Weather { lasts: 321, lost: 0, unanswered: 0, again: 0, silent: 201, delay: 943 }),
+        fault(400, Fault::Deny { server: 0, command: "hset", lasts: 1_297 }),
+        fault(3_082, Fault::Pause { client: 2, lasts: 0 }),
+        fault(614, Fault::Weather { lasts: 1_233, lost: 0, unanswered: 0, again: 49, silent: 0, delay: 397 }),
+    ];
+    Plan { seed: 358_858, lease: 3_000, steps }
+}
+
+fn behind_a_place() -> Plan {
+    let own = Turn { kind: Kind::FencedFair, ..TURN };
+    let steps = vec![
+        turn(445, Turn { task: 1, wait: 1_544, patience: Some(166), work: 10, entries: 3, end: End::Drop, ..own }),
+        turn(445, Turn { task: 1, wait: 3_743, lease: Some(646), work: 3_675, end: End::Drop, ..own }),
+        turn(502, Turn { task: 1, wait: 647, work: 26, entries: 2, end: End::Within(336), ..own }),
+        turn(192, Turn { task: 2, wait: 1_109, work: 2_835, end: End::Drop, ..own }),
+        turn(325, Turn { task: 2, wait: 2_322, work: 29, ..own }),
+        turn(325, Turn { task: 2, wait: 3_938, work: 397, end: End::Drop, ..own }),
+        turn(664, Turn { wait: 1_446, work: 18, end: End::Extend(3_715), ..own }),
+        turn(
+            664,
+            Turn { wait: 1_609, patience: Some(65), lease: Some(655), work: 10, entries: 1, end: End::Drop, ..own },
+        ),
+        turn(664, Turn { task: 3, wait: 3_361, work: 8, ..own }),
+        turn(132, Turn { task: 4, wait: 3_443, lease: Some(3_194), work: 5_613, entries: 3, end: End::Drop, ..own }),
+        turn(
+            312,
+            Turn {
+                task: 1,
+                wait: 512,
+                patience: Some(263),
+                lease: Some(3_066),
+                work: 34,
+                entries: 3,
+                end: End::Extend(1_314),
+                ..own
+            },
+        ),
+        turn(312, Turn { task: 4, wait: 93, work: 17, entries: 3, end: End::Drop, ..own }),
+        turn(649, Turn { task: 4, wait: 123, patience: Some(407), lease: Some(799), work: 7, end: End::Drop, ..own }),
+        fault(3_476, Fault::Weather { lasts: 957, lost: 50, unanswered: 50, again: 50, silent: 0, delay: 9 }),
+        fault(2_700, Fault::Deny { server: 0, command: "zrem", lasts: 1_457 }),
+    ];
+    Plan { seed: 601_786, lease: 300_000, steps }
+}
+
+fn refused_hand_over() -> Plan {
+    let own = Turn { kind: Kind::Spin, ..TURN };
+    let steps = vec![
+        turn(505, Turn { wait: 2_369, work: 15, ..own }),
+        turn(505, Turn { wait: 1_262, work: 16, entries: 3, end: End::Drop, ..own }),
+        turn(18, Turn { task: 2, wait: 1_295, lease: Some(548), work: 11, entries: 3, end: End::Extend(996), ..own }),
+        turn(18, Turn { task: 2, wait: 1_089, work: 15, end: End::Extend(2_957), ..own }),
+        turn(168, Turn { task: 3, wait: 2_373, work: 1_146, entries: 2, end: End::Drop, ..own }),
+        turn(223, Turn { task: 3, wait: 0, work: 24, entries: 3, end: End::Drop, ..own }),
+        turn(223, Turn { task: 3, wait: 3_941, work: 207, end: End::Drop, ..own }),
+        turn(223, Turn { task: 3, wait: 2_747, work: 29, entries: 1, end: End::Drop, ..own }),
+        turn(388, Turn { wait: 3_367, work: 3_487, entries: 2, ..own }),
+        turn(
+            7,
+            Turn { task: 1, wait: 3_426, patience: Some(317), work: 38, entries: 1, end: End::Extend(2_419), ..own },
+        ),
+        turn(271, Turn { task: 6, wait: 3_976, lease: Some(2_316), work: 15, ..own }),
+        turn(826, Turn { task: 6, wait: 2_643, lease: Some(352), work: 29, ..own }),
+        turn(992, Turn { task: 6, wait: 1_337, patience: Some(112), work: 17, ..own }),
+        fault(2_000, Fault::Deny { server: 0, command: "hdel", lasts: 551 }),
+        fault(3_600, Fault::Drift { server: 0, fast: -2_523 }),
+        fault(1_672, Fault::Weather { lasts: 1, lost: 0, unanswered: 0, again: 333, silent: 0, delay: 501 }),
+    ];
+    Plan { seed: 418_050, lease: 300_000, steps }
+}
+
+fn watch_without_end() -> Plan {
+    let own = Turn { kind: Kind::FairMutex, ..TURN };
+    let steps = vec![
+        turn(0, Turn { wait: 2_510, lease: Some(2_314), work: 508, entries: 2, end: End::Extend(1_220), ..own }),
+        turn(456, Turn { task: 1, wait: 3_923, patience: Some(314), work: 14, ..own }),
+        turn(233, Turn { task: 5, wait: 3_502, work: 3_294, end: End::Drop, ..own }),
+        turn(316, Turn { task: 5, wait: 1_685, lease: Some(2_479), work: 39, end: End::Drop, ..own }),
+        fault(1_300, Fault::Deny { server: 0, command: "pexpire", lasts: 1_400 }),
+        fault(1_600, Fault::Rollback { server: 0, age: 957 }),
+    ];
+    Plan { seed: 604_784, lease: 3_000, steps }
+}
+
+fn watch_behind_older_data() -> Plan {
+    let own = Turn { kind: Kind::FairMutex, ..TURN };
+    let steps = vec![
+        turn(
+            105,
+            Turn {
+                name: 1,
+                kind: Kind::Multi,
+                wait: 2_840,
+                patience: Some(462),
+                lease: Some(2_727),
+                work: 1_190,
+                end: End::Extend(3_216),
+                ..TURN
+            },
+        ),
+        turn(518, Turn { task: 1, wait: 19, work: 17, ..own }),
+        turn(1_467, Turn { wait: 3_696, lease: Some(2_784), work: 21, entries: 2, ..own }),
+        turn(497, Turn { task: 5, wait: 464, work: 34, end: End::Extend(2_069), ..own }),
+        turn(497, Turn { task: 5, name: 1, kind: Kind::Multi, wait: 1_528, work: 18, end: End::Drop, ..TURN }),
+        turn(497, Turn { task: 5, wait: 1_757, lease: Some(2_351), work: 33, end: End::Drop, ..own }),
+        fault(1_279, Fault::Rollback { server: 0, age: 755 }),
+        fault(700, Fault::Deny { server: 0, command: "pexpire", lasts: 1_932 }),
+    ];
+    Plan { seed: 607_501, lease: 3_000, steps }
+}
+
+fn debt_without_end() -> Plan {
+    let own = Turn { kind: Kind::FairMutex, ..TURN };
+    let steps = vec![
+        turn(101, Turn { name: 1, wait: 1_029, work: 400, ..own }),
+        turn(136, Turn { wait: 2_233, work: 15, ..own }),
+        turn(229, Turn { task: 1, wait: 3_654, lease: Some(1_437), work: 30, end: End::Drop, ..own }),
+        turn(205, Turn { task: 2, wait: 1_028, lease: Some(2_355), work: 30, end: End::Extend(3_751), ..own }),
+        turn(528, Turn { task: 3, wait: 2_846, end: End::Within(351), ..own }),
+        fault(2_300, Fault::Crash { client: 0 }),
+        fault(292, Fault::Deny { server: 0, command: "hdel", lasts: 1_976 }),
+    ];
+    Plan { seed: 710_627, lease: 3_000, steps }
+}

@@ -1,0 +1,173 @@
+//! Runs: turns of one process without a script each. What the first of them took is the next one's on the server, as it
+//! is, until one of them stays: then its owner takes the run's place there. Rule 27 of docs/PROTOCOL.md.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::base::clock::millis;
+use crate::engine::Engine;
+use crate::error::LostReason;
+use crate::hold::doubt::{look, owe};
+use crate::hold::entry::{Debts, Gate, Hold, Line, Place, Ticket, Wish};
+use crate::lease::validity::{Leased, Place as Where};
+use crate::waiting::turns::LONGEST_RUN_TIME;
+use crate::wire::confirm::Short;
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Fault, Patience, Query};
+use crate::wire::table::Runs;
+
+/// Who has it so long after the script that took it stays: nobody is given it without another by then.
+const STAYS: Duration = Duration::from_millis(25);
+/// The first pause before a move that was not done is tried again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Whether a waiter may have it without a script, when its holder, who has entered it once, gives it back.
+pub(crate) fn may_go_on(hold: &Hold, gate: &Debts, heir: &Wish, heir_gate: &Debts) -> bool {
+    let (engine, leased) = (&heir.engine, &hold.leased);
+    let now = engine.now();
+    let is_settled = gate.is_settled() && heir_gate.is_settled() && heir.entry.hold().is_none();
+    let is_run = hold.runs.is_some() && leased.place() == Where::First && heir.runs().is_some();
+    let is_alike = heir.confirm <= leased.confirm() && leased.is_whole(heir.lease, now);
+    let is_same_node = !engine.watchdog.is_switched(leased, leased.since);
+    let is_ending = engine.is_closing() || hold.forced.load(Ordering::Acquire);
+    let is_in_time = now.since(leased.since) < LONGEST_RUN_TIME;
+    is_settled && is_run && is_alike && is_same_node && !is_ending && is_in_time
+}
+
+/// The next turn of a run: a waiter that holds nothing has what the hold before it had.
+pub(crate) fn go_on(before: &Hold, heir: &Arc<Place>) -> Ticket {
+    let ticket = Ticket::of_next(heir, &before.leased);
+    // Of a token nobody has to hear, unless somebody stays.
+    if matches!(before.runs, Some(Runs::Token)) && before.heir.is_none() {
+        look_after(&ticket);
+    }
+    if before.forced.load(Ordering::Acquire) {
+        // It was ended by force, by whom may not have seen this one.
+        ticket.hold.lose(&ticket.engine, LostReason::Forced);
+    }
+    ticket
+}
+
+/// A hold was taken by a script: if it begins a run, that is looked after.
+pub(crate) fn begins(ticket: &Ticket) {
+    if !ticket.inner && matches!(ticket.hold.runs, Some(Runs::Field { .. })) {
+        look_after(ticket);
+    }
+}
+
+fn look_after(Ticket { engine, hold, .. }: &Ticket) {
+    let (line, run) = (Arc::downgrade(&hold.entry.line), hold.leased.clone());
+    engine.janitor.finish(end(engine.clone(), line, run));
+}
+
+/// When the turns of a run are over, who still has it takes its place on the server.
+async fn end(engine: Arc<Engine>, line: Weak<Line>, run: Arc<Leased>) {
+    engine.wire.clock.sleep_until(run.since.after(STAYS)).await;
+    let holds = line.upgrade().map(|line| line.holds()).unwrap_or_default();
+    drop(line);
+    let Some(hold) = holds.into_iter().find(|hold| hold.leased.is_of_run(&run)) else { return };
+    // Who was given it and was not polled since loses it to the next.
+    if hold.heir.as_ref().and_then(Weak::upgrade).is_some_and(|heir| heir.lapse()) {
+        return;
+    }
+    if matches!(hold.runs, Some(Runs::Token)) {
+        return look(engine, hold).await;
+    }
+    let mut pause = FIRST_PAUSE;
+    while !engine.is_closing() && hold.leased.is_watched() && hold.leased.place() != Where::Own {
+        let mut gate = hold.entry.gate.clone().lock_owned().await;
+        let is_moved = match gate.is_past() && hold.leased.is_watched() {
+            true => matches!(own(&engine, &hold, &mut gate, &engine.one_copy()).await, Ok(None)),
+            false => false,
+        };
+        drop(gate);
+        if is_moved {
+            return;
+        }
+        tokio::time::sleep(engine.wire.jittered(pause)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// The owner of a hold that a run began takes the run's place on the server, and no turn follows without a script. What
+/// is not of a run stays as it is. If the server has neither, the hold is lost. `Some`: too few replicas have it.
+pub(crate) async fn own(
+    engine: &Arc<Engine>,
+    hold: &Arc<Hold>,
+    gate: &mut Gate,
+    patience: &Patience,
+) -> Result<Option<Short>, Fault> {
+    let (entry, leased) = (&hold.entry, &hold.leased);
+    let Some(Runs::Field { moves: script, .. }) = hold.runs.filter(|_| leased.place() != Where::Own) else {
+        return Ok(None);
+    };
+    // A late copy of what took the run, or of what gave this owner's own hold back, would undo it.
+    gate.acquire.pass().await;
+    gate.release.pass().await;
+    let before = leased.place();
+    let lease = leased.renewable(engine.now());
+    leased.moves(Where::Moving);
+    let (keys, ms) = (entry.line.keys.of(script.keys), lease.map_or(0, millis).to_string());
+    let args = [&**leased.mark(), &*entry.field, &ms];
+    let query = Query { confirm: leased.confirm(), ..Query::new(script, &keys, &args) };
+    let called = engine.wire.grant(query, patience).await;
+    owe(engine, entry, gate, &called.doubt);
+    let Answer { status, sent, .. } = match called.result {
+        Ok(answer) => answer,
+        Err(fault) => {
+            if called.doubt.is_empty() {
+                stays(engine, leased, before);
+            }
+            return Err(fault);
+        }
+    };
+    match status {
+        Status::Done => {
+            leased.moves(Where::Own);
+            if let Some(lease) = lease {
+                leased.renewed(sent, lease, engine.now());
+            }
+            if leased.is_watched() {
+                engine.watchdog.watch(leased, sent);
+            }
+            Ok(None)
+        }
+        Status::NotConfirmed(short) => Ok(Some(short)),
+        Status::Refused(why) => {
+            if called.doubt.is_empty() {
+                stays(engine, leased, before);
+            }
+            Err(Fault::Refused(why))
+        }
+        Status::NotHeld | Status::Busy | Status::WrongType(_) | Status::Tampered(_) => {
+            hold.lose(engine, LostReason::Server);
+            Ok(None)
+        }
+    }
+}
+
+/// Nothing was done: it is where it was, and renewed as it was.
+fn stays(engine: &Engine, leased: &Arc<Leased>, before: Where) {
+    leased.moves(before);
+    if leased.is_watched() {
+        engine.watchdog.watch(leased, leased.since);
+    }
+}
+
+/// Who is asked about here is on the server by its own name, if that can be.
+pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
+    if !matches!(hold.runs, Some(Runs::Field { .. })) || hold.leased.place() == Where::Own {
+        return;
+    }
+    let of = engine.clone();
+    let work = engine.janitor.carry(|_| async move {
+        let mut gate = hold.entry.gate.clone().lock_owned().await;
+        if hold.leased.is_watched() {
+            // What is asked next says what came of it.
+            let _ = own(&of, &hold, &mut gate, &of.brief()).await;
+        }
+    });
+    let _ = tokio::time::timeout(engine.look_limit(), work).await;
+}

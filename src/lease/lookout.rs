@@ -1,0 +1,172 @@
+//! Looks for the locks of those who sleep, many in one script, in place of an attempt each. Rule 15 of
+//! docs/PROTOCOL.md: that is for messages that were lost, and for locks that end without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backend::Script;
+use crate::base::clock::{millis, Moment};
+use crate::base::janitor::contain;
+use crate::base::keys::Keys;
+use crate::wire::reply::{Answer, Status};
+use crate::wire::script::{Fate, Query, Wire};
+use crate::wire::table::script;
+
+/// Locks in one script (rule 12).
+const BATCH: usize = 500;
+/// Scripts under way at once.
+const AT_ONCE: usize = 16;
+/// The next script begins so much later for each lock in this one: no more than 80,000 locks, in 160 scripts, a second.
+const EACH: Duration = Duration::from_nanos(12_500);
+
+static LOOK: &Script = script!("look", []);
+
+/// Who sleeps until its lock is worth an attempt.
+pub(crate) trait Sleeper: Send + Sync {
+    fn keys(&self) -> &Arc<Keys>;
+
+    /// It is.
+    fn wake(self: Arc<Self>);
+}
+
+struct Asleep {
+    who: Weak<dyn Sleeper>,
+    /// When somebody looked for its lock last.
+    since: Moment,
+}
+
+/// By slot, as keys of two slots are in no script together; then by number.
+type Place = (u16, u64);
+
+/// The loop that looks.
+pub(crate) struct Lookout {
+    wire: Arc<Wire>,
+    /// No sleeper's lock is looked for later than this after it fell asleep, or after the last look.
+    cap: Duration,
+    asleep: Mutex<BTreeMap<Place, Asleep>>,
+    next: AtomicU64,
+    /// Rung for the first that falls asleep.
+    bell: Notify,
+    end: Notify,
+}
+
+/// One that sleeps.
+pub(crate) struct Watch {
+    lookout: Arc<Lookout>,
+    place: Place,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let gone = self.lookout.asleep.lock().remove(&self.place);
+        drop(gone);
+    }
+}
+
+impl Lookout {
+    pub(crate) fn new(wire: Arc<Wire>, cap: Duration) -> Arc<Self> {
+        let (asleep, next, bell, end) = Default::default();
+        Arc::new(Self { wire, cap, asleep, next, bell, end })
+    }
+
+    /// Looks for its lock until what is returned is dropped.
+    pub(crate) fn watch<S: Sleeper + 'static>(self: &Arc<Self>, who: &Arc<S>) -> Watch {
+        let place = (self.wire.slot(&who.keys().lock), self.next.fetch_add(1, Ordering::Relaxed));
+        let who: Weak<S> = Arc::downgrade(who);
+        let mut asleep = self.asleep.lock();
+        asleep.insert(place, Asleep { who, since: self.wire.clock.now() });
+        if asleep.len() == 1 {
+            self.bell.notify_one();
+        }
+        Watch { lookout: self.clone(), place }
+    }
+
+    pub(crate) fn close(&self) {
+        self.end.notify_one();
+    }
+
+    pub(crate) async fn run(self: Arc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.end.notified() => {}
+            () = self.look_on() => {}
+        }
+    }
+
+    async fn look_on(&self) {
+        loop {
+            while self.asleep.lock().is_empty() {
+                self.bell.notified().await;
+            }
+            // Twice a cap, a little more often, so that clients drift apart: each time for those of half a cap ago.
+            tokio::time::sleep(self.cap * 3 / 8 + self.wire.jittered(self.cap / 8)).await;
+            let mut start = Instant::now();
+            let paced = self.due().into_iter().map(|batch| {
+                let begins = start;
+                start += EACH * u32::try_from(batch.len()).unwrap_or_default();
+                (begins, batch)
+            });
+            let looks = stream::iter(paced).for_each_concurrent(AT_ONCE, |(begins, batch)| async move {
+                tokio::time::sleep_until(begins).await;
+                self.look(batch).await;
+            });
+            looks.await;
+        }
+    }
+
+    /// Those whose locks nobody looked for in half a cap, parted: each part is of one slot.
+    fn due(&self) -> Vec<Vec<Weak<dyn Sleeper>>> {
+        let now = self.wire.clock.now();
+        let (mut parts, mut last) = (Vec::new(), None);
+        for ((slot, _), asleep) in self.asleep.lock().iter_mut() {
+            if now.since(asleep.since) < self.cap / 2 {
+                continue;
+            }
+            asleep.since = now;
+            let is_next = last != Some(*slot) || parts.last().is_none_or(|part: &Vec<_>| part.len() == BATCH);
+            if is_next {
+                parts.push(Vec::new());
+            }
+            last = Some(*slot);
+            if let Some(part) = parts.last_mut() {
+                part.push(asleep.who.clone());
+            }
+        }
+        parts
+    }
+
+    async fn look(&self, sleepers: Vec<Weak<dyn Sleeper>>) {
+        let sleepers: Vec<_> = sleepers.iter().filter_map(Weak::upgrade).collect();
+        if sleepers.is_empty() {
+            return;
+        }
+        let keys: Vec<&str> = sleepers.iter().map(|sleeper| &*sleeper.keys().lock).collect();
+        let answer = self.ask(&keys).await.ok().filter(|answer| answer.status == Status::Done);
+        let found: Option<BTreeSet<usize>> =
+            answer.map(|answer| (0..answer.items().len()).map(|at| answer.count(at)).collect());
+        for (place, sleeper) in (1..).zip(&sleepers) {
+            // Without an answer each asks for itself, and is told what there is to be told.
+            if found.as_ref().is_none_or(|found| found.contains(&place)) {
+                contain(|| sleeper.clone().wake());
+            }
+        }
+    }
+
+    /// One copy: it is asked again anyway. But what is late did nothing, and now that node's clock is known.
+    async fn ask(&self, keys: &[&str]) -> Result<Answer, Fate> {
+        let soon = millis(self.cap).to_string();
+        let args = [soon.as_str()];
+        let query = Query::new(LOOK, keys, &args);
+        match self.wire.copy(query).await.0 {
+            Err(Fate::Late) => self.wire.copy(query).await.0,
+            answer => answer,
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Calls that are due at once go as one script: who finds another one under way waits for those that come now, and goes
+//! with them. Rule 26 of docs/PROTOCOL.md.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use crate::backend::node::Node;
+use crate::backend::{Fate, Item, Script};
+use crate::base::fault::Refused;
+use crate::base::host::Work;
+use crate::base::keys::Key::Channel;
+use crate::wire::doubt::{poisoned, status_of, Copies, Query, Sent};
+use crate::wire::reply::{take_text, Answer};
+use crate::wire::table::script;
+
+/// Calls in one script (rule 12).
+const MOST: usize = 64;
+/// Groups under way at once: while the server works on one, the next is made.
+const AT_ONCE: usize = 2;
+/// Words of a call: its key, three arguments and a channel at most.
+const WORDS: usize = 5;
+/// What a call has to say of an error that its script raised.
+const RAISED: i64 = 7;
+
+static GROUP: &Script = script!(
+    "group" of ("reentrant/acquire", "reentrant/release", "plain/acquire", "plain/release") after "announce",
+    [Channel]
+);
+
+/// What became of a copy, and the copy itself if it was sent and has no answer.
+pub(super) type Said = (Result<Answer, Fate>, Option<Sent>);
+
+/// How a copy goes.
+pub(super) enum Way {
+    /// At once, by its caller. Those who come before this is dropped go together.
+    Alone(Turn),
+    /// With others. Ended without a word, it did not run, and its caller sends it alone.
+    Together(oneshot::Receiver<Said>),
+}
+
+/// A node, and a slot of it: one script has keys of one slot.
+type Place = (usize, u16);
+
+/// What is under way to one place, and who waits there.
+#[derive(Default)]
+struct Lane {
+    alone: usize,
+    groups: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.alone == 0 && self.groups == 0
+    }
+}
+
+/// The calls of one client that may go together.
+pub(super) struct Groups {
+    pub(super) copies: Copies,
+    lanes: Mutex<BTreeMap<Place, Lane>>,
+    /// Begins a task of the client's own: what a caller polls, or does not poll, holds up nobody else.
+    spawn: Arc<dyn Fn(Work) + Send + Sync>,
+}
+
+/// One of those that are under way, until it is dropped.
+pub(super) struct Turn {
+    groups: Arc<Groups>,
+    place: Place,
+    under_way: fn(&mut Lane) -> &mut usize,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut lanes = self.groups.lanes.lock();
+        let Some(lane) = lanes.get_mut(&self.place) else { return };
+        *(self.under_way)(lane) -= 1;
+        // Who came after the last look goes alone.
+        let left = if lane.groups == 0 { std::mem::take(&mut lane.waiting) } else { VecDeque::new() };
+        // Most clients have one, which stays.
+        if lane.is_idle() && lanes.len() > 1 {
+            lanes.remove(&self.place);
+        }
+        drop(lanes);
+        drop(left);
+    }
+}
+
+/// A copy that waits for its group.
+struct Waiting {
+    script: &'static Script,
+    /// Its key, channel and arguments, one behind the other, and where each ends.
+    text: String,
+    ends: [usize; WORDS],
+    names: usize,
+    args: usize,
+    abandoned: Option<Arc<AtomicBool>>,
+    said: oneshot::Sender<Said>,
+}
+
+impl Waiting {
+    fn new(query: &Query<'_>, abandoned: Option<&Arc<AtomicBool>>, said: oneshot::Sender<Said>) -> Self {
+        let words = || query.keys.iter().chain(query.args).copied();
+        let mut text = String::with_capacity(words().map(str::len).sum());
+        let mut ends = [0; WORDS];
+        for (end, word) in ends.iter_mut().zip(words()) {
+            text.push_str(word);
+            *end = text.len();
+        }
+        let (names, args) = (query.keys.len(), query.args.len());
+        Self { script: query.script, text, ends, names, args, abandoned: abandoned.cloned(), said }
+    }
+
+    fn word(&self, at: usize) -> &str {
+        let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        self.ends.get(at).and_then(|end| self.text.get(from..*end)).unwrap_or_default()
+    }
+
+    fn args(&self) -> impl Iterator<Item = &str> {
+        (self.names..self.names + self.args).map(|at| self.word(at))
+    }
+
+    fn channel(&self) -> Option<&str> {
+        (self.names > 1).then(|| self.word(1))
+    }
+
+    /// Nobody waits for it any more.
+    fn is_over(&self) -> bool {
+        self.said.is_closed() || self.abandoned.as_ref().is_some_and(|flag| flag.load(Ordering::Acquire))
+    }
+}
+
+/// Copies on their way together. Dropped half-way, each is in doubt.
+struct Flight {
+    calls: Vec<Waiting>,
+    sent: Sent,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.calls.is_empty() {
+            self.end(&Fate::Doubtful("the task that waits for the answer has ended".to_owned()));
+        }
+    }
+}
+
+impl Flight {
+    /// None of them has an answer.
+    fn end(&mut self, fate: &Fate) {
+        for call in std::mem::take(&mut self.calls) {
+            call.tell(Err(fate.clone()), &self.sent);
+        }
+    }
+}
+
+impl Groups {
+    pub(super) fn new(copies: Copies, spawn: Arc<dyn Fn(Work) + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { copies, lanes: Mutex::default(), spawn })
+    }
+
+    /// How a copy to this node goes, which may go with others.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        slot: u16,
+        query: &Query<'_>,
+        abandoned: Option<&Arc<AtomicBool>>,
+    ) -> Way {
+        let place = (Arc::as_ptr(node).addr(), slot);
+        let mut lanes = self.lanes.lock();
+        let lane = lanes.entry(place).or_default();
+        if lane.is_idle() || node.is_silent(self.copies.slow()) {
+            lane.alone += 1;
+            return Way::Alone(Turn { groups: self.clone(), place, under_way: |lane| &mut lane.alone });
+        }
+        let (said, answer) = oneshot::channel();
+        lane.waiting.push_back(Waiting::new(query, abandoned, said));
+        if lane.groups == 0 || lane.groups < AT_ONCE && lane.waiting.len() >= MOST {
+            lane.groups += 1;
+            drop(lanes);
+            self.begin(node, place);
+        }
+        Way::Together(answer)
+    }
+
+    /// Begins a task, which is counted already.
+    fn begin(self: &Arc<Self>, node: &Arc<Node>, place: Place) {
+        let turn = Turn { groups: self.clone(), place, under_way: |lane| &mut lane.groups };
+        (self.spawn)(Box::pin(turn.carry(node.clone())));
+    }
+
+    /// Takes the next group. Who gives back comes first: what is freed may be needed by who takes.
+    fn take(&self, place: Place) -> Vec<Waiting> {
+        let mut taken: Vec<Waiting> = Vec::new();
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.get_mut(&place) {
+            let count = lane.waiting.len().min(MOST);
+            taken.extend(lane.waiting.drain(..count));
+        }
+        drop(lanes);
+        taken.sort_by_key(|call| call.channel().is_none());
+        taken
+    }
+
+    /// Has all who wait sent now.
+    fn relieve(self: &Arc<Self>, node: &Arc<Node>, place: Place) {
+        let mut lanes = self.lanes.lock();
+        let Some(lane) = lanes.get_mut(&place) else { return };
+        let groups = lane.waiting.len().div_ceil(MOST);
+        lane.groups += groups;
+        drop(lanes);
+        (0..groups).for_each(|_| self.begin(node, place));
+    }
+
+    async fn fly(&self, node: &Arc<Node>, calls: Vec<Waiting>) {
+        let mut flight = Flight { calls, sent: self.copies.begin(node, None) };
+        match &*flight.calls {
+            [] => {}
+            [call] => {
+                let names: Vec<&str> = (0..call.names).map(|at| call.word(at)).collect();
+                let args: Vec<&str> = call.args().collect();
+                let answer = self.copies.ask(&flight.sent, call.script, &names, &args, false).await;
+                flight.tell(answer);
+            }
+            calls => {
+                let first = self.copies.numbers(calls.len());
+                let numbers: Vec<String> = calls.iter().zip(first..).map(|(call, nonce)| call.number(nonce)).collect();
+                // Where the scripts of one call have their channel, this one has none.
+                let (mut names, mut args) = (vec![""], Vec::with_capacity(calls.len() * WORDS));
+                for (call, number) in calls.iter().zip(&numbers) {
+                    names.push(call.word(0));
+                    args.push(&**number);
+                    args.extend(call.args().chain(call.channel()));
+                }
+                let answer = self.copies.ask(&flight.sent, GROUP, &names, &args, false).await;
+                flight.land(answer, first);
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// What stands before its words.
+    fn number(&self, nonce: u64) -> String {
+        let words = self.args + usize::from(self.names > 1);
+        ((nonce * 8 + words as u64) * 8 + self.script.body.unwrap_or_default()).to_string()
+    }
+
+    /// Who went away knows what it may have left.
+    fn tell(self, answer: Result<Answer, Fate>, sent: &Sent) {
+        let sent = answer.is_err().then(|| sent.clone());
+        let _ = self.said.send((answer, sent));
+    }
+}
+
+impl Flight {
+    /// The answer of the only one.
+    fn tell(&mut self, answer: Result<Answer, Fate>) {
+        if let Some(call) = self.calls.pop() {
+            call.tell(answer, &self.sent);
+        }
+    }
+
+    /// Tells each what became of it.
+    fn land(&mut self, answer: Result<Answer, Fate>, first: u64) {
+        let mut answer = match answer {
+            // One of them is what the server refuses, or has not: none of them ran.
+            Err(Fate::Refused(why)) if !matches!(why, Refused::Other(_)) => return self.calls.clear(),
+            Err(Fate::TryAgain(_)) => return self.calls.clear(),
+            // What it ran before that is not known.
+            Err(Fate::Refused(why)) => return self.end(&Fate::Doubtful(why.to_string())),
+            Err(fate) => return self.end(&fate),
+            Ok(answer) => answer,
+        };
+        let items = std::mem::take(&mut answer.rest);
+        let of_call = |(items, nonce): (&[Item], u64)| match items {
+            [Item::Int(echo), Item::Int(_), _] => u64::try_from(*echo) == Ok(nonce),
+            _ => false,
+        };
+        let is_whole = items.len() == self.calls.len() * 3 && items.chunks(3).zip(first..).all(of_call);
+        if !is_whole {
+            let poisoned = poisoned(&self.sent.node, GROUP.name, "the reply has not the shape of a group's");
+            return poisoned.unwrap_or_else(|fate| self.end(&fate));
+        }
+        let mut items = items.into_iter();
+        for call in std::mem::take(&mut self.calls) {
+            let (_, status, value) = (items.next(), items.next(), items.next());
+            let read = match (status, value) {
+                (Some(Item::Int(status)), Some(value)) => self.read(status, value, &answer),
+                _ => Err(Fate::Doubtful("there is nothing of it in the answer".to_owned())),
+            };
+            call.tell(read, &self.sent);
+        }
+    }
+
+    fn read(&self, status: i64, value: Item, group: &Answer) -> Result<Answer, Fate> {
+        let mut rest = match value {
+            Item::Nil => Vec::new(),
+            value => vec![value],
+        };
+        if status == RAISED {
+            let text = take_text(&mut rest);
+            return Err(Fate::of_error(&text).unwrap_or(Fate::Doubtful(text)));
+        }
+        let status = status_of(status, &mut rest)
+            .unwrap_or_else(|| poisoned(&self.sent.node, GROUP.name, "the reply has an unknown status"))?;
+        Ok(Answer { status, time: group.time, rest, sent: group.sent })
+    }
+}
+
+impl Turn {
+    /// Sends one group after the other, until nobody waits.
+    async fn carry(self, node: Arc<Node>) {
+        let groups = self.groups.clone();
+        loop {
+            // Who is due comes first: all of them go together.
+            yield_now().await;
+            let calls = groups.take(self.place);
+            if calls.is_empty() {
+                return;
+            }
+            let (over, calls) = calls.into_iter().partition(Waiting::is_over);
+            Self::leave_out(over);
+            let mut flight = pin!(groups.fly(&node, calls));
+            tokio::select! {
+                biased;
+                () = &mut flight => continue,
+                () = tokio::time::sleep(groups.copies.slow()) => {}
+            }
+            // The server is silent, or this answer is lost: from here on nobody waits for it but who is in it.
+            groups.relieve(&node, self.place);
+            drop(self);
+            return flight.await;
+        }
+    }
+
+    fn leave_out(calls: Vec<Waiting>) {
+        for call in calls {
+            let _ = call.said.send((Err(Fate::NotSent("nobody waits for it any more".to_owned())), None));
+        }
+    }
+}

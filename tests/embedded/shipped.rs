@@ -1,0 +1,63 @@
+//! The shipped scripts, and calls of them by chance, for `tests/embedded.rs`.
+
+use super::pick;
+use support::files;
+use support::prelude::*;
+
+/// All scripts, each as it is sent.
+pub fn shipped() -> Vec<(String, String)> {
+    let names = files::below("lua").into_iter().map(|path| path["lua/".len()..path.len() - ".lua".len()].to_owned());
+    // What others share is no script; two answer with INFO, and each server has an order of its own for SCAN.
+    let left_out =
+        "admin/list admin/server admin/what announce begin boot fair/begin ids now once preflight read_write silent";
+    names
+        .filter(|name| !left_out.split(' ').any(|script| script == name))
+        .map(|name| (name.clone(), files::sent(&name)))
+        .collect()
+}
+
+/// The arguments of a call: nonce, not_after, and the rest by the names that the header gives them, or by chance.
+pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
+    let mut args = vec!["nonce".to_owned(), pick(rng, &["@600000", "@600000", "@600000", "@-600000"]).to_owned()];
+    let by_header = rng.f64() < 0.8;
+    // Two for each of the six keys, or so many as any script has.
+    let in_pairs = text.contains("ARGV[2i + 1] ");
+    for place in 3..if in_pairs { 15 } else { 12 } {
+        let named = if in_pairs { format!("ARGV[2i + {}] ", 2 - place % 2) } else { format!("ARGV[{place}] ") };
+        let after = text.split(&named).nth(1).unwrap_or_default();
+        let name = after.split_whitespace().next().unwrap_or_default();
+        if name == "cursor" {
+            // What comes of one that no server gave, Redis does not say.
+            args.push("0".to_owned());
+            continue;
+        }
+        let name = if by_header { name } else { "" };
+        let owner = ["owner", "from", "to", "id"].iter().any(|part| name.contains(part));
+        let time = ["ms", "lease", "ttl", "time", "wait"].iter().any(|part| name.contains(part));
+        let chance = rng.u64(..8);
+        args.push(match (owner, time) {
+            (true, _) => pick(rng, &["o1", "o2", "o3"]).to_owned(),
+            (_, true) => ((1 + rng.u64(..9)) * 1_000_000).to_string(),
+            // What may be a lease is no small number: no key is to expire while the two are compared.
+            _ if name.is_empty() && chance < 3 => pick(rng, &["o1", "o2", "o3"]).to_owned(),
+            _ if name.is_empty() && chance < 6 => ((1 + rng.u64(..9)) * 1_000_000).to_string(),
+            _ if name.is_empty() => pick(rng, &["0", "-1", "", "x"]).to_owned(),
+            _ => pick(rng, &["0", "1", "1", "2", "3", "-1", "", "x"]).to_owned(),
+        });
+    }
+    args
+}
+
+/// Those of a call for each of the six keys, by any body, or none.
+pub fn group_args(rng: &mut Rng) -> Vec<String> {
+    let mut args = ["nonce", pick(rng, &["@600000", "@600000", "@600000", "@-600000"])].map(str::to_owned).to_vec();
+    for nonce in 1..=6 {
+        let body = rng.usize(..=files::BODIES.len());
+        let (lease, n) = (((1 + rng.u64(..9)) * 1_000_000).to_string(), pick(rng, &["0", "1", "1", "2", "", "x"]));
+        let words = [pick(rng, &["o1", "o2", "o3"]), &lease, n, "channel"];
+        let count = rng.usize(3..=words.len());
+        args.push(((nonce * 8 + count) * 8 + body).to_string());
+        args.extend(words[..count].iter().map(|word| (*word).to_owned()));
+    }
+    args
+}
