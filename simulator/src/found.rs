@@ -1,7 +1,6 @@
 //! Plans of seeds that failed once, made small. As data they stay what they are when seeds give something else.
 
-use crate::plan::{End, Fault, Kind, Plan, Turn, TURN};
-use crate::stories::{fault, turn};
+use crate::plan::{fault, turn, End, Fault, Kind, Plan, Turn, TURN};
 
 /// Each with what was wrong.
 pub fn all() -> Vec<(&'static str, Plan)> {

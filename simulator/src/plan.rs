@@ -32,6 +32,14 @@ pub enum What {
     Fault(Fault),
 }
 
+pub(crate) fn turn(at: u64, turn: Turn) -> Step {
+    Step { at, what: What::Turn(turn) }
+}
+
+pub(crate) fn fault(at: u64, fault: Fault) -> Step {
+    Step { at, what: What::Fault(fault) }
+}
+
 /// What something is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Kind {

@@ -3,16 +3,8 @@
 use lockson::EmbeddedServer;
 
 use crate::found;
-use crate::plan::{Fate, Fault, Kind, Plan, Step, Turn, What, TURN};
+use crate::plan::{fault, turn, Fate, Fault, Kind, Plan, Step, Turn, TURN};
 use crate::play::play;
-
-pub(crate) fn turn(at: u64, turn: Turn) -> Step {
-    Step { at, what: What::Turn(turn) }
-}
-
-pub(crate) fn fault(at: u64, fault: Fault) -> Step {
-    Step { at, what: What::Fault(fault) }
-}
 
 fn all() -> Vec<(&'static str, Plan)> {
     let in_doubt = (0..4).map(|entry| Turn { task: 0, entries: 2, entry_patience: 10 + entry * 150, ..TURN });

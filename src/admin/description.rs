@@ -150,11 +150,10 @@ const ROWS: usize = 15;
 impl Description {
     pub(super) fn read(name: &str, answer: &Answer) -> Result<Self, QueryError> {
         let text = |at: usize| answer.text(at).unwrap_or_default();
-        let listening: [Option<u64>; 5] =
-            [10, 11, 12, 13, 14].map(|at| answer.int(at).and_then(|count| count.try_into().ok()));
+        let listening: [Option<u64>; 5] = [10, 11, 12, 13, 14].map(|at| answer.known(at));
         let [locks, read_write, plain, semaphores, latches] = listening;
         let (queued, writing): (u64, u64) = (answer.count(8), answer.count(9));
-        let taken: Option<u64> = answer.int(6).and_then(|count| count.try_into().ok());
+        let taken: Option<u64> = answer.known(6);
         let Some(mut what) = What::read(text(0), queued) else {
             let detail = format!("the server said that it is {:?}", text(0));
             return Err(QueryError::WrongType { name: name.to_owned(), detail });
@@ -174,8 +173,7 @@ impl Description {
             (0..count).map(|row| first + row * width).collect()
         };
         let [holders, waiters, permits] = [rows(3), rows(2), rows(2)];
-        let count = |at: usize| answer.int(at).and_then(|count| u64::try_from(count).ok());
-        let holder = |at: usize| Holder::of(text(at), count(at + 1), answer.millis(at + 2));
+        let holder = |at: usize| Holder::of(text(at), answer.known(at + 1), answer.millis(at + 2));
         let waiter = |at: usize| Waiter { field: text(at).to_owned(), silent: answer.millis(at + 1) };
         let permit =
             |at: usize| Some(Permit { id: text(at).parse().ok()?, left: answer.millis(at + 1).unwrap_or_default() });

@@ -45,9 +45,8 @@ impl Listed {
         let (name, value, waiting) = (key?.strip_prefix(prefix)?.to_owned(), value?, answer.count(at + 6));
         let what = What::read(what?, waiting)?;
         let ttl = answer.millis(at + 2);
-        let count = answer.int(at + 4).and_then(|count| u64::try_from(count).ok());
         let holders = answer.count(at + 5);
-        let holder = Holder::of(value, count, ttl).filter(|_| what.has_owners() && holders > 0);
+        let holder = Holder::of(value, answer.known(at + 4), ttl).filter(|_| what.has_owners() && holders > 0);
         Some(Self { name, what, ttl, holder, holders, waiting, number: value.parse().ok().filter(|_| what.counts()) })
     }
 }

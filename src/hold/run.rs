@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::clock::millis;
 use crate::engine::Engine;
 use crate::error::LostReason;
-use crate::hold::doubt::{look, owe};
+use crate::hold::doubt::{look, owe, wait_out};
 use crate::hold::entry::{Debts, Gate, Hold, Line, Place, Ticket, Wish};
 use crate::lease::validity::{Leased, Place as Where};
 use crate::waiting::turns::LONGEST_RUN_TIME;
@@ -105,7 +105,7 @@ pub(crate) async fn own(
     };
     // A late copy of what took the run, or of what gave this owner's own hold back, would undo it.
     gate.acquire.pass().await;
-    gate.release.pass().await;
+    wait_out(gate).await;
     let before = leased.place();
     let lease = leased.renewable(engine.now());
     leased.moves(Where::Moving);
@@ -114,15 +114,11 @@ pub(crate) async fn own(
     let query = Query { confirm: leased.confirm(), ..Query::new(script, &keys, &args) };
     let called = engine.wire.grant(query, patience).await;
     owe(engine, entry, gate, &called.doubt);
-    let Answer { status, sent, .. } = match called.result {
-        Ok(answer) => answer,
-        Err(fault) => {
-            if called.doubt.is_empty() {
-                stays(engine, leased, before);
-            }
-            return Err(fault);
-        }
-    };
+    let is_refused = called.result.as_ref().map_or(true, |answer| matches!(answer.status, Status::Refused(_)));
+    if is_refused && called.doubt.is_empty() {
+        stays(engine, leased, before);
+    }
+    let Answer { status, sent, .. } = called.result?;
     match status {
         Status::Done => {
             leased.moves(Where::Own);
@@ -135,12 +131,7 @@ pub(crate) async fn own(
             Ok(None)
         }
         Status::NotConfirmed(short) => Ok(Some(short)),
-        Status::Refused(why) => {
-            if called.doubt.is_empty() {
-                stays(engine, leased, before);
-            }
-            Err(Fault::Refused(why))
-        }
+        Status::Refused(why) => Err(Fault::Refused(why)),
         Status::NotHeld | Status::Busy | Status::WrongType(_) | Status::Tampered(_) => {
             hold.lose(engine, LostReason::Server);
             Ok(None)

@@ -93,7 +93,6 @@ impl<K: Queued> Lock<K> {
     /// # Errors
     /// As [`is_held`](Lock::is_held)'s; so is its cancel safety.
     pub async fn queue_position(&self) -> Result<Option<u64>, QueryError> {
-        let answer = self.query(PLACE).await?;
-        Ok(answer.int(1).and_then(|place| u64::try_from(place).ok()))
+        Ok(self.query(PLACE).await?.known(1))
     }
 }

@@ -520,11 +520,10 @@ impl<K: Owned> Lock<K> {
     }
 
     fn holders_of(&self, answer: &Answer) -> Result<Vec<Holder>, QueryError> {
-        fields(answer).map(|(at, field)| self.holder_of(field, answer.int(at + 1), answer.millis(0))).collect()
+        fields(answer).map(|(at, field)| self.holder_of(field, answer.known(at + 1), answer.millis(0))).collect()
     }
 
-    fn holder_of(&self, field: &str, count: Option<i64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
-        let count = count.and_then(|count| u64::try_from(count).ok());
+    fn holder_of(&self, field: &str, count: Option<u64>, ttl: Option<Duration>) -> Result<Holder, QueryError> {
         Holder::of(field, count, ttl).ok_or_else(|| QueryError::WrongType {
             name: self.name.to_string(),
             detail: format!("its field {field:?} is not client:owner with a count"),

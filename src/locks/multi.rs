@@ -174,13 +174,8 @@ impl<G: Guards> MultiLock<G> {
             Taken::All(tickets) => {
                 let sessions = members.iter().map(|member| member.session.clone());
                 // The last one is the first here.
-                let taken = tickets
-                    .into_iter()
-                    .zip(sessions)
-                    .collect::<VecDeque<_>>()
-                    .into_iter()
-                    .rev()
-                    .map(|(ticket, session)| Held::One(ticket, session));
+                let both = tickets.into_iter().zip(sessions).rev();
+                let taken = both.map(|(ticket, session)| Held::One(ticket, session));
                 Some(Round::Held(Held::all(taken.collect(), self.name.clone()).ok_or_else(no_members)?))
             }
             Taken::Busy if request.is_one_attempt() => Some(Round::Busy),

@@ -57,14 +57,19 @@ impl Answer {
         }
     }
 
-    /// A number that counts something: 0 where there is none, or it is below zero.
-    pub(crate) fn count<T: TryFrom<i64> + Default>(&self, at: usize) -> T {
-        self.int(at).and_then(|count| T::try_from(count).ok()).unwrap_or_default()
+    /// A number; one that `T` does not have, as those below zero, says that it is not known.
+    pub(crate) fn known<T: TryFrom<i64>>(&self, at: usize) -> Option<T> {
+        self.int(at).and_then(|number| T::try_from(number).ok())
     }
 
-    /// A number of milliseconds; below zero they are not known.
+    /// A number that counts something: 0 where it is not known.
+    pub(crate) fn count<T: TryFrom<i64> + Default>(&self, at: usize) -> T {
+        self.known(at).unwrap_or_default()
+    }
+
+    /// A number of milliseconds.
     pub(crate) fn millis(&self, at: usize) -> Option<Duration> {
-        self.int(at).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis)
+        self.known(at).map(Duration::from_millis)
     }
 
     /// The server's run, since when it has lost nothing, and how long that is: where an answer ends with that.

@@ -176,13 +176,13 @@ impl Server {
         words
     }
 
-    /// Whether the process that answers at the port is this one.
+    /// Whether the process that answers at the port is this one, and has all that it kept: it says who it is before that.
     fn is_mine(&self) -> bool {
-        let Ok(Reply::Text(info)) = self.try_control(&["INFO", "server"]) else {
+        let Ok(Reply::Text(info)) = self.try_control(&["INFO"]) else {
             return false;
         };
         let line = format!("process_id:{}", self.pid().unwrap_or(0));
-        info.lines().any(|found| found == line)
+        info.lines().any(|found| found == line) && !info.lines().any(|found| found == "loading:1")
     }
 
     pub fn port(&self) -> u16 {
