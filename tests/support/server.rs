@@ -176,7 +176,7 @@ impl Server {
         words
     }
 
-    /// Whether the process that answers at the port is this one, and has all that it kept: it says who it is before that.
+    /// Whether the process that answers at the port is this one, and has loaded what it kept: it says who it is before.
     fn is_mine(&self) -> bool {
         let Ok(Reply::Text(info)) = self.try_control(&["INFO"]) else {
             return false;
