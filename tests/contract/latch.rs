@@ -94,7 +94,7 @@ pub async fn an_opening_by_java_and_a_new_latch(case: Case) {
     let waiters: Vec<_> = (0..10).map(|_| tokio::spawn(waited(locks.latch(&case.name)))).collect();
     case.until_waiting(&locks).await;
     // Each is behind its look, and hears.
-    sleep(ms(200)).await;
+    sleep(secs(1)).await;
     let opened_and_set = "redis.call('DEL', KEYS[1]) redis.call(ARGV[2], ARGV[1], '0') \
         redis.call('SET', KEYS[1], '3') redis.call(ARGV[2], ARGV[1], '1') return {1}";
     let channel = format!("redisson_countdownlatch__channel__{{{}}}", case.name);

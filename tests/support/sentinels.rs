@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 pub const SERVICE: &str = "mymaster";
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
+/// How often they are started.
+const ATTEMPTS: usize = 3;
 /// How long sentinels may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,8 +26,14 @@ impl Sentinels {
         Sentinels::of(&server::program(), down_after, &[])
     }
 
-    /// The same by another program, with more settings of the servers.
+    /// The same by another program, with more settings of the servers. Where a busy machine made them replace the
+    /// primary meanwhile, or they did not meet, others are started.
     pub fn of(program: &str, down_after: Duration, settings: &[(&str, &str)]) -> Sentinels {
+        let attempts = std::iter::repeat_with(|| Sentinels::launched(program, down_after, settings)).take(ATTEMPTS);
+        attempts.into_iter().find(Sentinels::meet).expect("sentinels that know all")
+    }
+
+    fn launched(program: &str, down_after: Duration, settings: &[(&str, &str)]) -> Sentinels {
         let own = [("repl-diskless-sync-delay", "0"), ("repl-ping-replica-period", "1")];
         let settings = [&own[..], settings].concat();
         let primary = Server::of(program, &settings);
@@ -44,9 +52,19 @@ impl Sentinels {
         let tls = settings.iter().filter(|(name, _)| name.starts_with("tls-"));
         let settings: Vec<_> = own.iter().chain(tls).copied().collect();
         let sentinels = (0..SENTINELS).map(|_| Server::sentinel_of(program, &settings)).collect();
-        let all = Sentinels { servers, sentinels };
-        all.until("sentinels know all", || all.sentinels.iter().all(|sentinel| all.knows_all(sentinel)));
-        all
+        Sentinels { servers, sentinels }
+    }
+
+    /// Waits until each sentinel knows all, and the primary is the first one still.
+    fn meet(&self) -> bool {
+        let limit = Instant::now() + PATIENCE / 3;
+        while !(self.has_all(0) && self.sentinels.iter().all(Sentinels::knows_all)) {
+            if Instant::now() > limit || !self.is_primary(0) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
     }
 
     /// What a client connects to: two of the sentinels.
@@ -55,16 +73,12 @@ impl Sentinels {
         format!("redis-sentinel://127.0.0.1:{},127.0.0.1:{}/{SERVICE}", one.port(), other.port())
     }
 
-    fn knows_all(&self, sentinel: &Server) -> bool {
+    fn knows_all(sentinel: &Server) -> bool {
         let Ok(words) = sentinel.try_control(&["SENTINEL", "MASTER", SERVICE]).map(|reply| reply.texts()) else {
             return false;
         };
         let is = |name: &str, value: &str| words.chunks(2).any(|pair| pair[0] == name && pair[1] == value);
-        is("num-slaves", "2")
-            && is("num-other-sentinels", "2")
-            && self.servers[1..]
-                .iter()
-                .all(|replica| replica.control(&["INFO", "replication"]).text().contains("master_link_status:up"))
+        is("num-slaves", "2") && is("num-other-sentinels", "2")
     }
 
     #[track_caller]
@@ -119,7 +133,7 @@ impl Sentinels {
     }
 
     fn has_all(&self, primary: usize) -> bool {
-        let follows = format!("master_port:{}", self.servers[primary].port());
+        let follows = format!("master_port:{}", self.servers[primary].peer_port());
         let mut others = self.servers.iter().enumerate().filter(|(at, _)| *at != primary);
         others.all(|(_, server)| {
             let info = server.try_control(&["INFO", "replication"]).map(|info| info.text()).unwrap_or_default();
