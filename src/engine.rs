@@ -10,13 +10,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Semaphore;
 
 use crate::backend::node::Node;
-use crate::backend::{Backend, Script, Signal};
+use crate::backend::{Backend, Script, Signal, Slots};
 use crate::base::clock::{millis, Moment};
 use crate::base::config::{InvalidLease, Settings, LOOK_TIMEOUTS};
 use crate::base::host::{Host, Ids};
-use crate::base::janitor::{say, Chores, Janitor, Owed};
+use crate::base::janitor::{Chores, Janitor, Owed};
 use crate::base::owner::Owner;
 use crate::error::{in_runtime, LostReason, QueryError};
+use crate::events::{Event, Herald};
 use crate::lease::lookout::Lookout;
 use crate::lease::validity::{Lease, Leased, Observer, Place, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
@@ -46,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) lookout: Arc<Lookout>,
     pub(crate) janitor: Janitor,
+    pub(crate) herald: Herald,
     pub(crate) ids: Ids,
     pub(crate) owed: Owed,
     /// So many give-backs that were not answered are tried again at once.
@@ -89,14 +91,17 @@ impl Engine {
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
-        let watchdog = Arc::new(Watchdog::new(clock, renewed, move |hold| routes.slot(&hold.keys.lock)));
+        let herald = Herald::default();
+        let watchdog =
+            Arc::new(Watchdog::new(clock, herald.clone(), renewed, move |hold| routes.slot(&hold.keys.lock)));
         let life = Arc::new(Life::new(backend.fails_over()));
-        let (confirms, lives) = (watchdog.clone(), life.clone());
-        let over = move |slots| {
+        let (confirms, lives, tells) = (watchdog.clone(), life.clone(), herald.clone());
+        let over = move |slots: Slots| {
             lives.lost(&slots, clock.now());
+            tells.tell(Event::Switched { slots: slots.iter().map(|range| range.len()).sum() });
             confirms.confirm(slots);
         };
-        let (channels, pump) = Channels::new(backend, signals, over);
+        let (channels, pump) = Channels::new(backend, signals, herald.clone(), over);
         let lookout = Lookout::new(wire.clone(), settings.wait_cap);
         let engine = Self {
             wire,
@@ -107,6 +112,7 @@ impl Engine {
             watchdog,
             lookout,
             janitor,
+            herald,
             ids,
             owed: Owed::default(),
             retries: Semaphore::new(RETRIES),
@@ -166,7 +172,7 @@ impl Engine {
             return false;
         }
         if !self.closing.swap(true, Ordering::AcqRel) {
-            say(|| tracing::error!(target: "lockson", "the runtime of this client has ended: it is closed"));
+            self.herald.tell(Event::RuntimeEnded);
         }
         self.dead.store(true, Ordering::Release);
         self.wire.end();

@@ -16,6 +16,7 @@ mod client;
 mod compose;
 mod engine;
 mod error;
+mod events;
 #[cfg(all(doc, not(doctest)))]
 pub mod guide;
 mod hold;
@@ -40,6 +41,7 @@ pub use client::builder::Builder;
 pub use client::embedded::{EmbeddedServer, Faults};
 pub use client::factory::{Health, Leftover, Locks};
 pub use error::{HoldError, LockError, Lost, LostReason, QueryError, RunError, SyncError, UnlockError};
+pub use events::Event;
 pub use kinds::fenced::{FencedGuard, FencedGuards, FencedHold};
 pub use kinds::read_write::ReadWriteLock;
 pub use lease::validity::HoldState;

@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::Stream;
+
 use crate::backend::node::{NodeHealth, Topology};
 use crate::base::keys::Keys;
 use crate::client::parts::Parts;
 use crate::engine::{Engine, Session};
 use crate::error::QueryError;
+use crate::events::Event;
 use crate::kinds::fair::{Fair, NonReentrantFair};
 use crate::kinds::fenced::Fenced;
 use crate::kinds::plain::Plain;
@@ -310,6 +313,33 @@ impl Locks {
             subscriptions: engine.channels.len(),
             gaps: engine.channels.gaps(),
         }
+    }
+
+    /// What happens to this client from here on, for alarms of one's own: lost holds, gaps, servers that were replaced,
+    /// holds ended by force, the end. Each is a line of `tracing` too.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) {
+    /// use futures::StreamExt;
+    ///
+    /// let mut events = locks.events();
+    /// tokio::spawn(async move {
+    ///     while let Some(event) = events.next().await {
+    ///         if let lockson::Event::Lost { name, why, .. } = event {
+    ///             eprintln!("page somebody: {name} was lost, {why}");
+    ///         }
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// The stream keeps nothing open and ends with the client. It holds 256 events for who reads slowly: then the oldest
+    /// are left out, and [`Event::Missed`] says how many. The work of locks never waits for a listener.
+    ///
+    /// # Cancel safety
+    /// An event that `next` did not return is returned by the following.
+    pub fn events(&self) -> impl Stream<Item = Event> + Send + Unpin + 'static {
+        self.engine().herald.listen()
     }
 
     /// Ends the client: refuses new calls, ends every wait with `Closed`, gives every hold back, and closes its

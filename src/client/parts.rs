@@ -16,6 +16,7 @@ use crate::base::keys::Keys;
 use crate::base::registry::Registry;
 use crate::engine::Engine;
 use crate::error::{in_runtime, LostReason};
+use crate::events::Event;
 use crate::hold::contend::leave_queue;
 use crate::hold::entry::{Entry, Forgotten, Line};
 use crate::hold::release::give_all_back;
@@ -169,6 +170,7 @@ impl Parts {
         let mut left: Vec<String> = holds.into_iter().chain(permits).flatten().collect();
         let owed: Vec<String> = engine.owed.names().into_iter().filter(|name| !left.contains(name)).collect();
         left.extend(owed);
+        engine.herald.tell(Event::Closed { left: left.clone() });
         left
     }
 }

@@ -136,7 +136,7 @@ impl Wish {
     fn drop_hold(&self, hold: &Hold, why: LostReason) {
         self.engine.watchdog.forget(&hold.leased);
         self.entry.drop_hold(hold.leased.id, why);
-        hold.leased.report_lost();
+        hold.leased.report_lost(&self.engine.herald);
     }
 
     /// Whether the same owner holds the lock in the other role, as far as is known here.

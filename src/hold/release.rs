@@ -259,7 +259,7 @@ impl Release {
                 if doubt && self.n == 1 {
                     return UnlockError::Unconfirmed { name, owner };
                 }
-                self.hold.leased.report_lost();
+                self.hold.leased.report_lost(&self.engine.herald);
                 UnlockError::NotHeld { name, owner, lost: self.hold.leased.lost(self.engine.now()) }
             }
         }

@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 use crate::backend::Script;
 use crate::base::clock::{millis, Clock, Moment};
 use crate::base::config::Confirm;
-use crate::base::janitor::say;
 use crate::base::keys::{Key, Keys};
 use crate::error::{Lost, LostReason};
+use crate::events::{Event, Herald};
 pub use crate::lease::standing::HoldState;
 pub(crate) use crate::lease::standing::{Place, Standing};
 
@@ -363,17 +363,16 @@ impl Leased {
         self.observers().for_each(|observer| observer.ended());
     }
 
-    /// Says that it was lost: once, and not of one that was given back, or ended by force: who does that says so.
-    pub(crate) fn report_lost(&self) {
+    /// Tells that it was lost: once, and not of one that was given back, or ended by force: who does that tells so.
+    pub(crate) fn report_lost(&self, herald: &Herald) {
         self.changed.notify_waiters();
         let why = self.validity.lock().lost.filter(|why| !matches!(why, LostReason::Released | LostReason::Forced));
         let Some(why) = why.filter(|_| !self.loss_reported.swap(true, Ordering::Relaxed)) else { return };
-        let (name, owner) = (&*self.keys.name, &*self.holder);
-        let text = match self.observers().any(|observer| observer.stands()) {
-            true => "a vote was lost: most servers still vote for this owner",
-            false => "lost: somebody else may have this lock now",
-        };
-        say(|| tracing::warn!(target: "lockson", name, owner, %why, "{text}"));
+        let (name, owner) = (self.keys.name.to_string(), self.holder.to_string());
+        herald.tell(match self.observers().any(|observer| observer.stands()) {
+            true => Event::VoteLost { name, owner, why },
+            false => Event::Lost { name, owner, why },
+        });
     }
 
     pub(crate) fn standing(&self, now: Moment) -> Standing {

@@ -16,6 +16,7 @@ use crate::backend::{Script, Slots};
 use crate::base::clock::{Clock, Moment};
 use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
+use crate::events::Herald;
 use crate::lease::validity::{HoldState, Leased, Observer, Place, Verdict};
 
 /// Holds in one batch, and what they may weigh (rule 12).
@@ -44,6 +45,7 @@ struct Schedule {
 
 pub(crate) struct Watchdog {
     clock: Clock,
+    herald: Herald,
     renew: Box<Renew>,
     slot: Box<Slot>,
     queue: Mutex<Schedule>,
@@ -65,11 +67,13 @@ type Slot = dyn Fn(&Leased) -> u16 + Send + Sync;
 impl Watchdog {
     pub(crate) fn new(
         clock: Clock,
+        herald: Herald,
         renew: impl Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync + 'static,
         slot: impl Fn(&Leased) -> u16 + Send + Sync + 'static,
     ) -> Self {
         Self {
             clock,
+            herald,
             renew: Box::new(renew),
             slot: Box::new(slot),
             queue: Mutex::new(Schedule {
@@ -154,7 +158,7 @@ impl Watchdog {
     pub(crate) fn lose(&self, hold: &Leased, why: LostReason) {
         self.forget(hold);
         hold.end(why);
-        hold.report_lost();
+        hold.report_lost(&self.herald);
     }
 
     /// What this waiter was handed lapses after `limit`, which is the same for all.
@@ -387,6 +391,7 @@ mod tests {
         let ids = renewed.clone();
         let watchdog = Watchdog::new(
             clock,
+            Herald::default(),
             move |_, holds| {
                 ids.lock().extend(holds.iter().map(|(hold, _)| hold.id));
                 std::future::ready(vec![Verdict::Unknown; holds.len()]).boxed()

@@ -11,11 +11,11 @@ use async_trait::async_trait;
 
 use crate::backend::Script;
 use crate::base::config::InvalidLease;
-use crate::base::janitor::say;
 use crate::base::owner::{field, InvalidOwner, Owner};
 use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
 use crate::error::{LockError, LostReason, QueryError, UnlockError};
+use crate::events::Event;
 use crate::hold::attempt::Wish;
 use crate::hold::entry::{Hold, Line};
 use crate::hold::release::release;
@@ -361,9 +361,9 @@ impl<K: Kind> Lock<K> {
             forcing.0.clear();
             // A plain lock's owner is known to its client alone.
             let owners: Vec<&str> = (1..).map_while(|at| answer.text(at)).collect();
-            let owner = owners.get(..owners.len().min(MOST_TOLD)).filter(|owners| !owners.is_empty());
-            let (owner, holds) = (owner.map(|owners| owners.join(", ")), owners.len().max(1));
-            say(|| tracing::warn!(target: "lockson", name = &*self.name, owner, holds, "a hold was ended by force"));
+            let (name, holds) = (self.name.to_string(), owners.len().max(1));
+            let owners = owners.into_iter().take(MOST_TOLD).map(str::to_owned).collect();
+            self.engine().herald.tell(Event::Forced { name, owners, holds });
         }
         Ok(ended)
     }

@@ -16,6 +16,7 @@ use tokio::time::{sleep_until, Instant};
 
 use crate::backend::{Backend, Changes, Signal, Slots};
 use crate::base::janitor::say;
+use crate::events::{Event, Herald};
 use crate::messages::ear::{Channel, Ear, Lane, Map, Stage, RETRY};
 
 /// How long a subscription that nobody uses is kept.
@@ -32,6 +33,7 @@ pub(crate) struct Channels {
     news: UnboundedSender<()>,
     closing: AtomicBool,
     gaps: AtomicU64,
+    herald: Herald,
 }
 
 /// The loop that keeps them. Where it ends, nobody waits for a subscription any more.
@@ -51,11 +53,12 @@ impl Channels {
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
+        herald: Herald,
         over: impl Fn(Slots) + Send + 'static,
     ) -> (Arc<Self>, Pump) {
         let (news, received) = unbounded_channel();
         let (map, closing, gaps) = Default::default();
-        let channels = Arc::new(Self { map, news, closing, gaps });
+        let channels = Arc::new(Self { map, news, closing, gaps, herald });
         let pump = Pump {
             channels: channels.clone(),
             news: received,
@@ -278,7 +281,7 @@ impl Pump {
         let begins = map.begin_gap();
         drop(map);
         if begins {
-            say(|| tracing::warn!(target: "lockson", channels, "gap: messages may be missing, subscribing again"));
+            self.channels.herald.tell(Event::GapBegan { channels, why: None });
         }
     }
 
@@ -360,11 +363,13 @@ impl Channels {
     fn subscribed(&self, names: &[Arc<str>], number: u64, result: Result<(), String>) -> bool {
         let ok = result.is_ok();
         if let Err(why) = result {
-            let begins = self.map.lock().begin_gap();
-            say(|| match begins {
-                true => tracing::warn!(target: "lockson", why, "gap: a subscription failed and is tried again"),
-                false => tracing::debug!(target: "lockson", why, "a subscription failed and is tried again"),
-            });
+            let mut map = self.map.lock();
+            let (begins, channels) = (map.begin_gap(), names.len());
+            drop(map);
+            match begins {
+                true => self.herald.tell(Event::GapBegan { channels, why: Some(why) }),
+                false => say(|| tracing::debug!(target: "lockson", why, "a subscription failed and is tried again")),
+            }
         }
         self.map.lock().asked(names, number, ok);
         if ok {
@@ -380,7 +385,7 @@ impl Channels {
         let channels = map.all.len();
         drop(map);
         if let Some(after) = ended.map(|since| since.elapsed()) {
-            say(|| tracing::info!(target: "lockson", channels, ?after, "gap ended: messages come again"));
+            self.herald.tell(Event::GapEnded { channels, after });
         }
     }
 }
@@ -442,7 +447,7 @@ mod tests {
     async fn a_channel_is_looked_at_a_few_times() {
         let (inner, signals) = embedded::connect(&Default::default(), Duration::from_secs(1), Clock::System);
         let backend = Arc::new(Slow { inner, asked: AtomicU64::new(0) });
-        let (channels, pump) = Channels::new(backend.clone(), signals, |_| {});
+        let (channels, pump) = Channels::new(backend.clone(), signals, Herald::default(), |_| {});
         let running = tokio::spawn(pump.run());
         let mut all = Vec::new();
         for number in 0..3_000 {
@@ -465,7 +470,7 @@ mod tests {
     #[tokio::test]
     async fn a_subscription_of_before_a_gap_is_not_one() {
         let (backend, signals) = embedded::connect(&Default::default(), Duration::from_secs(1), Clock::System);
-        let (channels, mut pump) = Channels::new(backend, signals, |_| {});
+        let (channels, mut pump) = Channels::new(backend, signals, Herald::default(), |_| {});
         let name: Arc<str> = "channel".into();
         let subscription = channels.join(&name);
         let before = pump.next_works();

@@ -299,7 +299,7 @@ impl SemaphorePermit<Expirable> {
         if !is_done(&answer) {
             engine.watchdog.forget(&self.lease.leased);
             self.lease.leased.end(LostReason::Server);
-            self.lease.leased.report_lost();
+            self.lease.leased.report_lost(&engine.herald);
         }
         self.lease.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
     }
