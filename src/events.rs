@@ -1,4 +1,4 @@
-//! What happens to a client that somebody should know of: a line of `tracing` each, and a stream for a program's alarms.
+//! What happens to a client that somebody should know of: a line of `tracing`, and a stream for alarms of one's own.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

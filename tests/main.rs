@@ -10,6 +10,7 @@ mod choosing;
 mod contract;
 mod doubts;
 mod embedded;
+mod events;
 mod faults;
 mod fencing;
 mod groups;

@@ -32,7 +32,7 @@ use crate::base::fault::Refused;
 pub(crate) type Slots = Vec<RangeInclusive<u16>>;
 
 /// Every slot there is.
-pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=u16::MAX;
+pub(crate) const ALL_SLOTS: RangeInclusive<u16> = 0..=16_383;
 
 /// The keys that say since when a server has lost nothing, strictly, and as far as failovers go. In a cluster each node
 /// has its own, with a tag behind it.

@@ -333,8 +333,8 @@ impl Locks {
     /// # }
     /// ```
     ///
-    /// The stream keeps nothing open and ends with the client. It holds 256 events for who reads slowly: then the oldest
-    /// are left out, and [`Event::Missed`] says how many. The work of locks never waits for a listener.
+    /// The stream keeps nothing open and ends with the client. It holds 256 events for who reads slowly: then the
+    /// oldest are left out, and [`Event::Missed`] says how many. The work of locks never waits for a listener.
     ///
     /// # Cancel safety
     /// An event that `next` did not return is returned by the following.
