@@ -21,6 +21,7 @@ mod limits;
 mod lost;
 mod lua;
 mod memory;
+mod metrics;
 mod multi;
 mod multi_random;
 mod outage;
