@@ -14,12 +14,12 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn publish(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([channel, text], _) = head(args)?;
-    Ok(Value::count(store.hub.publish(channel, text)))
+    Ok(Value::count(store.hub.publish(channel, text, false)))
 }
 
-/// Shard channels are a space of their own, and clients of this server subscribe to none of them.
-fn spublish(_: &mut Store, _: &[Vec<u8>]) -> Answer {
-    Ok(Value::Int(0))
+fn spublish(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([channel, text], _) = head(args)?;
+    Ok(Value::count(store.hub.publish(channel, text, true)))
 }
 
 fn time(store: &mut Store, _: &[Vec<u8>]) -> Answer {
