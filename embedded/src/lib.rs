@@ -28,6 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use commands::REDIS_VERSION;
 pub use connection::{Call, CallError, Connection};
 pub use faults::{Faults, Network, Trip};
 pub use hub::{Signal, Topic};

@@ -10,6 +10,7 @@ mod strings;
 mod zrange;
 
 pub(crate) use keys::matches;
+pub use server::REDIS_VERSION;
 
 use crate::numbers::{parse_float, parse_int};
 use crate::store::Store;

@@ -4,6 +4,9 @@ use super::{command, head, wrong_arity, Command};
 use crate::store::Store;
 use crate::value::{Answer, Value};
 
+/// The version of Redis that the server says it is.
+pub const REDIS_VERSION: &str = "7.0.15";
+
 pub(super) const COMMANDS: &[Command] = &[
     command("publish", 3, publish),
     command("spublish", 3, spublish),
@@ -38,7 +41,10 @@ fn ping(_: &mut Store, args: &[Vec<u8>]) -> Answer {
 fn info(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let (run_id, uptime) = (store.run_id(), store.uptime_seconds());
     let sections = [
-        ("server", format!("# Server\r\nredis_version:7.0.15\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")),
+        (
+            "server",
+            format!("# Server\r\nredis_version:{REDIS_VERSION}\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n"),
+        ),
         ("replication", "# Replication\r\nrole:master\r\n".to_owned()),
         ("memory", "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".to_owned()),
     ];
