@@ -43,9 +43,13 @@ fn info(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let sections = [
         (
             "server",
-            format!("# Server\r\nredis_version:{REDIS_VERSION}\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n"),
+            format!(
+                "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\nrun_id:{run_id}\r\n\
+                 uptime_in_seconds:{uptime}\r\n"
+            ),
         ),
-        ("replication", "# Replication\r\nrole:master\r\n".to_owned()),
+        // A run has no history but its own.
+        ("replication", format!("# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{run_id}\r\n")),
         ("memory", "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".to_owned()),
     ];
     let all = |arg: &Vec<u8>| ["all", "default", "everything"].iter().any(|name| super::is(arg, name));
