@@ -27,8 +27,6 @@ pub(crate) enum Shape {
     Scored,
     /// The same, in a list for each.
     ScoredPairs,
-    /// A list of texts, two and two.
-    Pairs,
     /// Lines for people.
     Verbatim,
 }
@@ -79,7 +77,6 @@ pub(crate) fn shape(words: &[Vec<u8>]) -> Shape {
         b"zrange" | b"zrangebyscore" if has("WITHSCORES") => Shape::ScoredPairs,
         b"zpopmin" if args.len() > 1 => Shape::ScoredPairs,
         b"zpopmin" => Shape::Scored,
-        b"hrandfield" if has("WITHVALUES") => Shape::Pairs,
         _ => Shape::Plain,
     }
 }
@@ -129,9 +126,6 @@ fn shaped(shape: Shape, value: Value) -> Frame3 {
         }
         (Shape::ScoredPairs, Value::List(items)) => {
             list3(pairs(items).into_iter().map(|[text, score]| list3(vec![frame3(text), double(score)])).collect())
-        }
-        (Shape::Pairs, Value::List(items)) => {
-            list3(pairs(items).into_iter().map(|pair| list3(pair.map(frame3).into())).collect())
         }
         (_, value) => frame3(value),
     }

@@ -68,9 +68,9 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, serv
     loop {
         let goes_on = tokio::select! {
             biased;
-            Some((due, answer)) = session.due.next() => session.answer(due, answer),
-            // A message never comes before the answer to its SUBSCRIBE.
+            // A message comes before the answer to who published it, and behind that to its SUBSCRIBE.
             signal = signals.recv(), if session.subscribing == 0 => session.tell(signal),
+            Some((due, answer)) = session.due.next() => session.answer(due, answer),
             read = stream.read_buf(&mut session.requests.buffer), if session.reads() => {
                 session.ask_all();
                 matches!(read, Ok(1..))
