@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Door {
     }
 
     #[cfg(unix)]
-    pub(crate) fn unix(server: &Server, path: &Path) -> io::Result<Self> {
+    pub(crate) fn unix(server: &Server, path: &std::path::Path) -> io::Result<Self> {
         let bad = || io::Error::new(io::ErrorKind::InvalidInput, "the path of a door is absolute, and UTF-8");
         let text = path.to_str().filter(|_| path.is_absolute()).ok_or_else(bad)?;
         let listener = tokio::net::UnixListener::bind(path)?;

@@ -1,7 +1,6 @@
 //! The server of a test, and the accidents that befall it.
 
 use std::ops::Deref;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +103,7 @@ impl TestServer {
     /// # Panics
     /// Outside a tokio runtime.
     #[cfg(unix)]
-    pub fn unix_door(&self, path: impl AsRef<Path>) -> io::Result<Door> {
+    pub fn unix_door(&self, path: impl AsRef<std::path::Path>) -> io::Result<Door> {
         Door::unix(&self.server, path.as_ref())
     }
 }

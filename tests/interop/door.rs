@@ -12,9 +12,9 @@ pub async fn both_knock_on_a_door(world: Arc<World>) {
     let rust = Peer::Rust(connect(client().wait_cap(LONG), door.url()).await);
     let inside = Peer::Rust(server.connect_with(client().wait_cap(LONG)).unwrap());
     for (holder, waiter) in [(&java, &rust), (&rust, &java), (&inside, &java), (&java, &inside)] {
-        for kind in [Kind::Lock, Kind::Fair, Kind::Fenced, Kind::Write] {
+        for pair in PAIRS {
             let name = unique("door");
-            let (mine, theirs) = (holder.lock(kind, &name, "1"), waiter.lock(kind, &name, "2"));
+            let (mine, theirs) = (holder.lock(pair.kind, &name, "1"), waiter.lock(pair.rival, &name, "2"));
             mine.must_lock(None).await;
             assert!(!theirs.take(secs(0), None).await, "{name} has two holders");
             let before = server.calls();
