@@ -73,12 +73,15 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, serv
             Some((due, answer)) = session.due.next() => session.answer(due, answer),
             read = stream.read_buf(&mut session.requests.buffer), if session.reads() => {
                 session.ask_all();
-                matches!(read, Ok(1..))
+                // Who says no more may still listen.
+                session.is_over |= matches!(read, Ok(0));
+                read.is_ok()
             }
         };
         let bytes = session.out.split();
         let is_written = tokio::time::timeout(SILENCE, stream.write_all(&bytes)).await;
-        if !goes_on || !matches!(is_written, Ok(Ok(()))) {
+        let is_done = session.is_over && session.due.is_empty();
+        if !goes_on || is_done || !matches!(is_written, Ok(Ok(()))) {
             return;
         }
     }

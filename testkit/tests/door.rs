@@ -153,6 +153,15 @@ async fn an_outage_and_a_loss_are_felt_outside() {
     assert!(begun.elapsed() >= secs(1) / 5);
 }
 
+#[tokio::test]
+async fn a_lost_answer_is_a_cut_connection() {
+    let server = TestServer::new();
+    let door = server.door().unwrap();
+    server.lose_replies(1);
+    assert_eq!(told(&door, b"INCR n\r\nINCR n\r\n").await, "");
+    assert_eq!(told(&door, b"GET n\r\nQUIT\r\n").await, "$1\r\n2\r\n+OK\r\n", "they were done all the same");
+}
+
 async fn raw(door: &Door) -> TcpStream {
     TcpStream::connect(door.address().unwrap()).await.unwrap()
 }
@@ -192,7 +201,16 @@ async fn what_is_no_request_harms_nobody() {
     );
     guard.verify().await.unwrap();
     guard.unlock().await.unwrap();
-    drop(half);
+    // Of two halves the second one may come late, or never.
+    half.write_all(b"yz").await.unwrap();
+    half.shutdown().await.unwrap();
+    assert_eq!(soon(half.read_u8()).await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    let mut last = raw(&door).await;
+    last.write_all(b"PING\r\nPING x\r\n").await.unwrap();
+    last.shutdown().await.unwrap();
+    let mut pongs = String::new();
+    soon(last.read_to_string(&mut pongs)).await.unwrap();
+    assert_eq!(pongs, "+PONG\r\n$1\r\nx\r\n");
     // A client that goes while it waits leaves nobody waiting.
     let mut deaf = raw(&door).await;
     deaf.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
