@@ -20,10 +20,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A socket that clients of any language connect to, to reach the same keys as the test's own clients. It is closed,
 /// with all its connections, when this is dropped. [`TestServer::door`](crate::TestServer::door) opens one.
 ///
-/// It speaks RESP2 and RESP3, knows scripts, messages and the commands of the server inside the process, which are those
-/// that locks need, and answers others as Redis answers what it does not know. It has no MULTI, no modules, no databases
-/// but 0, and no passwords: any is good. While the server is stopped it lets clients in and is silent; when the server
-/// comes back their connections are closed, as after a real outage.
+/// It speaks RESP2 and RESP3, knows scripts, messages and the commands of the server inside the process, which are
+/// those that locks need, and answers others as Redis answers what it does not know. It has no MULTI, no modules, no
+/// database but 0, and no passwords: any is good. While the server is stopped it lets clients in and is silent; when
+/// the server comes back their connections are closed, as after a real outage.
 ///
 /// Behind a door time has to be real: tokio's paused clock runs ahead whenever all tasks wait, also for a socket.
 #[derive(Debug)]

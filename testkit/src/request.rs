@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn requests_are_whole_however_they_come() {
-        let text = b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n\r\n*0\r\n*-1\r\n PING  x\r\n*1\r\n$0\r\n\r\nlast\n*2\r\n$1\r\nx\r\n$9";
+        let text = b"*2\r\n$3\r\nGET\r\n$4\r\na\r\nb\r\n\r\n*0\r\n*-1\r\n PING  x\r\n\
+            *1\r\n$0\r\n\r\nlast\n*2\r\n$1\r\nx\r\n$9";
         for piece in 1..=text.len() {
             let found = read(text, piece).unwrap();
             assert_eq!(found, [vec!["GET", "a\r\nb"], vec!["PING", "x"], vec![""], vec!["last"]], "{piece}");

@@ -12,11 +12,12 @@ use tokio::task::JoinHandle;
 
 use crate::door::Door;
 
-/// A server for one test: an [`EmbeddedServer`], to which it derefs, with accidents that take one line each, and a door.
+/// A server for one test: an [`EmbeddedServer`], to which it derefs, with accidents that take one line each, and a
+/// door.
 ///
-/// A clone is another handle of the same server. [`connect`](EmbeddedServer::connect) makes clients of it, which exclude
-/// each other as processes do. Use it in one runtime only; with tokio's clock paused no lease, renewal or outage takes
-/// any real time.
+/// A clone is another handle of the same server. [`connect`](EmbeddedServer::connect) makes clients of it, which
+/// exclude each other as processes do. Use it in one runtime only; with tokio's clock paused no lease, renewal or
+/// outage takes any real time.
 #[derive(Clone, Default)]
 pub struct TestServer {
     server: EmbeddedServer,

@@ -205,12 +205,14 @@ async fn what_is_no_request_harms_nobody() {
     half.write_all(b"yz").await.unwrap();
     half.shutdown().await.unwrap();
     assert_eq!(soon(half.read_u8()).await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    server.slow(Duration::from_millis(50));
     let mut last = raw(&door).await;
     last.write_all(b"PING\r\nPING x\r\n").await.unwrap();
     last.shutdown().await.unwrap();
     let mut pongs = String::new();
     soon(last.read_to_string(&mut pongs)).await.unwrap();
     assert_eq!(pongs, "+PONG\r\n$1\r\nx\r\n");
+    server.slow(Duration::ZERO);
     // A client that goes while it waits leaves nobody waiting.
     let mut deaf = raw(&door).await;
     deaf.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
