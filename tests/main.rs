@@ -8,6 +8,7 @@ mod cancellation;
 mod changes;
 mod choosing;
 mod contract;
+mod door;
 mod doubts;
 mod embedded;
 mod events;
