@@ -117,6 +117,27 @@ fn in_doubt(given_back: bool) -> &'static str {
     }
 }
 
+/// Why work of [`OncePer`](crate::OncePer) was not done, or not to its end. That another process does it is no error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OnceError {
+    /// The least is zero, or longer than the most. Nothing was sent.
+    #[error("at least {at_least:?} and at most {at_most:?}: the least has to be above zero and no longer than the most")]
+    Spans {
+        /// What was asked for as the least.
+        at_least: Duration,
+        /// What was asked for as the most.
+        at_most: Duration,
+    },
+    /// The lock was not taken, so the work did not begin; [`LockError::Lease`] is of `at_most`.
+    #[error("{0}")]
+    Lock(#[from] LockError),
+    /// The work was stopped, or was over too late: it took longer than `at_most`, or the lock was lost before. Somebody
+    /// else may do it now.
+    #[error("{0}")]
+    Lost(#[from] Lost),
+}
+
 /// Why a lock was not released.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

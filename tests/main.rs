@@ -23,6 +23,7 @@ mod lua;
 mod memory;
 mod multi;
 mod multi_random;
+mod once;
 mod outage;
 mod peers;
 mod permits;
@@ -55,6 +56,7 @@ mod weaknesses;
 fn part() {
     support::process::part(async |suite, part, args| match suite {
         "kills" => kills::play(part, args).await,
+        "once" => once::play(part, args).await,
         "permits" => permits::play(part, args).await,
         "processes" => processes::play(part, args).await,
         "runs" => runs::play(part, args).await,
