@@ -122,7 +122,9 @@ fn in_doubt(given_back: bool) -> &'static str {
 #[non_exhaustive]
 pub enum OnceError {
     /// The least is zero, or longer than the most. Nothing was sent.
-    #[error("at least {at_least:?} and at most {at_most:?}: the least has to be above zero and no longer than the most")]
+    #[error(
+        "at least {at_least:?} and at most {at_most:?}: the least has to be above zero and no longer than the most"
+    )]
     Spans {
         /// What was asked for as the least.
         at_least: Duration,
@@ -172,8 +174,8 @@ pub enum UnlockError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server was not asked, did not answer or refused. After [`QueryError::Name`] and [`QueryError::NoRuntime`]
-    /// nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
+    /// The server was not asked, did not answer or refused. After [`QueryError::Name`], [`QueryError::NoRuntime`]
+    /// and [`QueryError::InRuntime`] nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
     /// been dropped. After all others the hold is no longer renewed: it ends with its lease, if not with this call.
     #[error("{}", unconfirmed(.0))]
     Query(#[from] QueryError),
@@ -199,7 +201,7 @@ fn not_held(name: &str, owner: &Owner, lost: Option<LostReason>) -> String {
 
 fn unconfirmed(error: &QueryError) -> String {
     match error {
-        QueryError::Name(_) | QueryError::NoRuntime => error.to_string(),
+        QueryError::Name(_) | QueryError::NoRuntime | QueryError::InRuntime => error.to_string(),
         _ => format!("an unlock was not confirmed, so its hold ends with its lease at the latest: {error}"),
     }
 }
@@ -291,6 +293,9 @@ pub enum QueryError {
     /// Called outside of a tokio runtime. Nothing was sent.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
+    /// A verb of [`blocking`](crate::blocking) was called in a tokio runtime. Nothing was sent.
+    #[error("this would block a thread of a tokio runtime: take the verb that is awaited, of `lockson::Locks`")]
+    InRuntime,
 }
 
 /// Why a hold could not be verified or its lease not be changed.

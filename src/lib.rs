@@ -12,6 +12,7 @@
 mod admin;
 mod backend;
 mod base;
+pub mod blocking;
 mod client;
 mod compose;
 mod engine;

@@ -3,6 +3,7 @@
 mod acl;
 mod admin;
 mod api;
+mod blocking;
 mod bounds;
 mod cancellation;
 mod changes;
