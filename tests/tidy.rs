@@ -26,7 +26,8 @@ fn read(folder: &str) -> impl Iterator<Item = Source> {
 
 /// Every source file, tests and benches too.
 fn all() -> impl Iterator<Item = Source> {
-    let folders = ["src", "cli", "embedded/src", "simulator/src", "tests", "model", "examples", "benches", "services"];
+    let folders =
+        ["src", "cli", "embedded/src", "simulator/src", "tests", "model", "examples", "benches", "services", "tower"];
     folders.into_iter().flat_map(read)
 }
 
