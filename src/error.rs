@@ -117,6 +117,29 @@ fn in_doubt(given_back: bool) -> &'static str {
     }
 }
 
+/// Why work of [`OncePer`](crate::OncePer) was not done, or not to its end. That another process does it is no error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OnceError {
+    /// The least is zero, or longer than the most. Nothing was sent.
+    #[error(
+        "at least {at_least:?} and at most {at_most:?}: the least has to be above zero and no longer than the most"
+    )]
+    Spans {
+        /// What was asked for as the least.
+        at_least: Duration,
+        /// What was asked for as the most.
+        at_most: Duration,
+    },
+    /// The lock was not taken, so the work did not begin; [`LockError::Lease`] is of `at_most`.
+    #[error("{0}")]
+    Lock(#[from] LockError),
+    /// The work was stopped, or was over too late: it took longer than `at_most`, or the lock was lost before. Somebody
+    /// else may do it now.
+    #[error("{0}")]
+    Lost(#[from] Lost),
+}
+
 /// Why a lock was not released.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -151,8 +174,8 @@ pub enum UnlockError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server was not asked, did not answer or refused. After [`QueryError::Name`] and [`QueryError::NoRuntime`]
-    /// nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
+    /// The server was not asked, did not answer or refused. After [`QueryError::Name`], [`QueryError::NoRuntime`]
+    /// and [`QueryError::InRuntime`] nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
     /// been dropped. After all others the hold is no longer renewed: it ends with its lease, if not with this call.
     #[error("{}", unconfirmed(.0))]
     Query(#[from] QueryError),
@@ -178,7 +201,7 @@ fn not_held(name: &str, owner: &Owner, lost: Option<LostReason>) -> String {
 
 fn unconfirmed(error: &QueryError) -> String {
     match error {
-        QueryError::Name(_) | QueryError::NoRuntime => error.to_string(),
+        QueryError::Name(_) | QueryError::NoRuntime | QueryError::InRuntime => error.to_string(),
         _ => format!("an unlock was not confirmed, so its hold ends with its lease at the latest: {error}"),
     }
 }
@@ -270,6 +293,9 @@ pub enum QueryError {
     /// Called outside of a tokio runtime. Nothing was sent.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
+    /// A verb of [`blocking`](crate::blocking) was called in a tokio runtime. Nothing was sent.
+    #[error("this would block a thread of a tokio runtime: take the verb that is awaited, of `lockson::Locks`")]
+    InRuntime,
 }
 
 /// Why a hold could not be verified or its lease not be changed.

@@ -12,6 +12,7 @@
 mod admin;
 mod backend;
 mod base;
+pub mod blocking;
 mod client;
 mod compose;
 mod engine;
@@ -41,7 +42,7 @@ pub use client::builder::Builder;
 #[cfg(feature = "embedded")]
 pub use client::embedded::{EmbeddedServer, Faults};
 pub use client::factory::{Health, Leftover, Locks};
-pub use error::{HoldError, LockError, Lost, LostReason, QueryError, RunError, SyncError, UnlockError};
+pub use error::{HoldError, LockError, Lost, LostReason, OnceError, QueryError, RunError, SyncError, UnlockError};
 pub use events::Event;
 pub use kinds::fenced::{FencedGuard, FencedGuards, FencedHold};
 pub use kinds::read_write::ReadWriteLock;
@@ -50,6 +51,7 @@ pub use locks::any::{Acquire, RLock};
 pub use locks::guard::Guard;
 pub use locks::lock::{Holder, Lock};
 pub use locks::multi::MultiLock;
+pub use locks::once_per::OncePer;
 pub use locks::red::RedLock;
 pub use permits::latch::{Latch, WaitOutcome};
 pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};

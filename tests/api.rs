@@ -22,7 +22,7 @@ fn types_are_what_users_count_on() {
     all!(Locks, Builder, EmbeddedServer, Owner, Holder, Health, NodeHealth, Role, Topology, HoldState, Request, Reply,
         WaitOutcome, PermitId => Send + Sync + Unpin + Debug + 'static);
     all!(ReentrantLock, Mutex, PlainLock, ReadWriteLock, ReadLock, WriteLock, FencedLock, Arc<dyn RLock>, MultiLock,
-        MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
+        OncePer, MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
         => Send + Sync + Unpin + Debug + 'static);
     all!(Guard, FencedGuard, FencedGuards, FencedHold<'static>, SemaphorePermit, PermitGuard
         => Send + Sync + Unpin + Debug + 'static);
@@ -31,7 +31,7 @@ fn types_are_what_users_count_on() {
     all!(Owner, Request, Holder, Health, NodeHealth, Role, Topology, HoldState, LostReason, PermitId, WaitOutcome,
         Replicas => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
-    all!(LockError, UnlockError, QueryError, HoldError, RunError, SyncError, Lost, InvalidLease, ConnectError,
+    all!(LockError, UnlockError, QueryError, HoldError, OnceError, RunError, SyncError, Lost, InvalidLease, ConnectError,
         NameError, Refused, Leftover, InvalidOwner, InvalidPermitId
         => std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static);
 }
@@ -51,7 +51,8 @@ fn an_error_tells_its_cause() {
     for any in [refused(), QueryError::Closed, QueryError::Name(NameError::Empty)] {
         causes::<QueryError>(&[&LockError::Query(any.clone()), &UnlockError::Query(any.clone())]);
         causes::<QueryError>(&[&SyncError::Query(any.clone()), &HoldError::Query(any.clone())]);
-        causes::<QueryError>(&[&RunError::Query(any)]);
+        causes::<QueryError>(&[&RunError::Query(any.clone())]);
+        causes::<LockError>(&[&OnceError::Lock(any.into())]);
     }
     let lease = InvalidLease { lease: ms(0), min: ms(0), max: ms(0) };
     causes::<InvalidLease>(&[&LockError::Lease(lease), &SyncError::Lease(lease), &HoldError::Lease(lease)]);

@@ -74,6 +74,12 @@ async fn cycles(client: &Locks) -> Vec<(&'static str, Cycle)> {
     cycles.push(("semaphore", one));
     let one = cycle(leased, |permits| async move { permits.guard(1).await.unwrap().release().await.unwrap() });
     cycles.push(("permit_semaphore", one));
+    let once = |(client, runs): (Locks, Arc<AtomicUsize>)| async move {
+        // It stays taken: each cycle has a name.
+        let name = format!("once {}", runs.fetch_add(1, Ordering::Relaxed));
+        assert!(client.once_per(&name, secs(30), secs(60)).run(async {}).await.unwrap().is_some());
+    };
+    cycles.push(("once_per", cycle((client.clone(), Arc::default()), once)));
     let one = cycle(client.latch("latch"), |latch| async move {
         assert!(latch.try_set_count(1).await.unwrap());
         assert_eq!(latch.count_down().await.unwrap(), Some(0));

@@ -3,6 +3,7 @@
 mod acl;
 mod admin;
 mod api;
+mod blocking;
 mod bounds;
 mod cancellation;
 mod changes;
@@ -25,6 +26,7 @@ mod memory;
 mod metrics;
 mod multi;
 mod multi_random;
+mod once;
 mod outage;
 mod peers;
 mod permits;
@@ -57,6 +59,7 @@ mod weaknesses;
 fn part() {
     support::process::part(async |suite, part, args| match suite {
         "kills" => kills::play(part, args).await,
+        "once" => once::play(part, args).await,
         "permits" => permits::play(part, args).await,
         "processes" => processes::play(part, args).await,
         "runs" => runs::play(part, args).await,

@@ -65,6 +65,12 @@ pub enum ConnectError {
     /// Called outside of a tokio runtime: the client's tasks live on the one that it is made on.
     #[error("this is not in a tokio runtime: call it from a task, or in `Runtime::block_on`")]
     NoRuntime,
+    /// A client of [`blocking`](crate::blocking) was to be made in a tokio runtime.
+    #[error("this would block a thread of a tokio runtime: make a `lockson::Locks` there")]
+    InRuntime,
+    /// There is no thread for a client of [`blocking`](crate::blocking), or it ended at once.
+    #[error("there is no thread for the client: {0}")]
+    Thread(String),
     /// `rediss` and `valkeys`, and TLS in a configuration of sentinels or a cluster, need the cargo feature `tls`.
     #[error("TLS (rediss, valkeys) needs the cargo feature `tls` of lockson")]
     NeedsTls,

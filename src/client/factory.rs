@@ -20,6 +20,7 @@ use crate::kinds::reentrant::{NonReentrant, Reentrant};
 use crate::kinds::spin::Spin;
 use crate::lease::validity::{margin, HoldState, Leased};
 use crate::locks::lock::Lock;
+use crate::locks::once_per::OncePer;
 use crate::locks::traits::Kind;
 use crate::permits::latch::Latch;
 use crate::permits::permit_semaphore::PermitSemaphore;
@@ -217,6 +218,21 @@ impl Locks {
     pub fn plain_lock(&self, name: &str) -> Lock<Plain> {
         let line = self.keys(name).map(|keys| self.parts.line(keys.of_plain()));
         Lock::new(self.session.clone(), name, line)
+    }
+
+    /// Work on a schedule: of all processes that run it at one time one does, and nobody else begins it within
+    /// `at_least`; `at_most` is for how long a process that dies keeps the others out: see [`OncePer`].
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # async fn clean_up() {}
+    /// let hourly = locks.once_per("clean-up", Duration::from_secs(10), Duration::from_secs(600));
+    /// let done = hourly.run(clean_up()).await?.is_some(); // `false`: another process does it, or did
+    /// # Ok(()) }
+    /// ```
+    pub fn once_per(&self, name: &str, at_least: Duration, at_most: Duration) -> OncePer {
+        OncePer::new(self.plain_lock(name).into(), at_least, at_most)
     }
 
     /// The semaphore of this name (Redisson's `getSemaphore`): permits that are counted. Those of a killed process are

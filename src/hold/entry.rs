@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::backend::Script;
+use crate::base::clock::Moment;
 use crate::base::config::Confirm;
 use crate::base::janitor::say;
 use crate::base::keys::Keys;
@@ -242,6 +243,8 @@ pub(crate) struct Hold {
     pub(crate) forced: AtomicBool,
     /// Its fencing token, 0 for none.
     token: AtomicU64,
+    /// Until when the server keeps it although it was given back, 0 for not at all.
+    stays: AtomicU64,
     /// How who comes next here may have it without a script, if it was taken for that.
     pub(crate) runs: Option<Runs>,
     /// Who was given it without a script.
@@ -256,6 +259,7 @@ impl Hold {
             unanswered: AtomicBool::new(false),
             forced: AtomicBool::new(false),
             token: AtomicU64::new(0),
+            stays: AtomicU64::new(0),
             runs: wish.runs().filter(|_| *leased.mark() != wish.entry.field),
             leased,
             heir: heir.map(Arc::downgrade),
@@ -266,6 +270,15 @@ impl Hold {
 
     pub(crate) fn token(&self) -> u64 {
         self.token.load(Ordering::Acquire)
+    }
+
+    /// Given back before this moment, it stays on the server until then. For what is held once, by one owner.
+    pub(crate) fn stay(&self, until: Moment) {
+        self.stays.store(until.nanos(), Ordering::Release);
+    }
+
+    pub(crate) fn stays(&self, now: Moment) -> Option<Moment> {
+        Some(Moment::from_nanos(self.stays.load(Ordering::Acquire))).filter(|until| *until > now)
     }
 
     /// The server does not have it any more.

@@ -7,10 +7,12 @@ use std::task::{Context, Poll, Waker};
 
 use futures::future::{ready, FutureExt};
 
+use crate::base::clock::{millis, Moment};
+use crate::base::config::SHORTEST_LEASE;
 use crate::base::janitor::say;
 use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, UnlockError};
-use crate::hold::doubt::{owe, settle_args, Rest};
+use crate::hold::doubt::{owe, settle_args, wait_out, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::run::{begins, go_on, may_go_on};
 use crate::hold::ticket::Ticket;
@@ -66,6 +68,9 @@ impl Drop for Release {
             return;
         }
         entry.leave(self.share);
+        if self.hold.stays(self.engine.now()).is_some() {
+            return;
+        }
         let doubt = self.engine.wire.doubt(&entry.line.keys.lock);
         Rest::of(&self.hold).take_back(&self.engine, None, doubt);
     }
@@ -85,7 +90,16 @@ impl Release {
         (last_of_run, last_of_run && self.engine.channels.drain(&line.keys.channel))
     }
 
-    async fn give(&mut self, gate: Gate) -> Result<(), UnlockError> {
+    async fn give(&mut self, mut gate: Gate) -> Result<(), UnlockError> {
+        if let Some(until) = self.hold.stays(self.engine.now()) {
+            let left = leave_until(&self.engine, &self.hold, &mut gate, until, &self.patience).await;
+            self.hold.entry.leave(self.share);
+            let name = &self.hold.entry.line.keys.name;
+            return match left.map_err(|fault| QueryError::of_fault(name, fault, self.engine.is_dead()))? {
+                Answer { status: Status::Done, .. } => Ok(()),
+                answer => Err(self.refused(&gate, &answer, false)),
+            };
+        }
         if self.n > 1 {
             return self.give_to_server(gate, (false, false)).await;
         }
@@ -179,7 +193,7 @@ impl Release {
             self.hold.entry.leave(self.share);
             return Ok(());
         }
-        let ms = crate::base::clock::millis(lease.duration()).to_string();
+        let ms = millis(lease.duration()).to_string();
         let keys = self.hold.entry.line.keys.of(script.keys);
         let mark = heir.wish.mark(heir_entry.hold().is_none());
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
@@ -276,6 +290,30 @@ impl Release {
     }
 }
 
+/// Nobody has it any more, and nobody gets it before this moment: its lease is set to what is left until then. If that
+/// is not done, it stays for the lease that it has, which is longer.
+async fn leave_until(
+    engine: &Arc<Engine>,
+    hold: &Hold,
+    gate: &mut Gate,
+    until: Moment,
+    patience: &Patience,
+) -> Result<Answer, Fault> {
+    engine.watchdog.forget(&hold.leased);
+    // A late copy of what took it would undo this, or take it anew when it is over.
+    gate.acquire.pass().await;
+    gate.acquire.take();
+    wait_out(gate).await;
+    let left = until.since(engine.now()).max(SHORTEST_LEASE);
+    // Whole milliseconds, and no shorter.
+    let ms = (millis(left) + 1).to_string();
+    let script = hold.kind.extend;
+    let keys = hold.entry.line.keys.of(script.keys);
+    let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
+    owe(engine, &hold.entry, gate, &called.doubt);
+    called.result
+}
+
 /// Whether the server may have more of the owner of this gate than is known: a late copy of an acquire may have added
 /// one, or an earlier give-back was not answered. Then only what is left counts, not what was there.
 pub(crate) fn may_have_more(gate: &Gate) -> bool {
@@ -351,6 +389,10 @@ pub(crate) async fn give_all_back(engine: Arc<Engine>, entry: Arc<Entry>) -> boo
     }
     let unanswered = before.filter(|hold| hold.unanswered.load(Ordering::Acquire));
     let Some(hold) = current.or(unanswered) else { return true };
+    if let Some(until) = hold.stays(engine.now()) {
+        let left = leave_until(&engine, &hold, &mut gate, until, &engine.patience()).await;
+        return matches!(left, Ok(answer) if matches!(answer.status, Status::Done | Status::NotHeld));
+    }
     let settled = Rest::of(&hold).settle(&engine, &mut gate, &engine.patience()).await;
     if let Some(doubt) = gate.acquire.take() {
         Rest::of(&hold).take_back(&engine, None, doubt);

@@ -5,5 +5,6 @@ pub(crate) mod any;
 pub(crate) mod guard;
 pub(crate) mod lock;
 pub(crate) mod multi;
+pub(crate) mod once_per;
 pub(crate) mod red;
 pub(crate) mod traits;
