@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::commands::matches;
 use crate::faults::Network;
 
-/// What a connection subscribes to. A text is a channel.
+/// What a connection subscribes to. A text is a channel. (Patterns stand together, in the order of these.)
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topic {
     /// What is published on this channel.
@@ -21,17 +21,6 @@ pub enum Topic {
 impl From<String> for Topic {
     fn from(channel: String) -> Self {
         Self::Channel(channel)
-    }
-}
-
-impl Topic {
-    /// Whether a message that was published there is for who subscribed to this.
-    fn takes(&self, channel: &str, is_shard: bool) -> bool {
-        match self {
-            Self::Channel(own) => !is_shard && own == channel,
-            Self::Pattern(pattern) => !is_shard && matches(pattern.as_bytes(), channel.as_bytes()),
-            Self::Shard(own) => is_shard && own == channel,
-        }
     }
 }
 
@@ -57,6 +46,18 @@ pub(crate) type Told = Arc<dyn Fn(Signal) + Send + Sync>;
 pub(crate) struct Client {
     told: Told,
     topics: BTreeSet<Topic>,
+}
+
+impl Client {
+    /// What it is subscribed to of what takes a message for `own`. It does not look at all that there is.
+    fn heard<'a>(&'a self, own: &'a Topic) -> impl Iterator<Item = &'a Topic> {
+        let patterns = self.topics.range(Topic::Pattern(String::new())..Topic::Shard(String::new()));
+        let takes = move |topic: &&Topic| match (topic, own) {
+            (Topic::Pattern(pattern), Topic::Channel(channel)) => matches(pattern.as_bytes(), channel.as_bytes()),
+            _ => false,
+        };
+        self.topics.get(own).into_iter().chain(patterns.filter(takes))
+    }
 }
 
 /// Signals with their receivers, to be sent when no lock is held: what a receiver does is not ours.
@@ -122,9 +123,10 @@ impl Hub {
     /// Sends a message and returns the number of its receivers.
     pub(crate) fn publish(&mut self, channel: &[u8], text: &[u8], is_shard: bool) -> usize {
         let Ok(channel) = std::str::from_utf8(channel) else { return 0 };
+        let own = if is_shard { Topic::Shard(channel.to_owned()) } else { Topic::Channel(channel.to_owned()) };
         let mut receivers = 0;
         for (id, client) in &self.clients {
-            for topic in client.topics.iter().filter(|topic| topic.takes(channel, is_shard)) {
+            for topic in client.heard(&own) {
                 receivers += 1;
                 let late = self.network.as_mut().map_or(Some(Duration::ZERO), |network| network.message(*id));
                 if let Some(late) = late.filter(|_| !self.mute) {
