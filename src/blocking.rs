@@ -93,9 +93,10 @@ impl Locks {
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
+    /// # use std::time::Duration;
     /// use lockson::{blocking, EmbeddedServer, Locks};
     /// let server = EmbeddedServer::new();
-    /// let settings = Locks::builder().client_label("a");
+    /// let settings = Locks::builder().command_timeout(Duration::from_millis(500));
     /// let locks = blocking::Locks::new(move || async move { server.connect_with(settings) })?;
     /// assert!(locks.lock("x").try_lock()?.is_acquired());
     /// # }

@@ -22,6 +22,7 @@ use crate::lease::lookout::Lookout;
 use crate::lease::validity::{Lease, Leased, Observer, Place, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
 use crate::messages::channels::{Channels, Pump};
+use crate::metrics;
 use crate::wire::life::Life;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Called, Fate, Fault, Patience, Query, Wire};
@@ -91,6 +92,7 @@ impl Engine {
         let renewing = wire.clone();
         let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
         let routes = backend.clone();
+        metrics::describe();
         let herald = Herald::default();
         let watchdog =
             Arc::new(Watchdog::new(clock, herald.clone(), renewed, move |hold| routes.slot(&hold.keys.lock)));

@@ -512,6 +512,19 @@ pub enum LostReason {
     Ended,
 }
 
+impl LostReason {
+    /// As a label of metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Server => "server",
+            Self::Forced => "forced",
+            Self::Released => "released",
+            Self::Ended => "runtime",
+        }
+    }
+}
+
 impl std::fmt::Display for LostReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

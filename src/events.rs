@@ -9,6 +9,7 @@ use tokio::sync::broadcast::{channel, Sender};
 
 use crate::base::janitor::say;
 use crate::error::LostReason;
+use crate::metrics::happened;
 
 /// A listener that is behind by more than so many misses the oldest.
 const KEPT: usize = 256;
@@ -81,6 +82,21 @@ impl Event {
         matches!(self, Self::Closed { .. } | Self::RuntimeEnded)
     }
 
+    fn count(&self) {
+        let (event, why) = match self {
+            Self::Lost { why, .. } => ("lost", why.label()),
+            Self::VoteLost { why, .. } => ("vote_lost", why.label()),
+            Self::Forced { .. } => ("forced", ""),
+            Self::GapBegan { .. } => ("gap_began", ""),
+            Self::GapEnded { .. } => ("gap_ended", ""),
+            Self::Switched { .. } => ("switched", ""),
+            Self::Closed { .. } => ("closed", ""),
+            Self::RuntimeEnded => ("runtime_ended", ""),
+            Self::Missed(_) => ("missed", ""),
+        };
+        happened(event, why);
+    }
+
     fn trace(&self) {
         match self {
             Self::Lost { name, owner, why } => {
@@ -119,6 +135,7 @@ pub(crate) struct Herald {
 impl Herald {
     pub(crate) fn tell(&self, event: Event) {
         say(|| event.trace());
+        say(|| event.count());
         if let Some(listeners) = self.listeners.get() {
             // It fails where nobody listens any more.
             let _ = listeners.send(event);

@@ -25,6 +25,7 @@ mod kinds;
 mod lease;
 mod locks;
 mod messages;
+mod metrics;
 mod permits;
 #[cfg(feature = "redis")]
 mod topology;

@@ -100,7 +100,7 @@ async fn who_does_not_listen_misses_the_oldest() {
 async fn a_server_that_lost_all_is_told() {
     let server = Server::start();
     let locks = server.locks().await;
-    let mut events = locks.events();
+    let events = locks.events();
     let guard = locks.lock("lost").guard().await.unwrap();
     server.kill();
     server.restart();

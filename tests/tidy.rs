@@ -26,8 +26,19 @@ fn read(folder: &str) -> impl Iterator<Item = Source> {
 
 /// Every source file, tests and benches too.
 fn all() -> impl Iterator<Item = Source> {
-    let folders =
-        ["src", "cli", "embedded/src", "simulator/src", "tests", "model", "examples", "benches", "services", "tower"];
+    let folders = [
+        "src",
+        "cli",
+        "embedded/src",
+        "simulator/src",
+        "testkit",
+        "tests",
+        "model",
+        "examples",
+        "benches",
+        "services",
+        "tower",
+    ];
     folders.into_iter().flat_map(read)
 }
 

@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::faults::Trip;
-use crate::hub::Told;
+use crate::hub::{Told, Topic};
 use crate::sha1_hex;
-use crate::state::Shared;
-use crate::value::Value;
+use crate::state::{Request, Shared};
+use crate::value::{lossy, Value};
 
 const STOPPED: &str = "the embedded server is stopped";
 const LATE: &str = "there was no answer in time";
@@ -36,6 +36,12 @@ impl Call {
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
         Self { sha: sha1_hex(&*text).into(), text, keys: Vec::new(), args: Vec::new() }
+    }
+
+    /// What is seen of one that came as words: bytes that are no UTF-8 are replaced.
+    pub(crate) fn of_words(sha: String, text: &[u8], keys: &[Vec<u8>], args: &[Vec<u8>]) -> Self {
+        let list = |words: &[Vec<u8>]| words.iter().map(|word| lossy(word)).collect();
+        Self { sha: sha.into(), text: lossy(text).into(), keys: list(keys), args: list(args) }
     }
 
     /// With these KEYS.
@@ -101,7 +107,7 @@ async fn pass(time: Duration) {
 }
 
 /// A call with faults on its way: it goes on when nobody waits for its answer any more.
-fn travel(shared: Arc<Shared>, id: u64, call: Call, trip: Trip) -> oneshot::Receiver<Result<Value, CallError>> {
+fn travel(shared: Arc<Shared>, id: u64, call: Request, trip: Trip) -> oneshot::Receiver<Result<Value, CallError>> {
     let (reply, answer) = oneshot::channel();
     tokio::spawn(async move {
         let [there, back] = trip.delays;
@@ -145,6 +151,22 @@ impl Connection {
     /// # Panics
     /// Outside a tokio runtime, if polled there.
     pub fn call(&self, call: Call) -> impl Future<Output = Result<Value, CallError>> + Send + 'static {
+        self.send(Request::Script(call))
+    }
+
+    /// Runs a command as a client sends it: its name, then its arguments, in bytes. EVAL, EVALSHA and SCRIPT are among
+    /// those that it knows. All else is as for [`call`](Self::call).
+    ///
+    /// # Errors
+    /// [`CallError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if polled there.
+    pub fn command(&self, words: Vec<Vec<u8>>) -> impl Future<Output = Result<Value, CallError>> + Send + 'static {
+        self.send(Request::Words(words))
+    }
+
+    fn send(&self, call: Request) -> impl Future<Output = Result<Value, CallError>> + Send + 'static {
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
         async move {
             let begun = Instant::now();
@@ -173,7 +195,11 @@ impl Connection {
     ///
     /// # Errors
     /// [`CallError`], but no error reply.
-    pub fn subscribe(&self, channels: Vec<String>) -> impl Future<Output = Result<(), CallError>> + Send + 'static {
+    pub fn subscribe<T: Into<Topic>>(
+        &self,
+        topics: Vec<T>,
+    ) -> impl Future<Output = Result<(), CallError>> + Send + 'static + use<T> {
+        let topics = topics.into_iter().map(Into::into).collect();
         let (shared, id, timeout) = (Arc::clone(&self.shared), self.id, self.timeout);
         async move {
             let way = shared.with(|server| server.hub(|hub| hub.network.as_mut().map(|way| way.subscription(id))));
@@ -187,7 +213,7 @@ impl Connection {
                 if server.is_stopped() {
                     return None;
                 }
-                server.hub(|hub| hub.subscribe(id, channels));
+                server.hub(|hub| hub.subscribe(id, topics));
                 Some(Ok(()))
             });
             if let Some(result) = subscribed {
@@ -200,11 +226,12 @@ impl Connection {
     }
 
     /// Ends subscriptions.
-    pub fn unsubscribe(&self, channels: Vec<String>) -> impl Future<Output = ()> + Send + 'static {
+    pub fn unsubscribe<T: Into<Topic>>(&self, topics: Vec<T>) -> impl Future<Output = ()> + Send + 'static + use<T> {
+        let topics: Vec<Topic> = topics.into_iter().map(Into::into).collect();
         let (shared, id) = (Arc::clone(&self.shared), self.id);
         async move {
             tokio::task::yield_now().await;
-            shared.with(|server| server.hub(|hub| hub.unsubscribe(id, &channels)));
+            shared.with(|server| server.hub(|hub| hub.unsubscribe(id, &topics)));
         }
     }
 

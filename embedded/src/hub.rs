@@ -4,14 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::commands::matches;
 use crate::faults::Network;
+
+/// What a connection subscribes to. A text is a channel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// What is published on this channel.
+    Channel(String),
+    /// What is published on channels whose names match this pattern, with `*`, `?`, `[a-c]`, `[^a]` and `\\`.
+    Pattern(String),
+    /// What is published on this shard channel, which has nothing to do with the channel of its name.
+    Shard(String),
+}
+
+impl From<String> for Topic {
+    fn from(channel: String) -> Self {
+        Self::Channel(channel)
+    }
+}
+
+impl Topic {
+    /// Whether a message that was published there is for who subscribed to this.
+    fn takes(&self, channel: &str, is_shard: bool) -> bool {
+        match self {
+            Self::Channel(own) => !is_shard && own == channel,
+            Self::Pattern(pattern) => !is_shard && matches(pattern.as_bytes(), channel.as_bytes()),
+            Self::Shard(own) => is_shard && own == channel,
+        }
+    }
+}
 
 /// What a connection is told without asking.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
-    /// A message came on this channel.
+    /// A message came.
     Message {
-        /// The channel that it is subscribed to.
+        /// What it is subscribed to.
+        topic: Topic,
+        /// The channel that it was published on.
         channel: String,
         /// What was published.
         text: Vec<u8>,
@@ -25,7 +56,7 @@ pub(crate) type Told = Arc<dyn Fn(Signal) + Send + Sync>;
 
 pub(crate) struct Client {
     told: Told,
-    channels: BTreeSet<String>,
+    topics: BTreeSet<Topic>,
 }
 
 /// Signals with their receivers, to be sent when no lock is held: what a receiver does is not ours.
@@ -63,7 +94,7 @@ impl Hub {
     /// Connects a client and returns its number.
     pub(crate) fn connect(&mut self, told: Told) -> u64 {
         self.next += 1;
-        self.clients.insert(self.next, Client { told, channels: BTreeSet::new() });
+        self.clients.insert(self.next, Client { told, topics: BTreeSet::new() });
         self.next
     }
 
@@ -76,28 +107,31 @@ impl Hub {
         self.clients.contains_key(&client)
     }
 
-    pub(crate) fn subscribe(&mut self, client: u64, channels: Vec<String>) {
+    pub(crate) fn subscribe(&mut self, client: u64, topics: Vec<Topic>) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.channels.extend(channels);
+            client.topics.extend(topics);
         }
     }
 
-    pub(crate) fn unsubscribe(&mut self, client: u64, channels: &[String]) {
+    pub(crate) fn unsubscribe(&mut self, client: u64, topics: &[Topic]) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.channels.retain(|channel| !channels.contains(channel));
+            client.topics.retain(|topic| !topics.contains(topic));
         }
     }
 
     /// Sends a message and returns the number of its receivers.
-    pub(crate) fn publish(&mut self, channel: &[u8], text: &[u8]) -> usize {
+    pub(crate) fn publish(&mut self, channel: &[u8], text: &[u8], is_shard: bool) -> usize {
         let Ok(channel) = std::str::from_utf8(channel) else { return 0 };
         let mut receivers = 0;
-        for (id, client) in self.clients.iter().filter(|(_, client)| client.channels.contains(channel)) {
-            receivers += 1;
-            let late = self.network.as_mut().map_or(Some(Duration::ZERO), |network| network.message(*id));
-            if let Some(late) = late.filter(|_| !self.mute) {
-                let message = Signal::Message { channel: channel.to_owned(), text: text.to_vec() };
-                self.outbox.0.push((client.told.clone(), message, late));
+        for (id, client) in &self.clients {
+            for topic in client.topics.iter().filter(|topic| topic.takes(channel, is_shard)) {
+                receivers += 1;
+                let late = self.network.as_mut().map_or(Some(Duration::ZERO), |network| network.message(*id));
+                if let Some(late) = late.filter(|_| !self.mute) {
+                    let (topic, channel) = (topic.clone(), channel.to_owned());
+                    let message = Signal::Message { topic, channel, text: text.to_vec() };
+                    self.outbox.0.push((client.told.clone(), message, late));
+                }
             }
         }
         receivers
@@ -106,7 +140,7 @@ impl Hub {
     /// Ends the subscriptions of one client, as a lost connection does, and tells it.
     pub(crate) fn cut(&mut self, client: u64) {
         if let Some(client) = self.clients.get_mut(&client) {
-            client.channels.clear();
+            client.topics.clear();
             self.outbox.0.push((client.told.clone(), Signal::Cut, Duration::ZERO));
         }
     }
@@ -121,7 +155,7 @@ impl Hub {
     /// Ends all subscriptions without a word: nobody can be told yet.
     pub(crate) fn forget_subscriptions(&mut self) {
         for client in self.clients.values_mut() {
-            client.channels.clear();
+            client.topics.clear();
         }
     }
 

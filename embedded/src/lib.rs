@@ -15,6 +15,7 @@ mod hub;
 mod keyspace;
 mod lua;
 mod numbers;
+mod scripts;
 mod sorted_set;
 mod state;
 mod store;
@@ -27,9 +28,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use commands::REDIS_VERSION;
 pub use connection::{Call, CallError, Connection};
 pub use faults::{Faults, Network, Trip};
-pub use hub::Signal;
+pub use hub::{Signal, Topic};
 pub use keyspace::Snapshot;
 pub use state::Commit;
 pub use value::Value;
@@ -78,7 +80,7 @@ impl Server {
     /// The text of the server's error reply.
     pub fn command(&self, args: &[&str]) -> Result<Value, String> {
         let words: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-        self.shared.with(|server| server.run_command(&words))
+        self.shared.with(|server| server.run_words(None, &words))
     }
 
     /// Runs a Lua script, as EVAL would. Like [`command`](Self::command) it reaches a stopped server, and it is not
@@ -91,7 +93,7 @@ impl Server {
     pub fn eval(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<Value, String> {
         let (keys, args) = (owned(keys), owned(args));
         let sha = sha1_hex(text);
-        self.shared.with(|server| server.run_script(&sha, text, &keys, &args))
+        self.shared.with(|server| server.run_script(&sha, text.as_bytes(), &keys, &args))
     }
 
     /// [`eval`](Self::eval), and how many elements it touched: fields, members and items that its commands named,
@@ -103,7 +105,7 @@ impl Server {
     pub fn eval_counted(&self, text: &str, keys: &[&str], args: &[&str]) -> Result<(Value, usize), String> {
         let (keys, args) = (owned(keys), owned(args));
         let sha = sha1_hex(text);
-        let (value, touched) = self.shared.with(|server| server.run_counted(&sha, text, &keys, &args));
+        let (value, touched) = self.shared.with(|server| server.run_counted(&sha, text.as_bytes(), &keys, &args));
         Ok((value?, touched))
     }
 

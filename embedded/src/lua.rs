@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value as LuaValue};
+use mlua::{Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value as LuaValue};
 
 use crate::convert::from_lua;
 use crate::host;
@@ -42,11 +42,17 @@ impl Engine {
     }
 
     /// Runs a script; the `Err` side is the text of an error that escaped it.
-    pub(crate) fn run(&mut self, sha: &str, text: &str, keys: &[String], args: &[String]) -> Result<Value, String> {
+    pub(crate) fn run<W: AsRef<[u8]>>(
+        &mut self,
+        sha: &str,
+        text: &[u8],
+        keys: &[W],
+        args: &[W],
+    ) -> Result<Value, String> {
         let chunk = self.compile(sha, text)?;
         let broken = |error: mlua::Error| format!("ERR Error running script {sha}: {error}");
-        let keys = self.lua.create_sequence_from(keys.iter().map(String::as_str)).map_err(broken)?;
-        let args = self.lua.create_sequence_from(args.iter().map(String::as_str)).map_err(broken)?;
+        let keys = self.lua.create_sequence_from(keys.iter().map(Word)).map_err(broken)?;
+        let args = self.lua.create_sequence_from(args.iter().map(Word)).map_err(broken)?;
         match self.run.call((chunk, keys, args)).map_err(broken)? {
             (true, result) => from_lua(&result).map_err(|text| lossy(&text)),
             (false, LuaValue::Table(raised)) => Err(escaped(&raised, sha)),
@@ -54,7 +60,8 @@ impl Engine {
         }
     }
 
-    fn compile(&mut self, sha: &str, text: &str) -> Result<Function, String> {
+    /// Makes a function of a script, once.
+    pub(crate) fn compile(&mut self, sha: &str, text: &[u8]) -> Result<Function, String> {
         if let Some(chunk) = self.compiled.get(sha) {
             return Ok(chunk.clone());
         }
@@ -67,6 +74,15 @@ impl Engine {
         })?;
         self.compiled.insert(sha.to_owned(), chunk.clone());
         Ok(chunk)
+    }
+}
+
+/// One of KEYS or ARGV: bytes, and no list of numbers.
+struct Word<'a, W>(&'a W);
+
+impl<W: AsRef<[u8]>> IntoLua for Word<'_, W> {
+    fn into_lua(self, lua: &Lua) -> mlua::Result<LuaValue> {
+        lua.create_string(self.0).map(LuaValue::String)
     }
 }
 

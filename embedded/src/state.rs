@@ -11,6 +11,7 @@ use crate::connection::{Call, CallError};
 use crate::hub::{Hub, Outbox};
 use crate::keyspace::Snapshot;
 use crate::lua::Engine;
+use crate::scripts::{Asked, Scripts};
 use crate::store::Store;
 use crate::touched::Touched;
 use crate::value::Value;
@@ -20,11 +21,19 @@ const CUT: &str = "the connection was cut before the answer came";
 /// What becomes of a call.
 type Outcome = Result<Value, CallError>;
 
-/// A call that came in and was not looked at yet.
+/// What a client asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Script(Call),
+    /// A command as it is sent: its name and its arguments.
+    Words(Vec<Vec<u8>>),
+}
+
+/// A request that came in and was not looked at yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     client: u64,
-    call: Call,
+    request: Request,
     /// Dropped without an answer when the call is lost.
     reply: oneshot::Sender<Outcome>,
 }
@@ -33,6 +42,8 @@ pub(crate) struct Pending {
 pub(crate) struct State {
     store: Arc<Mutex<Store>>,
     engine: Result<Engine, String>,
+    /// Those that clients may name by their SHA-1.
+    scripts: Scripts,
     inbox: VecDeque<Pending>,
     outgoing: Vec<(oneshot::Sender<Outcome>, Outcome)>,
     stopped: bool,
@@ -87,6 +98,7 @@ impl State {
         Self {
             store,
             engine,
+            scripts: Scripts::default(),
             inbox: VecDeque::new(),
             outgoing: Vec::new(),
             stopped: false,
@@ -119,30 +131,33 @@ impl State {
     }
 
     /// Takes a call in; it is done by the next [`State::drain`].
-    pub(crate) fn accept(&mut self, client: u64, call: Call) -> Result<oneshot::Receiver<Outcome>, CallError> {
+    pub(crate) fn accept(&mut self, client: u64, request: Request) -> Result<oneshot::Receiver<Outcome>, CallError> {
         if !self.hub(|hub| hub.is_connected(client)) {
             return Err(CallError::Closed);
         }
-        Ok(self.arrive(client, call))
+        Ok(self.arrive(client, request))
     }
 
     /// The same for a call that was on its way, whatever became of its client meanwhile.
-    pub(crate) fn arrive(&mut self, client: u64, call: Call) -> oneshot::Receiver<Outcome> {
+    pub(crate) fn arrive(&mut self, client: u64, request: Request) -> oneshot::Receiver<Outcome> {
         let (reply, answer) = oneshot::channel();
         if !self.stopped {
-            self.inbox.push_back(Pending { client, call, reply });
+            self.inbox.push_back(Pending { client, request, reply });
         }
         answer
     }
 
     /// Does all calls that came in, in their order.
     pub(crate) fn drain(&mut self) {
-        while let Some(Pending { client, call, reply }) = self.inbox.pop_front() {
-            self.calls += 1;
-            let result = self.run_script(&call.sha, &call.text, &call.keys, &call.args);
-            if let Some(watch) = &mut self.watch {
-                watch(&mut Commit { connection: client, call: &call, result: &result, store: &self.store });
-            }
+        while let Some(Pending { client, request, reply }) = self.inbox.pop_front() {
+            let result = match request {
+                Request::Script(call) => {
+                    let result = self.run_script(&call.sha, call.text.as_bytes(), &call.keys, &call.args);
+                    self.saw(client, &call, &result);
+                    result
+                }
+                Request::Words(words) => self.run_words(Some(client), &words),
+            };
             let outcome = result.map_err(CallError::Reply);
             if self.replies_to_lose == 0 {
                 self.outgoing.push((reply, outcome));
@@ -154,12 +169,20 @@ impl State {
         }
     }
 
-    pub(crate) fn run_script(
+    /// A client's script has run.
+    fn saw(&mut self, connection: u64, call: &Call, result: &Result<Value, String>) {
+        self.calls += 1;
+        if let Some(watch) = &mut self.watch {
+            watch(&mut Commit { connection, call, result, store: &self.store });
+        }
+    }
+
+    pub(crate) fn run_script<W: AsRef<[u8]>>(
         &mut self,
         sha: &str,
-        text: &str,
-        keys: &[String],
-        args: &[String],
+        text: &[u8],
+        keys: &[W],
+        args: &[W],
     ) -> Result<Value, String> {
         {
             let mut store = self.store();
@@ -176,7 +199,7 @@ impl State {
     pub(crate) fn run_counted(
         &mut self,
         sha: &str,
-        text: &str,
+        text: &[u8],
         keys: &[String],
         args: &[String],
     ) -> (Result<Value, String>, usize) {
@@ -186,10 +209,35 @@ impl State {
         (result, touched)
     }
 
-    pub(crate) fn run_command(&mut self, words: &[Vec<u8>]) -> Result<Value, String> {
-        let mut store = self.store();
-        store.tick();
-        commands::execute(&mut store, words).map_err(String::from)
+    /// Runs a command, a client's or one from outside.
+    pub(crate) fn run_words(&mut self, client: Option<u64>, words: &[Vec<u8>]) -> Result<Value, String> {
+        match self.scripts.asked(words)? {
+            Asked::Command => {
+                let mut store = self.store();
+                store.tick();
+                commands::execute(&mut store, words).map_err(String::from)
+            }
+            Asked::Answer(value) => Ok(value),
+            Asked::Load(sha, text) => {
+                self.learn(&sha, text)?;
+                Ok(Value::bulk(sha))
+            }
+            Asked::Run { sha, text, keys, args } => {
+                self.learn(&sha, &text)?;
+                let result = self.run_script(&sha, &text, keys, args);
+                if let Some(client) = client {
+                    self.saw(client, &Call::of_words(sha, &text, keys, args), &result);
+                }
+                result
+            }
+        }
+    }
+
+    /// From now on clients may name this script.
+    fn learn(&mut self, sha: &str, text: &[u8]) -> Result<(), String> {
+        self.engine.as_mut().map_err(|text| text.clone())?.compile(sha, text)?;
+        self.scripts.add(sha, text);
+        Ok(())
     }
 
     /// Becomes unreachable: what is under way is lost, and so are all subscriptions.
@@ -213,6 +261,7 @@ impl State {
     /// Starts anew with these data. While it is stopped, clients are told by [`State::start`].
     pub(crate) fn restart(&mut self, snapshot: &Snapshot) {
         self.store().restart(snapshot);
+        self.scripts.clear();
         if !self.stopped {
             self.hub(Hub::cut_all);
         }
@@ -235,6 +284,7 @@ impl State {
     pub(crate) fn renew(&mut self, number: u64) -> (Store, VecDeque<Pending>, Option<Watch>) {
         (self.stopped, self.replies_to_lose, self.calls) = (false, 0, 0);
         self.outgoing.clear();
+        self.scripts.clear();
         let store = std::mem::replace(&mut *self.store(), Store::numbered(number));
         (store, std::mem::take(&mut self.inbox), self.watch.take())
     }

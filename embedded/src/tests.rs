@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::time::Instant;
 
 use crate::numbers::{format_float, parse_float, parse_int};
-use crate::{sha1_hex, Call, CallError, Connection, Network, Server, Signal, Snapshot, Trip, Value};
+use crate::{sha1_hex, Call, CallError, Connection, Network, Server, Signal, Snapshot, Topic, Trip, Value};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -40,7 +40,7 @@ fn text(text: &str) -> Result<Value, String> {
 }
 
 fn message(channel: &str, text: &str) -> Signal {
-    Signal::Message { channel: channel.to_owned(), text: text.into() }
+    Signal::Message { topic: channel.to_owned().into(), channel: channel.to_owned(), text: text.into() }
 }
 
 /// What came so far.
@@ -349,4 +349,53 @@ async fn a_snapshot_is_what_commands_can_see() {
     server.restore(&full);
     assert_eq!(server.command(&["EXISTS", "short", "hash", "set", "list"]), Ok(Value::Int(3)));
     assert_ne!(server.snapshot(), full);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_sends_words_and_names_scripts_until_a_restart() {
+    let server = Server::new();
+    let (client, mut signals) = client(&server);
+    let send = |line: &str| client.command(line.split(' ').map(Into::into).collect());
+    let sha = sha1_hex("return#ARGV[1]");
+    let unknown = Err(CallError::Reply("NOSCRIPT No matching script. Please use EVAL.".to_owned()));
+    assert_eq!(send(&format!("EVALSHA {sha} 0 abc")).await, unknown);
+    assert_eq!(send("eval return#ARGV[1] 0 abc").await, int(3));
+    assert_eq!(send(&format!("EVALSHA {} 0 ab", sha.to_uppercase())).await, int(2));
+    let bytes = vec![b"EVAL".to_vec(), b"return ARGV[1]".to_vec(), b"0".to_vec(), vec![0xFF, 0]];
+    assert_eq!(client.command(bytes).await, Ok(Value::Bulk(vec![0xFF, 0])));
+    assert_eq!(send("SCRIPT EXISTS x").await, Ok(Value::List(vec![Value::Int(0)])));
+    assert_eq!(send("SCRIPT LOAD return").await, Ok(Value::bulk(sha1_hex("return"))));
+    assert!(matches!(send("SCRIPT LOAD (").await, Err(CallError::Reply(why)) if why.contains("compiling")));
+    assert_eq!(server.calls(), 3);
+    server.wipe();
+    assert_eq!(drained(&mut signals), [Signal::Cut]);
+    assert_eq!(send(&format!("EVALSHA {sha} 0 abc")).await, unknown);
+    server.stop();
+    let begun = Instant::now();
+    assert!(matches!(send("PING").await, Err(CallError::Unanswered(_))));
+    assert_eq!(begun.elapsed(), TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patterns_and_shards_are_subscribed_to_beside_channels() {
+    let server = Server::new();
+    let (client, mut signals) = client(&server);
+    let topics =
+        || vec![Topic::Pattern("n*".to_owned()), Topic::Shard("news".to_owned()), Topic::Channel("news".to_owned())];
+    client.subscribe(topics()).await.unwrap();
+    let mut heard = |command: [&str; 3]| {
+        let receivers = server.command(&command).unwrap();
+        let topics = drained(&mut signals).into_iter().map(|signal| match signal {
+            Signal::Message { topic, channel, .. } if channel == command[1] => topic,
+            signal => panic!("{signal:?}"),
+        });
+        (receivers, topics.collect::<Vec<_>>())
+    };
+    let [pattern, shard, channel] = [0, 1, 2].map(|at| topics()[at].clone());
+    assert_eq!(heard(["PUBLISH", "news", "1"]), (Value::Int(2), vec![channel, pattern.clone()]));
+    assert_eq!(heard(["PUBLISH", "none", "1"]), (Value::Int(1), vec![pattern]));
+    assert_eq!(heard(["SPUBLISH", "news", "1"]), (Value::Int(1), vec![shard]));
+    assert_eq!(heard(["SPUBLISH", "none", "1"]), (Value::Int(0), vec![]));
+    client.unsubscribe(topics()).await;
+    assert_eq!(heard(["PUBLISH", "news", "1"]), (Value::Int(0), vec![]));
 }

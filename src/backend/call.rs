@@ -121,6 +121,17 @@ pub(crate) enum Fate {
 pub(crate) type Outcome = Result<Vec<Item>, Fate>;
 
 impl Fate {
+    /// As a label of metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Late => "late",
+            Self::NotSent(_) | Self::ClusterDown(_) => "not_sent",
+            Self::UnknownScript | Self::Refused(_) => "refused",
+            Self::Moved(_) | Self::Ask(_) | Self::TryAgain(_) => "moved",
+            Self::Doubtful(_) => "in_doubt",
+        }
+    }
+
     /// Reads the text of an error reply. `None`: it is none of those that a server gives before it writes.
     pub(crate) fn of_error(text: &str) -> Option<Self> {
         // What a script's user may not use, in the words of Redis 7.0, and in those of Redis 7.2 and Valkey.

@@ -20,7 +20,7 @@ pub(crate) fn connect(
     let (sender, signals) = unbounded_channel();
     let connection = server.connect(timeout, move |told| {
         let (signal, then) = match told {
-            lockson_embedded::Signal::Message { channel, text } => {
+            lockson_embedded::Signal::Message { channel, text, .. } => {
                 (Signal::Message { channel, zero: text == b"0" }, None)
             }
             lockson_embedded::Signal::Cut => (Signal::Gap, Some(Signal::Whole)),

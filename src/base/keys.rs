@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::metrics::{Class, Classes};
+
 /// Beginnings that belong to the keys that Redisson and lockson derive from a name.
 const RESERVED_STARTS: [&str; 2] = ["redisson_", "lockson:"];
 /// Endings that do.
@@ -78,17 +80,18 @@ pub(crate) struct Naming {
     pub(crate) mapper: Option<Mapper>,
     /// The most bytes of a key.
     pub(crate) limit: usize,
+    pub(crate) classes: Classes,
 }
 
 impl Default for Naming {
     fn default() -> Self {
-        Self { prefix: String::new(), mapper: None, limit: 512 }
+        Self { prefix: String::new(), mapper: None, limit: 512, classes: Classes::default() }
     }
 }
 
 impl fmt::Debug for Naming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { prefix, mapper, limit } = self;
+        let Self { prefix, mapper, limit, .. } = self;
         write!(f, "{{ prefix: {prefix:?}, mapped: {}, limit: {limit} }}", mapper.is_some())
     }
 }
@@ -131,6 +134,8 @@ pub(crate) struct Keys {
     pub(crate) lock: Arc<str>,
     /// Where a release is announced.
     pub(crate) channel: Arc<str>,
+    /// What the name is called in metrics.
+    pub(crate) class: Class,
     derived: OnceLock<Box<AllDerived>>,
 }
 
@@ -160,7 +165,8 @@ impl Keys {
         if only_a_tag || hash_tag(&lock) != hash_tag(&channel) {
             return Err(NameError::Braces(lock));
         }
-        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), ..Self::default() })
+        let class = naming.classes.of(name);
+        Ok(Self { name: name.into(), lock: lock.into(), channel: channel.into(), class, ..Self::default() })
     }
 
     /// Those of the read/write lock of this name.

@@ -16,6 +16,7 @@ use crate::base::config::{Confirm, Replicas, Settings, SHORTEST_LEASE};
 use crate::base::fault::ConnectError;
 use crate::base::keys::{Keys, Naming};
 use crate::client::factory::Locks;
+use crate::metrics::Classes;
 
 /// Makes a client. Every setting says its default, its unit, and what raising or lowering it costs.
 ///
@@ -209,6 +210,15 @@ impl Builder {
         self
     }
 
+    /// Adds the label `class` to the metrics of acquisitions and holds: what this makes of the lock's name, once for
+    /// each new handle. Default: no such label. Of a client's classes the first hundred are told apart, all others are
+    /// `other`, as each is a time series of its own: `orders:4711` should be `orders`.
+    #[cfg(feature = "metrics")]
+    pub fn metrics_class(mut self, class: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.settings.naming.classes = Classes::new(class);
+        self
+    }
+
     /// How long calls that wait without a limit, give back or count try to reach a server that does not answer.
     /// Default: 30 s; at least 10 ms. Longer: calls hang longer before they fail. Shorter: a short outage fails them.
     /// What looks once has a limit of its own: [`command_timeout`](Builder::command_timeout).
@@ -375,7 +385,7 @@ impl Builder {
         }
         // With the shortest name, so that no prefix makes every name a bad one. What a mapper does to other names is
         // not known.
-        let naming = Naming { mapper: None, ..settings.naming.clone() };
+        let naming = Naming { mapper: None, classes: Classes::default(), ..settings.naming.clone() };
         Keys::new(&naming, "x").map(drop).or_else(|error| {
             let setting = if naming.prefix.is_empty() { "max_name_len" } else { "key_prefix" };
             wrong(setting, format!("refuses every name: {error}"))

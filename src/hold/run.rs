@@ -11,6 +11,7 @@ use crate::error::LostReason;
 use crate::hold::doubt::{look, owe, wait_out};
 use crate::hold::entry::{Debts, Gate, Hold, Line, Place, Ticket, Wish};
 use crate::lease::validity::{Leased, Place as Where};
+use crate::metrics::handed_over;
 use crate::waiting::turns::LONGEST_RUN_TIME;
 use crate::wire::confirm::Short;
 use crate::wire::reply::{Answer, Status};
@@ -39,6 +40,7 @@ pub(crate) fn may_go_on(hold: &Hold, gate: &Debts, heir: &Wish, heir_gate: &Debt
 /// The next turn of a run: a waiter that holds nothing has what the hold before it had.
 pub(crate) fn go_on(before: &Hold, heir: &Arc<Place>) -> Ticket {
     let ticket = Ticket::of_next(heir, &before.leased);
+    handed_over();
     // Of a token nobody has to hear, unless somebody stays.
     if matches!(before.runs, Some(Runs::Token)) && before.heir.is_none() {
         look_after(&ticket);

@@ -20,6 +20,7 @@ use crate::error::{Lost, LostReason};
 use crate::events::{Event, Herald};
 pub use crate::lease::standing::HoldState;
 pub(crate) use crate::lease::standing::{Place, Standing};
+use crate::metrics::Held;
 
 /// How long a lock is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,7 @@ pub(crate) struct Leased {
     pub(crate) reported: AtomicBool,
     /// Whether its loss was.
     loss_reported: AtomicBool,
+    held: Held,
 }
 
 /// Of leases and their shares.
@@ -204,6 +206,7 @@ impl Leased {
             observers: Mutex::default(),
             reported: AtomicBool::new(false),
             loss_reported: AtomicBool::new(false),
+            held: Held::begin(),
         })
     }
 
@@ -358,7 +361,8 @@ impl Leased {
 
     /// It is over.
     pub(crate) fn end(&self, why: LostReason) {
-        self.validity.lock().lost.get_or_insert(why);
+        let why = *self.validity.lock().lost.get_or_insert(why);
+        self.held.end(&self.keys.class, why.label());
         self.changed.notify_waiters();
         self.observers().for_each(|observer| observer.ended());
     }

@@ -13,13 +13,16 @@ use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
 use crate::hold::contend::{Contender, Queuer};
 use crate::hold::ticket::Ticket;
+use crate::metrics::{Acquiring, Class};
 use crate::waiting::request::Request;
 use crate::waiting::wait::{before, contend, Tried};
 
 /// Runs an acquisition in a span that says of it what it is told, and the attempts that it counts. (No `async fn`: that
 /// would have room for the acquisition twice.)
 pub(crate) fn in_span<'a, T>(
-    [kind, name, owner]: [&str; 3],
+    kind: &'static str,
+    [name, owner]: [&'a str; 2],
+    class: &'a Class,
     engine: &'a Engine,
     attempts: &'a AtomicU32,
     acquisition: impl Future<Output = Result<Option<T>, LockError>> + 'a,
@@ -27,6 +30,8 @@ pub(crate) fn in_span<'a, T>(
     let span = tracing::debug_span!(
         target: "lockson", "acquire", kind, name, owner, attempts = Empty, waited = Empty, outcome = Empty
     );
+    let acquiring = Acquiring::begin();
+    let acquisition = acquisition.inspect(move |outcome| acquiring.end(kind, class, word(outcome)));
     if span.is_disabled() {
         return acquisition.left_future();
     }
@@ -41,6 +46,16 @@ pub(crate) fn in_span<'a, T>(
         };
     });
     told.right_future()
+}
+
+/// As a label of metrics.
+fn word<T>(outcome: &Result<Option<T>, LockError>) -> &'static str {
+    match outcome {
+        Ok(Some(_)) => "held",
+        Ok(None) => "busy",
+        Err(error) if error.is_unreachable() => "unreachable",
+        Err(_) => "refused",
+    }
 }
 
 /// The one path. Without a hold within the request's limit it is `None`.

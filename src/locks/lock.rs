@@ -419,7 +419,7 @@ impl<K: Kind> Lock<K> {
             let wish = Arc::new(self.wish(&line, &field, request, None)?);
             acquire(wish, request, &attempts).await
         };
-        in_span([K::TABLE.name, &self.name, &field], engine, &attempts, acquisition).await
+        in_span(K::TABLE.name, [&self.name, &field], &line.keys.class, engine, &attempts, acquisition).await
     }
 
     /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.

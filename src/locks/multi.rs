@@ -19,6 +19,7 @@ use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
+use crate::metrics::Class;
 use crate::waiting::request::Request;
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
@@ -290,7 +291,8 @@ impl<G: Guards> Sealed for MultiLock<G> {
         let leaves = self.leaves()?;
         let Some(first) = leaves.first() else { return Err(no_members()) };
         let (rounds, engine, owner) = (AtomicU32::new(0), first.session.engine.clone(), first.field.clone());
-        in_span(["multi", &self.name, &owner], &engine, &rounds, self.take_all(leaves, request, &rounds)).await
+        let acquisition = self.take_all(leaves, request, &rounds);
+        in_span("multi", [&self.name, &owner], &Class::default(), &engine, &rounds, acquisition).await
     }
 
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {

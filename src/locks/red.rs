@@ -23,6 +23,7 @@ use crate::locks::any::{verbs, Acquire, Leaf, Member, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
+use crate::metrics::Class;
 use crate::waiting::request::Request;
 use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
@@ -218,7 +219,7 @@ impl<K: Votes> Sealed for RedLock<K> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
         let (engine, name) = (&first.session.engine, &self.rules.name);
-        in_span(["red", name, &owner], engine, &rounds, self.elect(request, &rounds)).await
+        in_span("red", [name, &owner], &Class::default(), engine, &rounds, self.elect(request, &rounds)).await
     }
 
     /// One, in the place of its first server's lock.

@@ -3,6 +3,7 @@
 
 mod composite;
 mod crash;
+mod door;
 mod failover;
 mod fair;
 mod hand_over;
@@ -187,6 +188,7 @@ const EVERYWHERE: &[Case] = &cases! {
 const ON_ONE_SERVER: [&[Case]; 5] = [
     &cases! {
         red: red_locks_keep_each_other_out red_locks_of_the_dead_are_free;
+        door: both_knock_on_a_door;
         hand_over: who_is_about_to_sleep_is_woken;
         fair: a_silent_waiter_keeps_its_place;
         jar: the_weaknesses_are_the_jars;

@@ -16,7 +16,7 @@ impl Stage {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (server, told) = (Embedded::new(), heard.clone());
         let ear = server.connect(secs(1), move |signal| {
-            if let Signal::Message { channel, text } = signal {
+            if let Signal::Message { channel, text, .. } = signal {
                 told.lock().unwrap().push(format!("{channel}={}", String::from_utf8_lossy(&text)));
             }
         });

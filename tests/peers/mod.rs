@@ -1,6 +1,6 @@
 //! The plain lock beside the libraries that it shares a lock with: rslock, redis-py, and others' commands by hand.
 
-mod peer;
+pub mod peer;
 
 use peer::{ByHand, Peer, RedisPy, Rslock, NODE_REDLOCK, REDSYNC};
 use support::prelude::*;
@@ -148,7 +148,7 @@ macro_rules! cases {
 
 peers! {
     rslock: Rslock::start,
-    redis_py: RedisPy::start,
+    redis_py: |server: &'static Server| RedisPy::start(server.port()),
     redsync: |server| ByHand::start(server, REDSYNC),
     node_redlock: |server| ByHand::start(server, NODE_REDLOCK),
 }

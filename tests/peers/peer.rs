@@ -154,7 +154,7 @@ pub struct RedisPy {
 
 impl RedisPy {
     /// `None`: there is no interpreter that has it, which is an error where all has to be tested.
-    pub async fn start(server: &Server) -> Option<Box<dyn Peer>> {
+    pub async fn start(port: u16) -> Option<Box<dyn Peer>> {
         let Ok(python) = std::env::var("LOCKSON_PYTHON") else {
             let is_ci = std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false");
             assert!(!is_ci, "LOCKSON_PYTHON is not set: run the tests by scripts/test, which gets redis-py");
@@ -166,7 +166,7 @@ impl RedisPy {
             return None;
         };
         let mut child = Command::new(python)
-            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/peers/redis_py.py"), &server.port().to_string()])
+            .args([concat!(env!("CARGO_MANIFEST_DIR"), "/peers/redis_py.py"), &port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

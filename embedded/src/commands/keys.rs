@@ -85,7 +85,7 @@ fn flushall(store: &mut Store, args: &[Vec<u8>]) -> Answer {
 }
 
 /// Whether a name matches a pattern with `*`, `?`, `[a-c]`, `[^a]` and `\`.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], _) => name.is_empty(),
         ([b'*', rest @ ..], _) => (0..=name.len()).any(|skip| name.get(skip..).is_some_and(|tail| matches(rest, tail))),

@@ -9,6 +9,9 @@ mod sorted_sets;
 mod strings;
 mod zrange;
 
+pub(crate) use keys::matches;
+pub use server::REDIS_VERSION;
+
 use crate::numbers::{parse_float, parse_int};
 use crate::store::Store;
 use crate::value::{lossy, Answer, Text};
@@ -117,13 +120,13 @@ fn printable(arg: &[u8], limit: usize) -> String {
 
 /// The error texts that more than one command uses.
 const SYNTAX: Text = Text::Borrowed("ERR syntax error");
-const NOT_INTEGER: Text = Text::Borrowed("ERR value is not an integer or out of range");
+pub(super) const NOT_INTEGER: Text = Text::Borrowed("ERR value is not an integer or out of range");
 const NOT_FLOAT: Text = Text::Borrowed("ERR value is not a valid float");
 const NOT_POSITIVE: Text = Text::Borrowed("ERR value is out of range, must be positive");
 const OVERFLOW: Text = Text::Borrowed("ERR increment or decrement would overflow");
 const NAN: Text = Text::Borrowed("ERR resulting score is not a number (NaN)");
 
-fn wrong_arity(name: &str) -> Text {
+pub(super) fn wrong_arity(name: &str) -> Text {
     format!("ERR wrong number of arguments for '{name}' command").into()
 }
 
@@ -149,7 +152,7 @@ fn natural(bytes: &[u8], complaint: Text) -> Answer<usize> {
 }
 
 /// Whether an argument is this option, in any case.
-fn is(arg: &[u8], option: &str) -> bool {
+pub(super) fn is(arg: &[u8], option: &str) -> bool {
     arg.eq_ignore_ascii_case(option.as_bytes())
 }
 

@@ -4,6 +4,9 @@ use super::{command, head, wrong_arity, Command};
 use crate::store::Store;
 use crate::value::{Answer, Value};
 
+/// The version of Redis that the server says it is.
+pub const REDIS_VERSION: &str = "7.0.15";
+
 pub(super) const COMMANDS: &[Command] = &[
     command("publish", 3, publish),
     command("spublish", 3, spublish),
@@ -14,12 +17,12 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn publish(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let ([channel, text], _) = head(args)?;
-    Ok(Value::count(store.hub.publish(channel, text)))
+    Ok(Value::count(store.hub.publish(channel, text, false)))
 }
 
-/// Shard channels are a space of their own, and clients of this server subscribe to none of them.
-fn spublish(_: &mut Store, _: &[Vec<u8>]) -> Answer {
-    Ok(Value::Int(0))
+fn spublish(store: &mut Store, args: &[Vec<u8>]) -> Answer {
+    let ([channel, text], _) = head(args)?;
+    Ok(Value::count(store.hub.publish(channel, text, true)))
 }
 
 fn time(store: &mut Store, _: &[Vec<u8>]) -> Answer {
@@ -38,8 +41,15 @@ fn ping(_: &mut Store, args: &[Vec<u8>]) -> Answer {
 fn info(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let (run_id, uptime) = (store.run_id(), store.uptime_seconds());
     let sections = [
-        ("server", format!("# Server\r\nredis_version:7.0.15\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")),
-        ("replication", "# Replication\r\nrole:master\r\n".to_owned()),
+        (
+            "server",
+            format!(
+                "# Server\r\nredis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\nrun_id:{run_id}\r\n\
+                 uptime_in_seconds:{uptime}\r\n"
+            ),
+        ),
+        // A run has no history but its own.
+        ("replication", format!("# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid:{run_id}\r\n")),
         ("memory", "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".to_owned()),
     ];
     let all = |arg: &Vec<u8>| ["all", "default", "everything"].iter().any(|name| super::is(arg, name));
