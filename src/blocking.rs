@@ -20,7 +20,7 @@
 //!
 //! A client has one thread of its own, on which it listens, renews and cleans up: holds are renewed while the thread
 //! that has them computes. The owner of a hold is the thread that calls, as in Redisson, or the one given by
-//! [`Lock::owned_by`]; no verb can be cancelled, so give those that wait a limit.
+//! [`AnyLock::owned_by`]; no verb can be cancelled, so give those that wait a limit.
 //!
 //! Work is not stopped when its hold is lost: ask [`is_valid`](crate::Guard::is_valid) before what must not happen
 //! twice, or take a fencing token by [`Locks::run`].
@@ -93,9 +93,11 @@ impl Locks {
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
+    /// # use std::time::Duration;
     /// use lockson::{blocking, EmbeddedServer, Locks};
     /// let server = EmbeddedServer::new();
-    /// let locks = blocking::Locks::new(move || async move { server.connect_with(Locks::builder().client_label("a")) })?;
+    /// let settings = Locks::builder().command_timeout(Duration::from_millis(500));
+    /// let locks = blocking::Locks::new(move || async move { server.connect_with(settings) })?;
     /// assert!(locks.lock("x").try_lock()?.is_acquired());
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -135,7 +137,7 @@ impl Locks {
     }
 
     /// The reentrant lock of this name: [`Locks::lock`](Client::lock).
-    pub fn lock(&self, name: &str) -> Lock {
+    pub fn lock(&self, name: &str) -> AnyLock {
         self.of(self.client.lock(name))
     }
 
@@ -148,8 +150,8 @@ impl Locks {
     /// tickets.unlock()?;
     /// # Ok(()) }
     /// ```
-    pub fn of(&self, lock: impl Into<Arc<dyn RLock>>) -> Lock {
-        Lock { lock: lock.into(), background: self.background.clone() }
+    pub fn of(&self, lock: impl Into<Arc<dyn RLock>>) -> AnyLock {
+        AnyLock { lock: lock.into(), background: self.background.clone() }
     }
 
     /// The client whose verbs are awaited.
@@ -191,19 +193,19 @@ impl Locks {
 /// A lock of any kind whose verbs block. Their errors are those of the verbs of [`Lock`](crate::Lock), and
 /// [`QueryError::InRuntime`].
 #[derive(Clone)]
-pub struct Lock {
+pub struct AnyLock {
     lock: Arc<dyn RLock>,
     background: Arc<Background>,
 }
 
-impl fmt::Debug for Lock {
+impl fmt::Debug for AnyLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("blocking::Lock").field(&self.lock).finish()
+        f.debug_tuple("blocking::AnyLock").field(&self.lock).finish()
     }
 }
 
 #[allow(clippy::missing_errors_doc)] // They stand above.
-impl Lock {
+impl AnyLock {
     /// The name, without the client's prefix.
     pub fn name(&self) -> &str {
         self.lock.name()

@@ -174,9 +174,10 @@ pub enum UnlockError {
         /// The limit that was given.
         limit: Duration,
     },
-    /// The server was not asked, did not answer or refused. After [`QueryError::Name`], [`QueryError::NoRuntime`]
-    /// and [`QueryError::InRuntime`] nothing was sent: a bare hold stays held, and a guard's is given back in the background, as if the guard had
-    /// been dropped. After all others the hold is no longer renewed: it ends with its lease, if not with this call.
+    /// The server was not asked, did not answer or refused. After [`QueryError::Name`], [`QueryError::NoRuntime`] and
+    /// [`QueryError::InRuntime`] nothing was sent: a bare hold stays held, and a guard's is given back in the
+    /// background, as if the guard had been dropped. After all others the hold is no longer renewed: it ends with its
+    /// lease, if not with this call.
     #[error("{}", unconfirmed(.0))]
     Query(#[from] QueryError),
     /// A lock that is made of others: more than one of them was not given back, and this is what each said. All were

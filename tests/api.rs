@@ -24,6 +24,7 @@ fn types_are_what_users_count_on() {
     all!(ReentrantLock, Mutex, PlainLock, ReadWriteLock, ReadLock, WriteLock, FencedLock, Arc<dyn RLock>, MultiLock,
         OncePer, MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
         => Send + Sync + Unpin + Debug + 'static);
+    all!(blocking::Locks, blocking::AnyLock, blocking::Guard => Send + Sync + Unpin + Debug + 'static);
     all!(Guard, FencedGuard, FencedGuards, FencedHold<'static>, SemaphorePermit, PermitGuard
         => Send + Sync + Unpin + Debug + 'static);
     all!(Acquire<'static>, Acquire<'static, FencedGuard>, Acquire<'static, FencedGuards>, AcquirePermits<'static>,
@@ -31,8 +32,8 @@ fn types_are_what_users_count_on() {
     all!(Owner, Request, Holder, Health, NodeHealth, Role, Topology, HoldState, LostReason, PermitId, WaitOutcome,
         Replicas => Clone + PartialEq);
     all!(Owner => FromStr<Err = InvalidOwner>);
-    all!(LockError, UnlockError, QueryError, HoldError, OnceError, RunError, SyncError, Lost, InvalidLease, ConnectError,
-        NameError, Refused, Leftover, InvalidOwner, InvalidPermitId
+    all!(LockError, UnlockError, QueryError, HoldError, OnceError, RunError, SyncError, Lost, InvalidLease,
+        ConnectError, NameError, Refused, Leftover, InvalidOwner, InvalidPermitId
         => std::error::Error + Display + Clone + PartialEq + Send + Sync + 'static);
 }
 

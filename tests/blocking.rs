@@ -16,7 +16,10 @@ fn clients() -> [blocking::Locks; 3] {
 }
 
 /// Takes it in another thread, as that thread.
-fn elsewhere<T: Send + 'static>(lock: &blocking::Lock, verb: impl FnOnce(&blocking::Lock) -> T + Send + 'static) -> T {
+fn elsewhere<T: Send + 'static>(
+    lock: &blocking::AnyLock,
+    verb: impl FnOnce(&blocking::AnyLock) -> T + Send + 'static,
+) -> T {
     let lock = lock.clone();
     thread::spawn(move || verb(&lock)).join().unwrap()
 }
@@ -27,19 +30,19 @@ fn the_thread_is_the_owner() {
         let lock = locks.lock(&unique("blocking"));
         lock.lock().unwrap();
         assert_eq!(lock.try_lock(), Ok(Acquired), "it enters again");
-        assert_eq!(elsewhere(&lock, blocking::Lock::try_lock), Ok(Busy));
-        assert_matches!(elsewhere(&lock, blocking::Lock::unlock), Err(UnlockError::NotHeld { .. }));
+        assert_eq!(elsewhere(&lock, blocking::AnyLock::try_lock), Ok(Busy));
+        assert_matches!(elsewhere(&lock, blocking::AnyLock::unlock), Err(UnlockError::NotHeld { .. }));
         let holder = locks.run(locks.client().lock(lock.name()).holder()).unwrap().unwrap().unwrap();
         assert_eq!(holder.owner, Owner::current());
         assert!(holder.owner.as_str().starts_with("thread-"));
         lock.unlock().unwrap();
         assert_eq!(lock.is_held(), Ok(true));
         lock.unlock().unwrap();
-        assert_eq!((lock.is_held(), elsewhere(&lock, blocking::Lock::try_lock)), (Ok(false), Ok(Acquired)));
+        assert_eq!((lock.is_held(), elsewhere(&lock, blocking::AnyLock::try_lock)), (Ok(false), Ok(Acquired)));
         // An owner of a name is of any thread.
         let named = locks.lock(&unique("named")).owned_by(&Owner::named("job").unwrap());
         named.lock().unwrap();
-        assert_eq!(elsewhere(&named, blocking::Lock::unlock), Ok(()));
+        assert_eq!(elsewhere(&named, blocking::AnyLock::unlock), Ok(()));
     }
 }
 

@@ -30,10 +30,11 @@ pub struct Deadline(pub Instant);
 ///
 /// | the answer without the inner service's | when |
 /// |---|---|
-/// | 409 Conflict | another owner had the lock until the wait limit, or the request holds a lock that is not reentrant |
-/// | 503 Service Unavailable | the lock's server is away or refuses, the [`Deadline`] came first, or the hold was lost: then the inner service's future was dropped |
+/// | 409 Conflict | another owner had the lock until the wait limit, or this one has it and can't enter it again |
+/// | 503 Service Unavailable | the lock's server is away or refuses; the [`Deadline`] came first; the hold was lost |
 /// | 400 Bad Request | the lock has a name that no lock may have |
 ///
+/// The inner service was not called, but for a lost hold: then its future was dropped half-way.
 /// Such an answer has an empty body, and a [`Rejection`] in its extensions, which says why.
 pub struct LockLayer<F> {
     lock: Arc<F>,

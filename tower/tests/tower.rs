@@ -173,8 +173,9 @@ async fn a_lost_hold_stops_the_service() {
         sleep(SECOND).await;
         locks.lock("/a").force_unlock().await.unwrap()
     };
-    let (response, forced) = tokio::join!(service.oneshot(request("/a")), forcing);
-    let response = response.unwrap();
+    let response = tokio::time::timeout(SECOND * 5, service.oneshot(request("/a")));
+    let (response, forced) = tokio::join!(response, forcing);
+    let response = response.expect("it is stopped").unwrap();
     assert_eq!((forced, response.status()), (true, StatusCode::SERVICE_UNAVAILABLE));
     assert!(matches!(why(&response), Rejection::Lost(lost) if lost.why == LostReason::Forced), "{response:?}");
     assert_eq!(stopped.load(Ordering::Relaxed), 1);
