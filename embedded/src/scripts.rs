@@ -8,6 +8,8 @@ use crate::numbers::parse_int;
 use crate::sha1_hex;
 use crate::value::{lossy, Answer, Text, Value};
 
+type Words = [Vec<u8>];
+
 /// What a client asks for.
 pub(crate) enum Asked<'a> {
     /// A command that has nothing to do with scripts, if there is one of this name.
@@ -19,8 +21,8 @@ pub(crate) enum Asked<'a> {
     Run {
         sha: String,
         text: Cow<'a, [u8]>,
-        keys: &'a [Vec<u8>],
-        args: &'a [Vec<u8>],
+        keys: &'a Words,
+        args: &'a Words,
     },
 }
 
@@ -40,7 +42,7 @@ impl Scripts {
     }
 
     /// What these words ask for.
-    pub(crate) fn asked<'a>(&mut self, words: &'a [Vec<u8>]) -> Answer<Asked<'a>> {
+    pub(crate) fn asked<'a>(&mut self, words: &'a Words) -> Answer<Asked<'a>> {
         let Some((name, args)) = words.split_first() else { return Ok(Asked::Command) };
         match args {
             _ if is(name, "SCRIPT") => self.script(args),
@@ -60,7 +62,7 @@ impl Scripts {
         }
     }
 
-    fn script<'a>(&mut self, args: &'a [Vec<u8>]) -> Answer<Asked<'a>> {
+    fn script<'a>(&mut self, args: &'a Words) -> Answer<Asked<'a>> {
         let Some((verb, rest)) = args.split_first() else { return Err(wrong_arity("script")) };
         match rest {
             [text] if is(verb, "LOAD") => Ok(Asked::Load(sha1_hex(text), text)),
@@ -82,7 +84,7 @@ impl Scripts {
 }
 
 /// The keys and the arguments of a script.
-fn parted<'a>(count: &[u8], rest: &'a [Vec<u8>]) -> Answer<(&'a [Vec<u8>], &'a [Vec<u8>])> {
+fn parted<'a>(count: &[u8], rest: &'a Words) -> Answer<(&'a Words, &'a Words)> {
     let count = parse_int(count).ok_or(NOT_INTEGER)?;
     let count = usize::try_from(count).map_err(|_| "ERR Number of keys can't be negative")?;
     rest.split_at_checked(count).ok_or(Text::Borrowed("ERR Number of keys can't be greater than number of args"))

@@ -1,6 +1,7 @@
 //! One client behind the door: its requests, what they are answered, and what it is told unasked.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -9,6 +10,7 @@ use futures::stream::{FuturesOrdered, StreamExt};
 use lockson_embedded::{CallError, Connection, Server, Signal, Topic, Value};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::Mutex;
 
 use crate::reply::{shape, Protocol, Reply, Shape};
 use crate::request::{Requests, Words};
@@ -47,6 +49,8 @@ struct Session {
     due: FuturesOrdered<BoxFuture<'static, (Due, Answer)>>,
     /// How many of them subscribe.
     subscribing: usize,
+    /// Who subscribes or ends that; the next one in line begins when this one is done, as one may undo the other.
+    turn: Arc<Mutex<()>>,
     /// What comes from now on is not read.
     is_over: bool,
     out: BytesMut,
@@ -62,6 +66,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, serv
         requests: Requests::default(),
         due: FuturesOrdered::new(),
         subscribing: 0,
+        turn: Arc::default(),
         is_over: false,
         out: BytesMut::new(),
     };
@@ -127,13 +132,18 @@ impl Session {
                 self.push(What::Replies(replies), false, answer);
             }
             Done::Subscribed(topics, replies) => {
-                let answer = self.connection.subscribe(topics);
-                self.push(What::Replies(replies), true, async { answer.await.map(|()| Value::Nil) });
+                let (turn, answer) = (self.turn.clone(), self.connection.subscribe(topics));
+                self.push(What::Replies(replies), true, async move {
+                    let _turn = turn.lock().await;
+                    answer.await.map(|()| Value::Nil)
+                });
             }
             Done::Unsubscribed(topics, replies) => {
-                let (ended, answer) = (self.connection.unsubscribe(topics), ping());
-                self.push(What::Replies(replies), false, async {
+                let (turn, ended, answer) = (self.turn.clone(), self.connection.unsubscribe(topics), ping());
+                self.push(What::Replies(replies), false, async move {
+                    let turn = turn.lock().await;
                     ended.await;
+                    drop(turn);
                     answer.await
                 });
             }

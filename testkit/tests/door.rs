@@ -227,6 +227,29 @@ async fn what_is_no_request_harms_nobody() {
     .await;
 }
 
+/// A client that ends a subscription and wants it back sends both at once.
+#[tokio::test]
+async fn subscriptions_change_in_the_order_of_the_requests() {
+    let server = TestServer::new();
+    let door = server.door().unwrap();
+    for _ in 0..20 {
+        let mut client = raw(&door).await;
+        client.write_all(b"UNSUBSCRIBE a\r\nSUBSCRIBE a\r\nPING end\r\n").await.unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"end\r\n") {
+            assert!(soon(client.read_buf(&mut heard)).await.unwrap() > 0);
+        }
+        assert_eq!(server.command(&["PUBLISH", "a", "1"]), Ok(lockson::Reply::Int(1)));
+        drop(client);
+        soon(async {
+            while server.command(&["PUBLISH", "a", "1"]) != Ok(lockson::Reply::Int(0)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn a_closed_door_lets_nobody_in_and_everybody_out() {
     let server = TestServer::new();
