@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn a_mapped_name_is_as_good_as_what_it_is_mapped_to() {
         let map = |name: &str| name.strip_prefix("to ").unwrap_or(name).replace(' ', "");
-        let naming = Naming { prefix: "app:".to_owned(), mapper: Some(Arc::new(map)), limit: 8 };
+        let naming = Naming { prefix: "app:".to_owned(), mapper: Some(Arc::new(map)), limit: 8, ..Naming::default() };
         let keys = |name| Keys::new(&naming, name);
         let mapped = keys("to a b").unwrap();
         assert_eq!((&*mapped.name, &*mapped.lock), ("to a b", "app:ab"));

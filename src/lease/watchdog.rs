@@ -426,7 +426,7 @@ mod tests {
             let ((watchdog, _), hold) = (watchdog(Clock::System), hold(1, sent));
             watchdog.watch(&hold, sent);
             watchdog.forget(&hold);
-            watchdog.judge(vec![(hold.clone(), LEASE)], vec![verdict]);
+            watchdog.judge((vec![(hold.clone(), LEASE)], vec![verdict], Asking::begin()));
             assert!(watchdog.holds().is_empty() && hold.lost(sent).is_none());
         }
     }
