@@ -407,7 +407,9 @@ mod synchronizers {
 fn every_factory_is_in_the_list() {
     let factories = support::files::factories();
     let sides = |name| if name == "read_write_lock" { vec!["read", "write"] } else { vec![name] };
-    let made = factories.iter().map(String::as_str).flat_map(sides);
+    // Work under a plain lock: `once::` has it.
+    let names = factories.iter().map(String::as_str).filter(|name| *name != "once_per");
+    let made = names.flat_map(sides);
     let (synchronizers, made): (Vec<&str>, Vec<&str>) = made.partition(|name| SYNCHRONIZERS.contains(name));
     assert_eq!((&synchronizers[..], &made[..]), (&SYNCHRONIZERS[..], &KINDS[..made.len()]));
     assert_eq!(KINDS.len() - made.len(), 11, "locks that are made of other locks, and not by a factory");
