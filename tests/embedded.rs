@@ -194,12 +194,16 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
             let ended = |how: &str| real.ends_with(how) && embedded.ends_with(how);
             let same_end = ended(" opened") || ended(" deleted");
             let same_time = times.is_some_and(|(real, embedded)| near(real, embedded, 1));
+            // What is left of a permit's lease, which is a text where it is a score less the time.
+            let left = |text: &str| text.parse().ok().filter(|left: &i64| *left >= 1_000_000);
+            let same_left = left(real).zip(left(embedded)).is_some_and(|(real, embedded)| near(real, embedded, 1));
             // What answers in one text says there when that was, in seconds and microseconds.
             let is_time =
                 |word: &str| word.len() > 10 && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
             let same_but_time =
                 real.split(' ').filter(|word| !is_time(word)).eq(embedded.split(' ').filter(|word| !is_time(word)));
-            real == embedded || same_time || same_but_time || same_end || (token(real) && token(embedded))
+            let same_tokens = token(real) && token(embedded);
+            real == embedded || same_time || same_left || same_but_time || same_end || same_tokens
         }
         (Reply::List(real), Reply::List(embedded)) => {
             real.len() == embedded.len()
