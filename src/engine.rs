@@ -22,7 +22,7 @@ use crate::lease::lookout::Lookout;
 use crate::lease::validity::{Lease, Leased, Observer, Place, Verdict};
 use crate::lease::watchdog::{Batch, Watchdog};
 use crate::messages::channels::{Channels, Pump};
-use crate::metrics;
+use crate::metrics::{self, Asking};
 use crate::wire::life::Life;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Called, Fate, Fault, Patience, Query, Wire};
@@ -90,7 +90,14 @@ impl Engine {
         let quarantine = settings.quarantine.then_some(settings.max_lease);
         let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout, quarantine, spawn));
         let renewing = wire.clone();
-        let renewed = move |script, holds| renew(renewing.clone(), script, holds).boxed();
+        let renewed = move |script, holds| {
+            let asking = Asking::begin();
+            let told = move |verdicts: &Vec<Verdict>| {
+                let failed = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Unknown)).count();
+                asking.renewals(verdicts.len(), failed);
+            };
+            renew(renewing.clone(), script, holds).inspect(told).boxed()
+        };
         let routes = backend.clone();
         metrics::describe();
         let herald = Herald::default();
@@ -373,12 +380,8 @@ async fn renew_all(
     // That of all of them: the watchdog puts no others together.
     let confirm = holds.first().and_then(|(hold, _)| hold.confirm());
     let query = Query { confirm, ..Query::new(script, &keys, &args) };
-    // One copy: the watchdog itself tries again. But what is late did nothing, and now that node's clock is known.
-    let (mut answer, _) = wire.copy(query).await;
-    if matches!(answer, Err(Fate::Late)) {
-        (answer, _) = wire.copy(query).await;
-    }
-    let answer = answer?;
+    // The watchdog itself tries again.
+    let answer = wire.copy_in_time(query).await?;
     let verdicts = holds.iter().zip(places).enumerate().map(|(at, ((hold, _), place))| match answer.int(at) {
         // Too few replicas have it: the old deadline counts.
         Some(1) if answer.status == Status::Done => Verdict::Renewed { sent: answer.sent },

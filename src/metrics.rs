@@ -77,25 +77,19 @@ impl Class {
 }
 
 /// An acquisition under way.
-pub(crate) struct Acquiring {
-    #[cfg(feature = "metrics")]
-    began: Instant,
-}
+pub(crate) struct Acquiring(Asking);
 
 impl Acquiring {
     pub(crate) fn begin() -> Self {
         #[cfg(feature = "metrics")]
         gauge!("lockson_waiting").increment(1.0);
-        Self {
-            #[cfg(feature = "metrics")]
-            began: Instant::now(),
-        }
+        Self(Asking::begin())
     }
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
         #[cfg(feature = "metrics")]
         histogram!("lockson_acquire_seconds", class.labels([("kind", kind), ("outcome", outcome)]))
-            .record(self.began.elapsed());
+            .record(self.0.took());
     }
 }
 

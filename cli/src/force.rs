@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::args::Force;
 use crate::out::{clean, Out};
 use crate::show;
+use crate::watch::holders;
 use crate::{End, Failure, Outcome};
 
 pub async fn run(locks: &Locks, out: &Out, args: Force) -> Outcome {
@@ -41,12 +42,10 @@ fn whose(found: &Description, asked: Option<String>) -> Result<String, Failure> 
     if let Some(owner) = asked {
         return Ok(owner);
     }
-    let holders = found.holders.iter().map(|holder| holder.field().to_owned());
-    let permits = found.permits.iter().map(|permit| permit.id.to_string());
-    let mut all: Vec<String> = holders.chain(found.token_of_hold.clone()).chain(permits).collect();
+    let mut all = holders(found);
     let count = found.held.max(all.len() as u64);
-    match all.pop() {
-        Some(owner) if count == 1 => Ok(owner),
+    match all.pop_last() {
+        Some((owner, _)) if count == 1 => Ok(owner),
         Some(_) => Err(Failure(End::Of(2), format!("{count} hold it: say whose hold with --owner, as `show` has it"))),
         None => Err(Failure(End::No, format!("nobody holds {:?}: it is {}", found.name, found.what))),
     }

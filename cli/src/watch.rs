@@ -70,7 +70,7 @@ impl Event {
 }
 
 /// Who holds it, by field, and how often.
-fn holders(found: &Description) -> BTreeMap<String, u64> {
+pub(crate) fn holders(found: &Description) -> BTreeMap<String, u64> {
     let owners = found.holders.iter().map(|holder| (holder.field().to_owned(), holder.count));
     let permits = found.permits.iter().map(|permit| (permit.id.to_string(), 1));
     owners.chain(found.token_of_hold.iter().map(|token| (token.clone(), 1))).chain(permits).collect()

@@ -164,9 +164,6 @@ impl Lookout {
         let soon = millis(self.cap).to_string();
         let args = [soon.as_str()];
         let query = Query::new(LOOK, keys, &args);
-        match self.wire.copy(query).await.0 {
-            Err(Fate::Late) => self.wire.copy(query).await.0,
-            answer => answer,
-        }
+        self.wire.copy_in_time(query).await
     }
 }

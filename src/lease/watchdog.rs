@@ -18,7 +18,6 @@ use crate::base::janitor::{contain, say};
 use crate::error::LostReason;
 use crate::events::Herald;
 use crate::lease::validity::{HoldState, Leased, Observer, Place, Verdict};
-use crate::metrics::Asking;
 
 /// Holds in one batch, and what they may weigh (rule 12).
 const BATCH: usize = 100;
@@ -58,9 +57,6 @@ pub(crate) struct Watchdog {
 
 /// Holds that one script renews, each by its lease. All of them have to be confirmed, or none, by as many replicas.
 pub(crate) type Batch = Vec<(Arc<Leased>, Duration)>;
-
-/// A batch with what became of its holds.
-type Renewed = (Batch, Vec<Verdict>, Asking);
 
 /// Renews a batch: a verdict for each hold, in their order, within the command timeout.
 type Renew = dyn Fn(&'static Script, Batch) -> BoxFuture<'static, Vec<Verdict>> + Send + Sync;
@@ -199,7 +195,7 @@ impl Watchdog {
     }
 
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut under_way: FuturesUnordered<BoxFuture<'static, Renewed>> = FuturesUnordered::new();
+        let mut under_way: FuturesUnordered<BoxFuture<'static, (Batch, Vec<Verdict>)>> = FuturesUnordered::new();
         while !self.closed.load(Ordering::Acquire) {
             for waiter in self.lapsed().iter().filter_map(Weak::upgrade) {
                 contain(|| waiter.lapsed());
@@ -209,14 +205,13 @@ impl Watchdog {
                 if let Some((first, _)) = batch.first() {
                     // A batch that panics is one that failed: the others and the loop go on.
                     let verdicts = AssertUnwindSafe((self.renew)(first.renew, holds)).catch_unwind();
-                    let asking = Asking::begin();
-                    under_way.push(async move { (batch, verdicts.await.unwrap_or_default(), asking) }.boxed());
+                    under_way.push(async move { (batch, verdicts.await.unwrap_or_default()) }.boxed());
                 }
             }
             let alarm = self.alarm();
             tokio::select! {
                 biased;
-                Some(renewed) = under_way.next() => self.judge(renewed),
+                Some((batch, verdicts)) = under_way.next() => self.judge(batch, verdicts),
                 () = self.bell.notified() => {}
                 () = self.clock.sleep_until(alarm), if alarm != NEVER => {}
             }
@@ -301,7 +296,7 @@ impl Watchdog {
         }
     }
 
-    fn judge(&self, (batch, verdicts, asking): Renewed) {
+    fn judge(&self, batch: Batch, verdicts: Vec<Verdict>) {
         let now = self.clock.now();
         let mut failed = 0_usize;
         let missing = std::iter::repeat(Verdict::Unknown);
@@ -316,7 +311,6 @@ impl Watchdog {
                 self.again(hold, now);
             }
         }
-        asking.renewals(batch.len(), failed);
         let failed_before = self.failing.swap(failed > 0, Ordering::Relaxed);
         say(|| match (failed_before, failed) {
             (true, 0) => tracing::info!(target: "lockson", holds = batch.len(), "renewals succeed again"),
@@ -426,7 +420,7 @@ mod tests {
             let ((watchdog, _), hold) = (watchdog(Clock::System), hold(1, sent));
             watchdog.watch(&hold, sent);
             watchdog.forget(&hold);
-            watchdog.judge((vec![(hold.clone(), LEASE)], vec![verdict], Asking::begin()));
+            watchdog.judge(vec![(hold.clone(), LEASE)], vec![verdict]);
             assert!(watchdog.holds().is_empty() && hold.lost(sent).is_none());
         }
     }

@@ -297,9 +297,7 @@ impl SemaphorePermit<Expirable> {
             return Err(SyncError::NotConfirmed { name: ledger.name(), acked, wanted, given_back: false });
         }
         if !is_done(&answer) {
-            engine.watchdog.forget(&self.lease.leased);
-            self.lease.leased.end(LostReason::Server);
-            self.lease.leased.report_lost(&engine.herald);
+            engine.watchdog.lose(&self.lease.leased, LostReason::Server);
         }
         self.lease.leased.lost(engine.now()).map_or(Ok(()), |_| Err(not_held()))
     }

@@ -255,6 +255,15 @@ impl Wire {
         (answer, in_doubt.as_ref().map(Sent::doubt).unwrap_or_default())
     }
 
+    /// The same of what is tried again anyway, whatever became of it. One that was late did nothing, and that node's
+    /// clock is known now: once more.
+    pub(crate) async fn copy_in_time(&self, query: Query<'_>) -> Result<Answer, Fate> {
+        match self.copy(query).await.0 {
+            Err(Fate::Late) => self.copy(query).await.0,
+            answer => answer,
+        }
+    }
+
     /// Sends one copy to this node, whichever keys it has: for what is its own. A second one if it was late, as its
     /// clock is known then.
     pub(crate) async fn call_at(
