@@ -348,3 +348,49 @@ async fn what_may_not_be_read_is_counted() {
     }
     assert_eq!((names, listing.hidden()), (vec!["mine:1".to_owned()], 1));
 }
+
+/// What each kind calls, as `ServerReport::lacks` names the kinds.
+const CALLS: [(&str, &str); 9] = [
+    ("lock", "HGET HSET HINCRBY HDEL HEXISTS HSCAN EXISTS PTTL PEXPIRE DEL UNLINK"),
+    ("fenced", "GET SET"),
+    ("read/write", "HLEN HGETALL SET ZADD ZREM ZCOUNT ZRANGE ZSCORE"),
+    ("fair", "HMGET LINDEX LLEN LPOP LPOS LRANGE LREM RPUSH ZADD ZCARD ZINCRBY ZRANGE ZREM ZSCORE"),
+    ("plain", "GET SET"),
+    ("semaphore", "DECRBY GET INCRBY SET"),
+    ("permits", "DECRBY GET INCRBY SET ZADD ZCARD ZCOUNT ZMSCORE ZRANGE ZREM ZREMRANGEBYRANK"),
+    ("latch", "DECRBY GET SET"),
+    ("admin", "SCAN TYPE STRLEN HSTRLEN HRANDFIELD HLEN ZRANGEBYSCORE"),
+];
+
+/// Of all kinds, of some, and where it may not even say what it is.
+#[tokio::test]
+async fn a_server_says_what_it_is_and_which_rights_are_missing() {
+    let server = Server::start();
+    let may = |rights: &[String]| {
+        let user = "ACL SETUSER clerk on >pw ~* &* +@all".split(' ').map(str::to_owned);
+        let words: Vec<String> = user.chain(rights.iter().map(|right| format!("-{right}"))).collect();
+        server.control(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    may(&[]);
+    let clerk = Locks::builder().username("clerk").password("pw").connect(&server.url()).await.unwrap();
+    let report = async || clerk.admin().servers().await.unwrap().pop().unwrap();
+    let (well, raw) = (report().await, server.raw().await.must(&["INFO"]).await.text());
+    assert_eq!((well.address, well.lacks), (format!("127.0.0.1:{}", server.port()), BTreeMap::new()));
+    assert!(well.clock_ahead.abs() < 5_000, "{}", well.clock_ahead);
+    for (key, section) in ["run_id", "maxclients", "maxmemory_policy", "aof_enabled", "evicted_keys", "role"]
+        .iter()
+        .zip(["server", "clients", "memory", "persistence", "stats", "replication"])
+    {
+        let line = well.info.get(*key).map(|value| format!("{key}:{value}"));
+        assert!(line.is_some_and(|line| raw.contains(&line)), "{key} of {section}");
+    }
+    let words = |commands: &str| commands.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let all: BTreeMap<String, Vec<String>> =
+        CALLS.map(|(kind, commands)| (kind.to_owned(), words(commands))).into_iter().collect();
+    may(&all.values().flatten().cloned().collect::<Vec<_>>());
+    assert_eq!(report().await.lacks, all);
+    may(&["GET".to_owned(), "INFO".to_owned()]);
+    let without = report().await;
+    let lacks = ["fenced", "latch", "permits", "plain", "semaphore"].map(|kind| (kind.to_owned(), words("GET")));
+    assert_eq!((without.info, without.lacks), (BTreeMap::new(), lacks.into()));
+}

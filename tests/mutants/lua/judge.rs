@@ -15,8 +15,11 @@ const ABOUT_TEXTS: [&str; 4] = ["house::", "tidy::", "scripts::", "choosing::"];
 /// Suites that take longest, and so come last.
 const LONG: [&str; 5] = ["simulation::", "turns::", "wakeups::", "red_schedules::", "cancellation::"];
 
-/// What only real servers have: memory that ends, and where asked for, rights that are missing and replicas.
-const WITH_SERVERS: [&str; 4] = ["lua::out_of_memory", "acl::", "memory::", "topology::confirm::"];
+/// What only real servers have: memory that ends, an operator's view, and where asked for, rights that are missing and
+/// replicas.
+const WITH_SERVERS: [&str; 5] = ["lua::out_of_memory", OPERATORS, "acl::", "memory::", "topology::confirm::"];
+/// Says something of the scripts of `lua/admin` alone.
+const OPERATORS: &str = "admin::";
 
 /// Held while a program is written, or started: one that is open for writing, here or in a child, can't be.
 static LOCK: Mutex<()> = Mutex::new(());
@@ -108,7 +111,7 @@ pub fn judges(program: &Path, beginning: &str, servers: bool) -> Judges {
     };
     let mut embedded = passing(false, &[beginning]);
     embedded.retain(|name| name.starts_with(beginning));
-    let with_servers = passing(true, if servers { &WITH_SERVERS } else { &WITH_SERVERS[..1] });
+    let with_servers = passing(true, if servers { &WITH_SERVERS } else { &WITH_SERVERS[..2] });
     Judges { embedded, with_servers }
 }
 
@@ -154,17 +157,22 @@ pub fn judge(copy: &Copy<'_>, script: &str, text: &str, judges: &Judges) -> Verd
         copy.write(script, text);
     }
     let run = |servers, cpu_seconds| Run { program: &copy.program, lua: Some(&copy.lua), servers, cpu_seconds };
-    let mut killer = None;
-    for (at, stage) in stages(&judges.embedded, script).into_iter().enumerate() {
-        if killer.is_none() && !stage.is_empty() {
-            killer = run(false, CPU_SECONDS[usize::from(at > 1)]).killer(&stage);
-        }
-    }
-    if killer.is_none() && !judges.with_servers.is_empty() {
+    // Real time goes on, so it has to fail twice.
+    let with_servers = |tests: &[String]| {
         let run = run(true, CPU_SECONDS[1]);
-        // Real time goes on, so it has to fail twice.
-        killer = run.killer(&judges.with_servers).filter(|killer| run.killer(std::slice::from_ref(killer)).is_some());
-    }
+        // None of a name would be all.
+        let killer = if tests.is_empty() { None } else { run.killer(tests) };
+        killer.filter(|killer| run.killer(std::slice::from_ref(killer)).is_some())
+    };
+    let (operators, others): (Vec<_>, Vec<_>) =
+        judges.with_servers.iter().cloned().partition(|test| test.starts_with(OPERATORS));
+    let killer = if script.starts_with("admin/") {
+        with_servers(&operators)
+    } else {
+        let stages = stages(&judges.embedded, script).into_iter().enumerate().filter(|(_, stage)| !stage.is_empty());
+        let embedded = stages.map(|(at, stage)| run(false, CPU_SECONDS[usize::from(at > 1)]).killer(&stage));
+        embedded.chain(std::iter::once_with(|| with_servers(&others))).find_map(|killer| killer)
+    };
     let _held = LOCK.lock().unwrap();
     copy.restore(script);
     killer.map_or(Verdict::Survived, Verdict::Killed)
