@@ -24,6 +24,7 @@ mod lost;
 mod lua;
 mod memory;
 mod metrics;
+mod monitoring;
 mod multi;
 mod multi_random;
 mod once;
