@@ -178,10 +178,7 @@ impl Map {
         let lost = state.lost();
         // One that is no primary any more takes subscriptions, too, and tells what its primary is told: nobody may hear
         // by both. Told before the next subscription is.
-        for (at, names) in &lost {
-            let Some(member) = state.members.get(at) else { continue };
-            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(names))).now_or_never();
-        }
+        state.leave(&lost);
         drop(state);
         if !over.is_empty() {
             let _ = self.signals.send(Signal::Over(over));
@@ -284,25 +281,25 @@ impl Map {
     async fn subscribe(self: Arc<Self>, mut channels: Vec<String>) -> Result<(), String> {
         for _ in 0..TRIES {
             let mut work = Vec::new();
-            for (member, by_slot) in self.by_member(&channels)? {
-                // Before it is sent: it may be lost as soon as it is there.
+            for (member, by_slot) in self.state.write().place(&channels)? {
                 let names: Vec<String> = by_slot.values().flatten().cloned().collect();
-                let placed = names.iter().map(|name| (name.clone(), member.at.clone()));
-                self.state.write().channels.extend(placed);
                 work.push(async move { (member.ears.subscribe(commands("SSUBSCRIBE", by_slot)).await, member, names) });
             }
             channels.clear();
+            let mut failed = None;
             for (subscribed, member, names) in join_all(work).await {
-                let Err(why) = subscribed else {
-                    self.leave(&member, names).await;
-                    continue;
-                };
-                self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
-                let mut words = why.strip_prefix("MOVED ").ok_or_else(|| why.clone())?.split(' ');
-                let slot = words.next().and_then(|slot| slot.parse().ok()).ok_or_else(|| why.clone())?;
-                let address = words.next().unwrap_or_default();
-                self.moved(slot, address, &member.at).ok_or_else(|| why.clone())?;
-                channels.extend(names);
+                match subscribed {
+                    Ok(()) => self.leave(&member, names).await,
+                    Err(why) if self.follows(&why, &member) => {
+                        self.state.write().take(|name, at| *at == member.at && names.iter().any(|ours| ours == name));
+                        channels.extend(names);
+                    }
+                    // What was not answered may be there yet, and is left there when it goes elsewhere.
+                    Err(why) => failed = Some(why),
+                }
+            }
+            if let Some(why) = failed {
+                return Err(why);
             }
             if channels.is_empty() {
                 return Ok(());
@@ -311,24 +308,19 @@ impl Map {
         Err("the slots of these channels are on their way".to_owned())
     }
 
+    /// This server, by this error, said where a slot is.
+    fn follows(self: &Arc<Self>, why: &str, by: &Member) -> bool {
+        let mut words = why.strip_prefix("MOVED ").unwrap_or_default().split(' ');
+        let slot = words.next().and_then(|slot| slot.parse().ok());
+        slot.zip(words.next()).is_some_and(|(slot, address)| self.moved(slot, address, &by.at).is_some())
+    }
+
     /// Ends those of these subscriptions that were lost before this server had them.
     async fn leave(&self, member: &Member, mut names: Vec<String>) {
         names.retain(|name| self.state.read().channels.get(name) != Some(&member.at));
         if !names.is_empty() {
             let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(&names))).await;
         }
-    }
-
-    /// Channels by the server that has their slot, and by slot.
-    fn by_member(&self, channels: &[String]) -> Result<Vec<(Arc<Member>, BySlot)>, String> {
-        let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
-        for channel in channels {
-            let slot = slot(channel);
-            let owner = self.owner(slot).ok_or_else(|| format!("no server is known to have slot {slot}"))?;
-            let (_, by_slot) = sorted.entry(owner.at.clone()).or_insert_with(|| (owner, BySlot::new()));
-            by_slot.entry(slot).or_default().push(channel.clone());
-        }
-        Ok(sorted.into_values().collect())
     }
 
     /// Unsubscribes where it is subscribed.
@@ -348,6 +340,36 @@ impl Map {
 }
 
 impl State {
+    /// The servers that have the slots of these channels, with the channels by slot: they are subscribed to there from here
+    /// on, and nowhere else. Before it is sent: it may be lost as soon as it is there.
+    fn place(&mut self, channels: &[String]) -> Result<Vec<(Arc<Member>, BySlot)>, String> {
+        let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
+        for channel in channels {
+            let slot = slot(channel);
+            let owner = self.owners.get(usize::from(slot)).cloned().flatten();
+            let owner = owner.ok_or_else(|| format!("no server is known to have slot {slot}"))?;
+            let (_, by_slot) = sorted.entry(owner.at.clone()).or_insert_with(|| (owner, BySlot::new()));
+            by_slot.entry(slot).or_default().push(channel.clone());
+        }
+        let mut left = HashMap::<HostPort, Vec<String>>::new();
+        for (at, (_, by_slot)) in &sorted {
+            for name in by_slot.values().flatten() {
+                let before = self.channels.insert(name.clone(), at.clone()).filter(|before| before != at);
+                before.into_iter().for_each(|before| left.entry(before).or_default().push(name.clone()));
+            }
+        }
+        self.leave(&left);
+        Ok(sorted.into_values().collect())
+    }
+
+    /// Ends subscriptions where they were, without waiting for it.
+    fn leave(&self, left: &HashMap<HostPort, Vec<String>>) {
+        for (at, names) in left {
+            let Some(member) = self.members.get(at) else { continue };
+            let _ = member.ears.subscribe(commands("SUNSUBSCRIBE", by_slot(names))).now_or_never();
+        }
+    }
+
     /// Takes out subscriptions.
     fn take(&mut self, is: impl Fn(&String, &HostPort) -> bool) -> Vec<String> {
         let mut taken = Vec::new();
