@@ -5,3 +5,4 @@ pub(crate) mod member;
 mod resp;
 pub(crate) mod sentinel;
 pub(crate) mod slots;
+mod state;

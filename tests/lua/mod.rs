@@ -1,5 +1,6 @@
 //! Each Lua script by itself: what it answers, what is stored behind it and who hears of it, told as stories.
 
+mod admin;
 mod fair;
 mod fair_free;
 mod permits;
@@ -15,9 +16,11 @@ use std::collections::BTreeMap;
 
 use support::Server;
 
-/// Tests that are a story each: lines as [`story::tell`] reads them. `STORIES` are all of them, by their names.
+/// Tests that are a story each: lines as [`story::tell`] reads them. `STORIES` are all of them, by their names; those that
+/// write nothing are told once only.
 macro_rules! stories {
     ($($name:ident { $($line:literal)* })*) => {
+        #[allow(dead_code)]
         pub const STORIES: &[(&str, &[&str])] = &[$((stringify!($name), &[$($line),*])),*];
         $(#[tokio::test(start_paused = true)]
         async fn $name() {
