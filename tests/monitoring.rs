@@ -1,4 +1,4 @@
-//! The alerts and the dashboard of docs/monitoring: each query finds something in a real Prometheus that scrapes a client.
+//! The alerts and the dashboard of docs/monitoring: each query finds something in a Prometheus that scrapes a client.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

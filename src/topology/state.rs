@@ -24,8 +24,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The servers that have the slots of these channels, with the channels by slot: they are subscribed to there from here
-    /// on, and nowhere else. Before it is sent: it may be lost as soon as it is there.
+    /// The servers that have the slots of these channels, with the channels by slot: they are subscribed to there from
+    /// here on, and nowhere else. Before it is sent: it may be lost as soon as it is there.
     pub(super) fn place(&mut self, channels: &[String]) -> Result<Vec<(Arc<Member>, BySlot)>, String> {
         let mut sorted: HashMap<HostPort, (Arc<Member>, BySlot)> = HashMap::new();
         for channel in channels {

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use support::Server;
 
-/// Tests that are a story each: lines as [`story::tell`] reads them. `STORIES` are all of them, by their names; those that
-/// write nothing are told once only.
+/// Tests that are a story each: lines as [`story::tell`] reads them. `STORIES` are all of them, by their names;
+/// those that write nothing are told once only.
 macro_rules! stories {
     ($($name:ident { $($line:literal)* })*) => {
         #[allow(dead_code)]

@@ -2,6 +2,7 @@
 
 use super::reply::Reply;
 use super::server::{self, Server};
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ pub const PRIMARIES: usize = 3;
 const SLOTS: u16 = 16_384;
 /// How long the nodes may take to agree.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// And how long without help.
+const UNHELPED: Duration = Duration::from_secs(10);
 /// How long a replica tries to take its primary's place.
 const GIVES_UP: Duration = Duration::from_secs(6);
 
@@ -84,11 +87,31 @@ impl Cluster {
     /// Waits until all nodes that run agree on who has which slots, none is missing, and every replica is in step.
     #[track_caller]
     pub fn settle(&self) {
+        let helped = Instant::now() + UNHELPED;
         self.until("all nodes agree", || {
             let mut views: Vec<_> = self.views().into_iter().map(places).collect();
             views.dedup();
-            views.len() == 1 && self.running().all(|(_, node)| is_well(node))
+            let is_settled = views.len() == 1 && self.running().all(|(_, node)| is_well(node));
+            if !is_settled && Instant::now() > helped {
+                self.give_lost_slots_back();
+            }
+            is_settled
         });
+    }
+
+    /// A replica that took the place of its primary before it heard of a slot that had come there does not have it,
+    /// while others say so, and that stays. An operator's part, as `redis-cli --cluster fix` plays it.
+    fn give_lost_slots_back(&self) {
+        for (at, node) in self.running() {
+            let own = self.seen_by(node);
+            let views = self.views().into_iter().flatten();
+            let its = views.filter(|seen| seen.node == at).flat_map(|seen| seen.slots).flatten();
+            let lost: BTreeSet<u16> = its.filter(|slot| !own.iter().any(|seen| has(seen, *slot))).collect();
+            for slot in lost {
+                // Else it is tried again.
+                let _ = node.try_control(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
+            }
+        }
     }
 
     #[track_caller]
