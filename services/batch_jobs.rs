@@ -122,3 +122,27 @@ async fn main() -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use lockson_testkit::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_are_done_in_order_through_an_outage() {
+        let server = TestServer::new();
+        let operator = server.connect().fair_lock(LOCK).owned_by(&Owner::named("operator").unwrap());
+        let maintenance = operator.guard().await.unwrap();
+        let (done, mut order) = unbounded_channel();
+        let mut jobs = Vec::new();
+        for job in [3, 1, HASTY, 2] {
+            jobs.push(tokio::spawn(run_here(server.connect(), job, done.clone())));
+            until_queued(&operator, &jobs).await.unwrap();
+        }
+        server.outage(Duration::from_secs(2)).await.unwrap();
+        maintenance.unlock().await.unwrap();
+        let found = [order.recv().await, order.recv().await, order.recv().await];
+        assert_eq!(found, [Some(3), Some(1), Some(2)], "who was hasty has given up");
+    }
+}

@@ -191,3 +191,32 @@ async fn talk(address: SocketAddr, requests: &str) -> Result<String> {
     client.read_to_end(&mut answers).await?;
     Ok(String::from_utf8(answers)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use lockson_testkit::TestServer;
+
+    use super::*;
+
+    /// As the router calls it: each request is an owner.
+    async fn paid_by(shop: &Shop, card: &str) -> Result<&'static str, Failure> {
+        Owner::unique().scope(pay(State(shop.clone()), Path((42, card.to_owned())))).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_is_for_one_request_at_a_time_on_a_bad_day_too() {
+        let server = TestServer::new();
+        let shop = Shop { locks: server.connect(), slow: Arc::default() };
+        let slow = tokio::spawn({
+            let shop = shop.clone();
+            async move { paid_by(&shop, "slow").await }
+        });
+        shop.slow.notified().await;
+        assert!(matches!(paid_by(&shop, "good").await, Err(Failure::Busy)));
+        assert!(server.lose("order:42"));
+        assert!(matches!(slow.await.unwrap(), Err(Failure::Unavailable(_))), "it is stopped");
+        assert!(matches!(paid_by(&shop, "good").await, Ok("paid")));
+        let _ = server.outage(Duration::from_secs(60));
+        assert!(matches!(paid_by(&shop, "good").await, Err(Failure::Unavailable(_))));
+    }
+}

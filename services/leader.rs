@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockson::{EmbeddedServer, LockError, Locks, Lost, QueryError};
+use lockson::{Builder, EmbeddedServer, LockError, Locks, Lost, QueryError};
 use tokio::sync::{watch, Notify};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -146,6 +146,10 @@ async fn elections(server: &Server, office: &mut watch::Receiver<Office>, resign
     Ok(())
 }
 
+fn settings() -> Builder {
+    Locks::builder().watchdog_lease(LEASE).command_timeout(LEASE / 5)
+}
+
 /// What the candidates connect to.
 enum Server {
     Real(String),
@@ -161,10 +165,9 @@ impl Server {
     }
 
     async fn connect(&self) -> Result<Locks> {
-        let settings = Locks::builder().watchdog_lease(LEASE).command_timeout(LEASE / 5);
         Ok(match self {
-            Self::Real(url) => settings.connect(url).await?,
-            Self::Embedded(server) => server.connect_with(settings)?,
+            Self::Real(url) => settings().connect(url).await?,
+            Self::Embedded(server) => server.connect_with(settings())?,
         })
     }
 
@@ -183,5 +186,28 @@ impl Server {
         if let Self::Embedded(server) = self {
             server.start();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockson_testkit::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_cut_off_steps_down_before_another_leads() {
+        let server = TestServer::new();
+        let (office, mut seen) = watch::channel(Office::default());
+        for name in ["anna", "ben"] {
+            let locks = server.connect_with(settings()).unwrap();
+            let candidate = Candidate { name: name.into(), locks, office: office.clone(), resign: Arc::default() };
+            tokio::spawn(candidate.stand("leader".to_owned()));
+        }
+        seen.wait_for(|now| now.leader.is_some()).await.unwrap();
+        server.outage(LEASE * 2).await.unwrap();
+        assert_eq!((seen.borrow().deposed, seen.borrow().leader.clone()), (1, None));
+        let then = seen.wait_for(|now| now.elections == 2).await.unwrap().clone();
+        assert!(then.leader.is_some() && !then.two_at_once, "{then:?}");
     }
 }

@@ -99,3 +99,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use lockson_testkit::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_limit_holds_and_comes_back_from_the_dead() {
+        let server = TestServer::new();
+        let (permits, done) = (server.connect().permit_semaphore("calls"), server.connect().latch("done"));
+        permits.try_set_permits(LIMIT).await.unwrap();
+        done.try_set_count(CALLS).await.unwrap();
+        // A process that takes all and dies: the others wait for as long as its lease.
+        permits.acquire(LIMIT).ids(Duration::from_secs(20)).await.unwrap().unwrap();
+        let partner = Arc::new(Partner::default());
+        for _ in 0..CALLS {
+            let own = server.connect();
+            tokio::spawn(call(partner.clone(), own.permit_semaphore("calls"), own.latch("done")));
+        }
+        assert_eq!(done.wait_for(Duration::from_secs(25)).await.unwrap(), WaitOutcome::Opened);
+        assert_eq!(partner.most.load(Ordering::SeqCst), LIMIT as usize);
+        // And where its lease is longer than a caller's patience, the caller is told.
+        permits.acquire(LIMIT).ids(Duration::from_secs(60)).await.unwrap().unwrap();
+        assert!(call(partner, permits, done).await.is_err());
+    }
+}

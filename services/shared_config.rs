@@ -192,3 +192,27 @@ async fn write_late(lock: &ReadWriteLock, store: &Store) -> Result<()> {
     current.unlock().await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use lockson_testkit::TestServer;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_writer_writes_that_lost_its_lock_nobody_reads() {
+        let server = TestServer::new();
+        let folder = std::env::temp_dir().join(format!("lockson-config-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let store = Store(folder.clone());
+        let late = server.connect().read_write_lock("config").write().fenced().guard().await.unwrap();
+        assert!(server.lose("config"));
+        late.lost().await;
+        let current = server.connect().read_write_lock("config").write().fenced().guard().await.unwrap();
+        store.write(1, current.token()).await.unwrap();
+        store.write(999, late.token()).await.unwrap();
+        let found = store.read();
+        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(found.unwrap(), Config { version: 1, limit: 10 });
+    }
+}
