@@ -50,5 +50,7 @@ impl Kind for Plain {
 }
 
 impl Votes for Plain {
-    const VOTE: &'static Script = script!("red/vote" over "plain/acquire" after "boot", [Key]);
+    fn vote() -> &'static Script {
+        script!("red/vote" over "plain/acquire" after "boot", [Key])
+    }
 }

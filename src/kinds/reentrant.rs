@@ -60,7 +60,9 @@ kind! {
 }
 
 impl Votes for Reentrant {
-    const VOTE: &'static Script = script!("red/vote" over "reentrant/acquire" after "boot", [Lock]);
+    fn vote() -> &'static Script {
+        script!("red/vote" over "reentrant/acquire" after "boot", [Lock])
+    }
 }
 
 kind! {
@@ -69,5 +71,7 @@ kind! {
 }
 
 impl Votes for NonReentrant {
-    const VOTE: &'static Script = Reentrant::VOTE;
+    fn vote() -> &'static Script {
+        Reentrant::vote()
+    }
 }

@@ -195,7 +195,7 @@ impl<K: Votes> RedLock<K> {
 
 /// This lock's server, as one of several that are asked for a vote.
 fn voter<K: Votes>(lock: &Lock<K>, request: &Request) -> Result<Voter, LockError> {
-    let mut wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::VOTE))?;
+    let mut wish = lock.wish(&lock.line()?, &lock.field(), request, Some(K::vote()))?;
     wish.learn = |wish, answer| {
         if let Some((run, since, age)) = answer.run() {
             wish.engine.life.saw(wish.slot(), run, since, age, wish.engine.now());

@@ -22,7 +22,7 @@ pub trait Owned: Kind {}
 pub trait Votes: Kind {
     /// The kind's acquire script, which tells the server's run too.
     #[doc(hidden)]
-    const VOTE: &'static Script;
+    fn vote() -> &'static Script;
 }
 
 /// The kinds whose holds can have a token, as in [`Fenced<K>`](crate::kind::Fenced): the exclusive ones that are on one
