@@ -216,7 +216,7 @@ mod tests {
         assert!(server.lose("order:42"));
         assert!(matches!(slow.await.unwrap(), Err(Failure::Unavailable(_))), "it is stopped");
         assert!(matches!(paid_by(&shop, "good").await, Ok("paid")));
-        let _ = server.outage(Duration::from_secs(60));
+        drop(server.outage(Duration::from_secs(60)));
         assert!(matches!(paid_by(&shop, "good").await, Err(Failure::Unavailable(_))));
     }
 }

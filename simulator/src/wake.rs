@@ -84,8 +84,7 @@ pub struct Waits {
 impl Waits {
     /// A latch was open for a moment. Who had not waited long enough to know what it heard may have missed that.
     pub fn reopened(&mut self, now: u64, name: usize) {
-        let (within, waited) = (TOLD + self.slow, LISTENS + self.slow);
-        self.free.entry(name).or_insert(Free { since: now, within, waited });
+        self.free.entry(name).or_insert(Free { since: now, within: TOLD, waited: LISTENS + self.slow });
     }
 }
 
@@ -107,7 +106,6 @@ impl Judge {
         let now = self.now();
         // Who waits behind a hold of its own process that is gone looks at the cap.
         let within = if self.damages.is_empty() { within } else { CAP };
-        let within = within + self.waits.slow;
         self.waits.free.entry(name).or_insert(Free { since: now, within, waited: 0 });
     }
 
@@ -130,6 +128,8 @@ impl Judge {
     fn judge_wait(&mut self, name: usize) {
         let now = self.now();
         let Some(Free { since, within, waited }) = self.waits.free.get(&name).copied() else { return };
+        // Ways that became slow since then count too.
+        let within = within + self.waits.slow;
         let waits = |(other, from): &(usize, u64)| *other == name && from + waited <= since;
         let is_waited_for = self.waits.waiting.values().any(waits);
         if is_waited_for && self.waits.noise <= since && now - since > within {
