@@ -20,6 +20,10 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "the debt of a fair queue was written, and what followed was refused before it had a time to live",
             debt_without_end(),
         ),
+        (
+            "whoever came to the head of a line waited for a look of its own, however long nobody of it had looked",
+            heads_that_leave(),
+        ),
     ]
 }
 
@@ -157,4 +161,25 @@ fn debt_without_end() -> Plan {
         fault(292, Fault::Deny { server: 0, command: "hdel", lasts: 1_976 }),
     ];
     Plan { seed: 710_627, lease: 3_000, steps }
+}
+
+fn heads_that_leave() -> Plan {
+    let own = Turn { kind: Kind::Fenced, ..TURN };
+    let steps = vec![
+        turn(398, Turn { wait: 1_756, patience: Some(177), work: 5_211, limited: Some(189), ..own }),
+        turn(680, Turn { task: 1, wait: 783, work: 27, ..own }),
+        turn(680, Turn { task: 1, wait: 2_947, work: 38, ..own }),
+        turn(680, Turn { task: 1, wait: 2_788, work: 39, entries: 3, end: End::Extend(3_965), ..own }),
+        turn(573, Turn { task: 2, wait: 2_840, work: 368, end: End::Drop, ..own }),
+        turn(132, Turn { task: 2, wait: 131, work: 12, ..own }),
+        turn(722, Turn { task: 3, wait: 525, lease: Some(2_088), work: 16, entries: 2, end: End::Drop, ..own }),
+        turn(1_160, Turn { task: 2, wait: 3_783, work: 29, end: End::Drop, ..own }),
+        turn(496, Turn { task: 3, wait: 2_210, work: 10, ..own }),
+        turn(516, Turn { task: 6, wait: 398, work: 6, end: End::Drop, ..own }),
+        turn(516, Turn { task: 6, wait: 0, work: 3_800, end: End::Drop, ..own }),
+        turn(516, Turn { task: 6, wait: 857, lease: Some(908), work: 22, entries: 1, ..own }),
+        fault(586, Fault::Slow { client: Some(2), server: 0, there: 2, back: 1, lasts: 1_212 }),
+        fault(579, Fault::Delete { name: 0 }),
+    ];
+    Plan { seed: 215_693, lease: 30_000, steps }
 }

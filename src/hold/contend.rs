@@ -9,6 +9,7 @@ use futures::future::{join_all, FutureExt, OptionFuture};
 use tokio::time::Instant;
 
 use crate::backend::Script;
+use crate::base::clock::Moment;
 use crate::error::{LockError, QueryError};
 use crate::hold::attempt::Wish;
 use crate::hold::doubt::{is_to_be_tried_again, owe, sweep, Rest};
@@ -47,6 +48,17 @@ impl Contender {
         let holds = self.place.wish.holds_as_sibling();
         let saw = std::mem::replace(&mut self.saw_sibling, holds);
         holds && !saw
+    }
+
+    /// Since when nobody of the line asked the server for it, as far as that matters to this waiter.
+    fn unasked_since(&self) -> Moment {
+        self.place.wish.entry.line.turns.lock().unasked_since(self.listener.began())
+    }
+
+    /// When the head looks whom nobody tells: a line looks once a cap, whoever heads it, and however short.
+    fn next_look(&self) -> Instant {
+        let next = self.unasked_since().after(self.cap());
+        Instant::now() + next.since(self.place.wish.engine.now())
     }
 
     /// The longest pause between two attempts.
@@ -118,9 +130,9 @@ impl Contest for Contender {
             // Nobody tells what becomes of a hold on the server: the head looks, behind one of its own process too.
             if is_head && pause.is_none() && self.listener.is_confirmed() {
                 let lookout = &self.place.wish.engine.lookout;
-                watch.get_or_insert_with(|| lookout.watch(&self.place));
+                watch.get_or_insert_with(|| lookout.watch(&self.place, self.unasked_since()));
             } else if is_head && deadline.is_none() {
-                deadline = Some(Instant::now() + self.cap());
+                deadline = Some(self.next_look());
             }
             let listens = pause != Some(Duration::ZERO);
             // Those behind it sleep until they are rung for: boxed, it is of no weight for them.
@@ -146,6 +158,10 @@ impl Contest for Contender {
     async fn attempt(&mut self) -> Result<Tried<Ticket>, LockError> {
         self.listener.asks();
         let went_first = std::mem::replace(&mut self.goes_first, self.place.wish.kind.goes_first.is_some());
+        {
+            let Wish { engine, entry, .. } = &*self.place.wish;
+            entry.line.turns.lock().asks(engine.now());
+        }
         // Boxed, as who waits would have room for it all the time.
         let tried = self.place.wish.attempt(Some(self.place.clone())).boxed().await;
         self.listener.answered();

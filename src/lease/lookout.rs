@@ -76,12 +76,12 @@ impl Lookout {
         Arc::new(Self { wire, cap, asleep, next, bell, end })
     }
 
-    /// Looks for its lock until what is returned is dropped.
-    pub(crate) fn watch<S: Sleeper + 'static>(self: &Arc<Self>, who: &Arc<S>) -> Watch {
+    /// Looks for its lock, which nobody did since then, until what is returned is dropped.
+    pub(crate) fn watch<S: Sleeper + 'static>(self: &Arc<Self>, who: &Arc<S>, since: Moment) -> Watch {
         let place = (self.wire.slot(&who.keys().lock), self.next.fetch_add(1, Ordering::Relaxed));
         let who: Weak<S> = Arc::downgrade(who);
         let mut asleep = self.asleep.lock();
-        asleep.insert(place, Asleep { who, since: self.wire.clock.now() });
+        asleep.insert(place, Asleep { who, since });
         if asleep.len() == 1 {
             self.bell.notify_one();
         }

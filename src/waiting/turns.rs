@@ -40,6 +40,8 @@ pub(crate) struct Turns<H, W, P> {
     run: u32,
     scripts: u32,
     run_began: Option<Moment>,
+    /// When this process last asked the server for the lock, whoever headed the line.
+    asked: Option<Moment>,
     pub(crate) others: Others,
     /// Whom a waiter would keep out.
     role: fn(&W) -> Role,
@@ -55,6 +57,7 @@ impl<H, W, P> Turns<H, W, P> {
             run: 0,
             scripts: 0,
             run_began: None,
+            asked: None,
             others: Others::default(),
             role,
         }
@@ -76,6 +79,17 @@ impl<H, W, P> Turns<H, W, P> {
     /// Whether this is the first: only that one listens and polls.
     pub(crate) fn is_head(&self, waiter: &Waiter<W, P>) -> bool {
         waiter.is_first(&self.waiters)
+    }
+
+    /// The server is asked for the lock now: that is for all of the line.
+    pub(crate) fn asks(&mut self, now: Moment) {
+        self.asked = self.asked.max(Some(now));
+    }
+
+    /// Since when the head of the line, which waits since `began`, was not asked for: whoever headed it before left
+    /// what it had waited to the next.
+    pub(crate) fn unasked_since(&self, began: Moment) -> Moment {
+        self.asked.map_or(began, |asked| asked.max(began))
     }
 
     /// Whether others than this one wait.
@@ -128,6 +142,7 @@ impl<H, W, P> Turns<H, W, P> {
     /// A hold of this process began, by a script that was sent at `since`.
     pub(crate) fn took(&mut self, hold: &Arc<H>, role: Role, id: u64, since: Moment) {
         self.scripts += 1;
+        self.asks(since);
         self.goes_on(hold, role, id, since);
     }
 
@@ -439,6 +454,21 @@ mod tests {
             turns.goes_on(&hold, *hold, number, NOW);
         }
         assert!(turns.next(NOW, true).1);
+    }
+
+    #[test]
+    fn who_becomes_the_head_goes_on_waiting_where_the_one_before_was() {
+        let (mut turns, ms) = (turns(), |ms| NOW.after(Duration::from_millis(ms)));
+        let waiters = [Role::Exclusive; 3].map(|role| turns.join(role));
+        assert_eq!(turns.unasked_since(ms(1)), ms(1), "nobody asked yet");
+        turns.asks(ms(500));
+        assert_eq!(turns.unasked_since(ms(900)), ms(900), "who comes now waits no shorter than others");
+        turns.leave(&waiters[0]);
+        assert_eq!(turns.unasked_since(ms(1)), ms(500));
+        turns.took(&Arc::new(Role::Exclusive), Role::Exclusive, 1, ms(700));
+        assert_eq!(turns.unasked_since(ms(1)), ms(700), "that it was this process's is known since then");
+        turns.asks(ms(600));
+        assert_eq!(turns.unasked_since(ms(1)), ms(700), "an older answer that comes later");
     }
 
     #[test]

@@ -165,6 +165,11 @@ impl Listener {
         Self { engine: engine.clone(), began, channel, subscription, listened, attempts, unanswered }
     }
 
+    /// When the wait began.
+    pub(crate) fn began(&self) -> Moment {
+        self.began
+    }
+
     /// How many attempts it made.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts

@@ -97,10 +97,10 @@ async fn one_inside_and_one_at_a_unix_door_share_locks() {
     let path = folder.path().join("door");
     let door = server.unix_door(&path).unwrap();
     assert!(server.unix_door(&path).is_err(), "there is one already");
-    let outside = connect(&door).await;
-    contract(&server.connect(), &outside).await;
+    contract(&server.connect(), &connect(&door).await).await;
     server.wipe();
-    contract(&outside, &server.connect()).await;
+    // Another one: those that the restart cut off may be cut off while they unlock, and what came of that is not known.
+    contract(&connect(&door).await, &server.connect()).await;
     drop(door);
     assert!(!path.exists());
 }
