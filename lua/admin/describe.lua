@@ -19,7 +19,6 @@ local lock, token, queue, seen, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KE
 local expiries, made, ended = KEYS[6], KEYS[7], KEYS[8]
 local MOST = 100
 local function text_of(key)
-  if redis.pcall('STRLEN', key) == 0 then return '' end
   local text = redis.pcall('GET', key)
   return type(text) == 'string' and string.sub(text, 1, 64) or ''
 end

@@ -48,8 +48,9 @@ local function look_at_hash(key, ttl)
     -- The writer stands before its own nested reads.
     if string.find(field .. ':', ':write:', 1, true) then holder = field end
   end
-  local holders = size('HLEN', key) - 1 - size('HEXISTS', key, 'write_end')
-  add(key, what, ttl, holder, redis.pcall('HGET', key, holder), holders, 0)
+  local length, has_end = redis.pcall('HLEN', key), redis.pcall('HEXISTS', key, 'write_end')
+  local is_known = type(length) == 'number' and type(has_end) == 'number'
+  add(key, what, ttl, holder, redis.pcall('HGET', key, holder), is_known and length - 1 - has_end or #holders, 0)
 end
 local function look_at_string(key, ttl)
   local what, value = what_string(key, ttl)

@@ -349,4 +349,178 @@ crate::lua::stories! {
         "SET k10 x"
         "admin/list / 0 * 1 -> 1 550142243 1 0 k28*"
     }
+    what_may_not_be_read_is_not_described {
+        "HSET lock mode read c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1"
+        "PEXPIRE lock 9000"
+        "SET {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:1 1 PX 3000"
+        "SET token 17"
+        "SET made 1"
+        "SET ended 0-7"
+        "RPUSH queue c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2"
+        "ZADD seen now-5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2"
+        "ZADD writers now+500 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -9000 \
+          =c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1"
+        "ZADD expiries now+1000 ab"
+        "without TYPE admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'type' command"
+        "without PTTL admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'pttl' command"
+        "without HRANDFIELD admin/describe lock token queue seen writers expiries made ended absent / \
+          NUMSUB c d e f g -> \
+          1 foreign 9000 hash 17 1 0-7 1 0 1 1 -1 -1 -1 -1 -1 0 2 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without HSTRLEN admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 foreign 9000 hash 17 1 0-7 1 0 1 1 -1 -1 -1 -1 -1 0 2 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without HGET admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 foreign 9000 hash 17 1 0-7 1 0 1 1 -1 -1 -1 -1 -1 0 2 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without HLEN admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          ERR ACL failure in script: User default has no permissions to run the 'hlen' command script: \
+          168ff097628d641f78827a536254f15e6479cb8a, on @user_script:383."
+        "without HEXISTS admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          ERR ACL failure in script: User default has no permissions to run the 'hexists' command script: \
+          168ff097628d641f78827a536254f15e6479cb8a, on @user_script:384."
+        "without EXISTS admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 0 0-7 -1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 2 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without ZSCORE admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 -1 1 6162 1000"
+        "without LRANGE admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without ZRANGEBYSCORE admin/describe lock token queue seen writers expiries made ended absent / \
+          NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 0"
+        "without ZCOUNT admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 -1 1 1 0 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 2 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without LLEN admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 1 1 0 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 2 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without PUBSUB admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash 17 1 0-7 1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 2 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+        "without GET admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash  1  1 1 1 1 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 3000 2 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:2 5 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 -1 1 6162 1000"
+    }
+    a_string_that_may_not_be_read_is_foreign {
+        "SET lock 5"
+        "without TYPE admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'type' command"
+        "without PTTL admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'pttl' command"
+        "without STRLEN admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 foreign -1 string  0  -1 0 0 0 -1 -1 -1 -1 -1 0 0 0"
+        "without GET admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 foreign -1 string  0  -1 0 0 0 -1 -1 -1 -1 -1 0 0 0"
+    }
+    what_may_not_be_read_is_not_listed {
+        "HSET a c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2"
+        "HSET b mode read c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1"
+        "HSET d mode write c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 4 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1"
+        "SET e 5"
+        "ZADD {e}:timeout 1 x"
+        "SET f 6"
+        "SET lockson:semaphore_life:{f} 1"
+        "RPUSH redisson_lock_queue:{g} 00000000-1111-2222-3333-444444444444:2"
+        "RPUSH redisson_lock_queue:{a} 00000000-1111-2222-3333-444444444444:2"
+        "admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f semaphore -1 6 0 0 0 a lock -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 1 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without SCAN admin/list / 0 * 100 -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'scan' command"
+        "without TYPE admin/list / 0 * 100 -> 1 0 9 5 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1"
+        "without PTTL admin/list / 0 * 100 -> 1 0 9 5 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1"
+        "without HRANDFIELD admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 f semaphore -1 6 0 0 0"
+        "without HSTRLEN admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 f semaphore -1 6 0 0 0"
+        "without HGET admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 f semaphore -1 6 0 0 0"
+        "without HLEN admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f semaphore -1 6 0 0 0 a lock -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 1 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without HEXISTS admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 e permits -1 5 0 0 0 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f semaphore -1 6 0 0 0 a lock -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 1 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without EXISTS admin/list / 0 * 100 -> \
+          1 0 9 0 e number -1 5 0 0 0 d write -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f number -1 6 \
+          0 0 0 a lock -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 1 b read -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without LLEN admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 0 e permits -1 5 0 0 0 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f semaphore -1 6 0 0 0 a lock -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 0 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without LINDEX admin/list / 0 * 100 -> \
+          1 0 9 0 e permits -1 5 0 0 0 d write -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 f semaphore \
+          -1 6 0 0 0 a lock -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 1 1 b read -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without STRLEN admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 a lock -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 \
+          1 1 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+        "without GET admin/list / 0 * 100 -> \
+          1 0 9 0 g queue -1 00000000-1111-2222-3333-444444444444:2 0 0 1 d write -1 \
+          c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:write 1 2 0 a lock -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 2 \
+          1 1 b read -1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1 1 0"
+    }
+    what_only_looks_like_a_lock_is_not_listed {
+        "HSET a c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 x"
+        "SET b 0123456789abcdef0123456789abcdef PX 800"
+        "ZADD {b}:timeout 1 x"
+        "SET lockson:semaphore_life:{b} 1"
+        "admin/list / 0 * 100 -> 1 0 4 0 b plain 800 0123456789abcdef0123456789abcdef 0 1 0"
+    }
+    a_readers_leases_are_looked_at_up_to_a_limit {
+        "HSET lock mode read c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 199"
+        "PEXPIRE lock 9000"
+        "SET {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:199 1 PX 3000"
+        "HSET lock 00000000-1111-2222-3333-444444444444:2 1"
+        "SET {lock}:00000000-1111-2222-3333-444444444444:2:rwlock_timeout:1 1 PX 4000"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash  0  -1 2 0 0 -1 -1 -1 -1 -1 2 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 199 3000 \
+          00000000-1111-2222-3333-444444444444:2 1 4000 0 0"
+        "HSET lock c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 200"
+        "SET {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:200 1 PX 3000"
+        "DEL {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:199"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash  0  -1 2 0 0 -1 -1 -1 -1 -1 1 c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 200 3000 0 0"
+        "HSET lock c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 201"
+        "SET {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:201 1 PX 3000"
+        "DEL {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:200"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash  0  -1 2 0 0 -1 -1 -1 -1 -1 0 0 0"
+        "HSET lock c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 1"
+        "SET {lock}:c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1:rwlock_timeout:0 1 PX 3000"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read 9000 hash  0  -1 2 0 0 -1 -1 -1 -1 -1 1 00000000-1111-2222-3333-444444444444:2 1 4000 0 0"
+    }
+    what_a_field_has_is_no_holder {
+        "HSET lock mode read c-8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:1 00000000-1111-2222-3333-444444444444:9 7 1"
+        "SET {lock}:00000000-1111-2222-3333-444444444444:9:rwlock_timeout:1 1 PX 3000"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 read -1 hash  0  -1 2 0 0 -1 -1 -1 -1 -1 0 0 0"
+    }
+    a_hundred_in_the_queue_leave_no_room_for_writers {
+        "lua for i = 1, 100 do redis.call('RPUSH', 'queue', 'o') end redis.call('ZADD', 'writers', \
+          '99999999999999', 'w', '-9', '=w')"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 none -2   0  -1 0 100 1 -1 -1 -1 -1 -1 0 100 o -1 *"
+    }
+    a_token_counts_for_its_last_millisecond {
+        "SET lock 0123456789abcdef0123456789abcdef PX 1"
+        "admin/describe lock token queue seen writers expiries made ended absent / NUMSUB c d e f g -> \
+          1 plain 1 0123456789abcdef0123456789abcdef  0  -1 0 0 0 -1 -1 -1 -1 -1 0 0 0"
+    }
+    a_server_says_what_it_is {
+        "admin/server / nobody -> 1 # Server*"
+    }
 }

@@ -7,6 +7,7 @@ mod permits;
 mod plain;
 mod read;
 mod reentrant;
+mod rights;
 mod shared;
 mod stage;
 mod story;

@@ -21,8 +21,8 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 /// - `script key key / arg arg -> answer | all that is stored | what was heard`: a call. `_` is an empty argument, `~`
 ///   a blank in one, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is without nonce and
 ///   time; it may end with `*`. Without a second part nothing has changed. Before the script may stand `by 5` (its
-///   not_after from now), and `silent`, `fenced` or `red` as the client joins it then, or `unheard`, where the
-///   server refuses the message.
+///   not_after from now), `without GET`, where the user may not call that, and `silent`, `fenced` or `red` as the
+///   client joins it then, or `unheard`, where the server refuses the message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -31,7 +31,9 @@ pub async fn tell(lines: &[&str]) {
         if !teller.set(line).await {
             let call = teller.read(line).await;
             let before = teller.state().await;
+            teller.stage.deny(call.without.as_deref());
             let found = teller.run(&call).await;
+            teller.stage.deny(None);
             assert!(call.fits(&found, &before), "{line}\n  came out as\n{} -> {found}", call.line);
         }
     }
@@ -160,6 +162,7 @@ struct Call {
     keys: Vec<String>,
     args: Vec<String>,
     not_after: i64,
+    without: Option<String>,
     answer: String,
     stored: Option<String>,
     heard: String,
@@ -226,12 +229,16 @@ impl Teller {
 
     async fn read(&mut self, line: &str) -> Call {
         let (call, expected) = line.split_once(" -> ").unwrap();
-        let (mut not_after, mut way, mut rest) = (60_000, "", call);
+        let (mut not_after, mut without, mut way, mut rest) = (60_000, None, "", call);
         while let Some((word, more)) = rest.split_once(' ') {
             match word {
                 "by" => {
                     let (by, more) = more.split_once(' ').unwrap();
                     (not_after, rest) = (by.parse().unwrap(), more);
+                }
+                "without" => {
+                    let (command, more) = more.split_once(' ').unwrap();
+                    (without, rest) = (Some(command.to_owned()), more);
                 }
                 "silent" | "fenced" | "red" | "unheard" => (way, rest) = (word, more),
                 _ => break,
@@ -254,6 +261,7 @@ impl Teller {
             keys: keys.split_whitespace().map(str::to_owned).collect(),
             args: args.collect(),
             not_after,
+            without,
             answer: parts.next().unwrap(),
             stored: parts.next(),
             heard: parts.next().unwrap_or_default(),
