@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run -p services --bin batch_jobs                                   # clients in one process
 //! cargo run -p services --bin batch_jobs -- --url redis://127.0.0.1:6379   # each job is a process
+//! cargo run -p services --bin batch_jobs -- --url redis://127.0.0.1:6379 --job 7 --takes 500   # one, in milliseconds
 //! ```
 
 use std::error::Error;
@@ -19,17 +20,20 @@ const LOCK: &str = "batch:machine";
 const JOBS: usize = 9;
 /// It is not ready to wait as long as the others.
 const HASTY: usize = 4;
+const TAKES: Duration = Duration::from_millis(20);
+/// For so long the machine stands still when a job's process dies. The default is 30 s.
+const LEASE: Duration = Duration::from_secs(3);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// A job that waits for its turn, for as long as its submitter is ready to wait. Whether it was done.
-async fn run(locks: &Locks, job: usize) -> Result<bool, Failure> {
+async fn run(locks: &Locks, job: usize, takes: Duration) -> Result<bool, Failure> {
     // The job's id is the owner: whoever asks for its place needs no more than that.
     let lock = locks.fair_lock(LOCK).owned_by(&Owner::named(format!("job-{job}"))?);
     let patience = Duration::from_millis(if job == HASTY { 500 } else { 60_000 });
     let Some(guard) = lock.acquire().wait(patience).guard().await? else { return Ok(false) };
     // The work is stopped if the machine is lost to another before it is done.
-    guard.run(tokio::time::sleep(Duration::from_millis(20))).await?;
+    guard.run(tokio::time::sleep(takes)).await?;
     println!("{job}");
     // It is done, whatever becomes of the release.
     if let Err(error) = guard.unlock_within(Duration::from_secs(1)).await {
@@ -41,7 +45,11 @@ async fn run(locks: &Locks, job: usize) -> Result<bool, Failure> {
 /// A job in a process of its own, which prints its number when it is done.
 async fn run_elsewhere(url: String, job: usize, done: UnboundedSender<usize>) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--url", &url, "--job", &job.to_string()]).stdout(Stdio::piped()).kill_on_drop(true);
+    let takes = TAKES.as_millis().to_string();
+    command
+        .args(["--url", &url, "--job", &job.to_string(), "--takes", &takes])
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
     let mut child = command.spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     while let Some(line) = lines.next_line().await? {
@@ -54,7 +62,7 @@ async fn run_elsewhere(url: String, job: usize, done: UnboundedSender<usize>) ->
 }
 
 async fn run_here(locks: Locks, job: usize, done: UnboundedSender<usize>) -> Result<(), Failure> {
-    if run(&locks, job).await? {
+    if run(&locks, job, TAKES).await? {
         done.send(job)?;
     }
     Ok(())
@@ -76,9 +84,9 @@ async fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let (clients, url): (Vec<Locks>, Option<&str>) = match args[..] {
-        ["--url", url, "--job", job] => {
-            let locks = Locks::connect(url).await?;
-            run(&locks, job.parse()?).await?;
+        ["--url", url, "--job", job, "--takes", takes] => {
+            let locks = Locks::builder().watchdog_lease(LEASE).connect(url).await?;
+            run(&locks, job.parse()?, Duration::from_millis(takes.parse()?)).await?;
             return Ok(locks.shutdown(Duration::from_secs(5)).await?);
         }
         ["--url", url] => (vec![Locks::connect(url).await?], Some(url)),
@@ -86,7 +94,7 @@ async fn main() -> Result<(), Failure> {
             let server = EmbeddedServer::new();
             ((0..3).map(|_| server.connect()).collect(), None)
         }
-        _ => return Err("arguments: none, or --url and a server's".into()),
+        _ => return Err("arguments: none, or --url and a server's, or besides --job and --takes with numbers".into()),
     };
 
     let operator = clients[0].fair_lock(LOCK).owned_by(&Owner::named("operator")?);

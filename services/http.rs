@@ -3,6 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p services --bin http
+//! cargo run -p services --bin http -- --url redis://127.0.0.1:6379   # serves, as one of many processes
 //! ```
 
 use std::error::Error;
@@ -22,6 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+/// For so long nobody can pay an order whose process has died. The default is 30 s.
+const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
 struct Shop {
@@ -110,6 +114,24 @@ fn service(shop: Shop) -> Router {
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => show().await,
+        ["--url", url] => serve(url).await,
+        _ => Err("the arguments are: nothing, or --url redis://host:port".into()),
+    }
+}
+
+/// Serves until it is ended.
+async fn serve(url: &str) -> Result<()> {
+    let locks = Locks::builder().watchdog_lease(LEASE).connect(url).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?);
+    axum::serve(listener, service(Shop { locks, slow: Arc::default() })).await?;
+    Ok(())
+}
+
+async fn show() -> Result<()> {
     // One line in place of the report of a panic that is meant to be.
     std::panic::set_hook(Box::new(|panic| eprintln!("(a handler panicked: {panic})")));
     let shop = Shop { locks: Locks::embedded(), slow: Arc::new(Notify::new()) };

@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo run -p services --bin leader                                   # on a server inside this process, stopped once
 //! cargo run -p services --bin leader -- --url redis://127.0.0.1:6379   # on a real one: nobody is cut off
+//! cargo run -p services --bin leader -- --url redis://127.0.0.1:6379 --stand dora   # a candidate, until it is ended
 //! ```
 
 use std::convert::Infallible;
@@ -41,6 +42,7 @@ impl Candidate {
     /// Stands for election again and again, until its client is shut down.
     async fn stand(self, seat: String) -> Result<()> {
         let lock = self.locks.mutex(&seat);
+        println!("{} stands for election", self.name);
         loop {
             let guard = match lock.guard().await {
                 Ok(guard) => guard,
@@ -100,7 +102,12 @@ async fn main() -> Result<()> {
     let url = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => None,
         ["--url", url] => Some(url.to_owned()),
-        _ => return Err("the arguments are: nothing, or --url redis://host:port".into()),
+        ["--url", url, "--stand", name] => {
+            let (locks, office) = (settings().connect(url).await?, watch::Sender::default());
+            let candidate = Candidate { name: name.to_owned(), locks, office, resign: Arc::default() };
+            return candidate.stand("leader".to_owned()).await;
+        }
+        _ => return Err("the arguments are: nothing, or --url redis://host:port, or besides --stand and a name".into()),
     };
     let server = Server::new(url)?;
     let (office, mut seen) = watch::channel(Office::default());

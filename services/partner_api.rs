@@ -4,45 +4,57 @@
 //! ```sh
 //! cargo run -p services --bin partner_api
 //! cargo run -p services --bin partner_api -- --url redis://127.0.0.1:6379
+//! cargo run -p services --bin partner_api -- --url redis://127.0.0.1:6379 --partner 127.0.0.1:80 --calls 100
 //! ```
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockson::{EmbeddedServer, Latch, Locks, PermitSemaphore, WaitOutcome};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 const LIMIT: u32 = 10;
 const CALLS: u32 = 300;
+/// For so long the permits of a process that died are nobody's. The default is 30 s.
+const LEASE: Duration = Duration::from_secs(3);
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// The partner, who counts how many calls come at once.
 #[derive(Default)]
 struct Partner {
+    /// Of a real one: a call is a connection.
+    address: Option<SocketAddr>,
     open: AtomicUsize,
     most: AtomicUsize,
 }
 
 impl Partner {
-    async fn call(&self) {
+    async fn call(&self) -> Result<()> {
+        if let Some(address) = self.address {
+            TcpStream::connect(address).await?.read_to_end(&mut Vec::new()).await?;
+            return Ok(());
+        }
         let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(open, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(5)).await;
         self.open.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
     }
 }
 
 /// One call within the limit. The permit is renewed while the call takes, and given back when the guard is dropped.
-async fn call(
-    partner: Arc<Partner>,
-    permits: PermitSemaphore,
-    done: Latch,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn call(partner: Arc<Partner>, permits: PermitSemaphore, done: Latch) -> Result<()> {
     let Some(permit) = permits.acquire(1).wait(Duration::from_secs(30)).guard().await? else {
         return Err("the partner is busy for too long".into());
     };
     // Stopped if the permit is lost: somebody else may call in our place then.
-    permit.run(partner.call()).await?;
+    permit.run(partner.call()).await??;
     // The call counts, whatever becomes of the release.
     if let Err(error) = permit.release_within(Duration::from_secs(1)).await {
         eprintln!("{error}");
@@ -51,21 +63,61 @@ async fn call(
     Ok(())
 }
 
+/// A call that is made again until it went through, whatever becomes of servers.
+async fn insist(locks: Locks, partner: Arc<Partner>) {
+    let (permits, done) = (locks.permit_semaphore("partner:calls"), locks.latch("partner:batch"));
+    while let Err(error) = call(partner.clone(), permits.clone(), done.clone()).await {
+        eprintln!("once more: {error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A server that lost its data has no limit any more, and gives out nothing: whoever comes first sets it anew.
+async fn keep_limit(locks: Locks) {
+    loop {
+        if let Err(error) = locks.permit_semaphore("partner:calls").try_set_permits(LIMIT).await {
+            eprintln!("no limit can be set: {error}");
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// One of many processes.
+async fn make_calls(url: &str, address: SocketAddr, calls: u32) -> Result<()> {
+    let locks = Locks::builder().watchdog_lease(LEASE).connect(url).await?;
+    locks.permit_semaphore("partner:calls").try_set_permits(LIMIT).await?;
+    println!("{LIMIT} calls at once");
+    let limit = tokio::spawn(keep_limit(locks.clone()));
+    let partner = Arc::new(Partner { address: Some(address), ..Partner::default() });
+    let mut tasks = JoinSet::new();
+    for _ in 0..calls {
+        tasks.spawn(insist(locks.clone(), partner.clone()));
+    }
+    tasks.join_all().await;
+    limit.abort();
+    println!("{calls} calls");
+    Ok(locks.shutdown(Duration::from_secs(5)).await?)
+}
+
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     // Three clients stand for three processes.
     let mut clients = Vec::new();
-    match args.as_slice() {
-        [flag, url] if flag == "--url" => {
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--url", url, "--partner", address, "--calls", calls] => {
+            return make_calls(url, address.parse()?, calls.parse()?).await;
+        }
+        ["--url", url] => {
             for _ in 0..3 {
                 clients.push(Locks::connect(url).await?);
             }
         }
-        _ => {
+        [] => {
             let server = EmbeddedServer::new();
             clients.extend((0..3).map(|_| server.connect()));
         }
+        _ => return Err("arguments: none, or --url and a server's, or besides --partner and --calls".into()),
     }
 
     // Whoever comes first sets the limit.

@@ -6,11 +6,13 @@
 //! ```sh
 //! cargo run -p services --bin shared_config                                   # on a server inside this process
 //! cargo run -p services --bin shared_config -- --url redis://127.0.0.1:6379   # on a real one
+//! cargo run -p services --bin shared_config -- --url redis://127.0.0.1:6379 --in folder --change   # one that goes on
+//! cargo run -p services --bin shared_config -- --url redis://127.0.0.1:6379 --in folder --read     # changing, reading
 //! ```
 
 use std::error::Error;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,8 @@ use lockson::{EmbeddedServer, FencedGuard, Locks, ReadWriteLock};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
+/// For so long nobody can change the config whose writer's process has died. The default is 30 s.
+const LEASE: Duration = Duration::from_secs(3);
 const READERS: usize = 8;
 const CHANGES: u64 = 10;
 /// The change whose writer dies half-way, and the one whose writer is paused beyond its lease.
@@ -47,8 +51,14 @@ impl Store {
     }
 
     fn read(&self) -> Result<Config> {
-        let Some(path) = self.versions()?.pop() else { return Ok(Config::default()) };
-        let text = fs::read_to_string(path)?;
+        let text = loop {
+            let Some(path) = self.versions()?.pop() else { return Ok(Config::default()) };
+            match fs::read_to_string(path) {
+                // Who lost its lock may read while another sweeps: then there is one with a higher token.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                text => break text?,
+            }
+        };
         let number = |at: usize| text.lines().nth(at).unwrap_or_default().parse::<u64>();
         let (Ok(version), Ok(limit)) = (number(0), number(1)) else {
             return Err(format!("half a config: {text:?}").into());
@@ -76,11 +86,19 @@ impl Store {
         for file in fs::read_dir(&self.0)? {
             let path = file?.path();
             if path.file_stem() < Some(format!("{token:020}").as_ref()) {
-                fs::remove_file(path)?;
+                // Two may sweep at once, if one has lost its lock and does not know yet.
+                fs::remove_file(path).or_else(unless_gone)?;
             }
         }
         Ok(())
     }
+}
+
+fn unless_gone(error: io::Error) -> io::Result<()> {
+    if error.kind() == ErrorKind::NotFound {
+        return Ok(());
+    }
+    Err(error)
 }
 
 #[tokio::main]
@@ -89,7 +107,11 @@ async fn main() -> Result<()> {
     let url = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => None,
         ["--url", url] => Some(url),
-        _ => return Err("the arguments are: nothing, or --url redis://host:port".into()),
+        ["--url", url, "--in", folder, what @ ("--change" | "--read")] => {
+            let lock = Locks::builder().watchdog_lease(LEASE).connect(url).await?.read_write_lock("shared-config");
+            return go_on(&lock, &Store(folder.into()), what == "--change").await;
+        }
+        _ => return Err("the arguments are: nothing, or --url redis://host:port, or more: see above".into()),
     };
     // Clients of one server: they exclude each other as processes do.
     let [readers, writer, other] = clients(url).await?;
@@ -104,6 +126,63 @@ async fn main() -> Result<()> {
         client.shutdown(Duration::from_secs(5)).await?;
     }
     Ok(())
+}
+
+/// One of many processes: changes, or reads, again and again, and says each version. It ends where one is not whole, or
+/// older than one before.
+async fn go_on(lock: &ReadWriteLock, store: &Store, changes: bool) -> Result<()> {
+    let mut seen = 0;
+    loop {
+        let version = if changes { change_once(lock, store).await } else { read_once(lock, store).await };
+        match version {
+            Ok(version) if version < seen => return Err(format!("version {version} after {seen}").into()),
+            Ok(version) => {
+                seen = version;
+                println!("{version}");
+            }
+            Err(Failure::Locks(error)) => eprintln!("once more: {error}"),
+            Err(Failure::Store(error)) => return Err(error),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What goes by, and what does not.
+enum Failure {
+    Locks(Box<dyn Error + Send + Sync>),
+    Store(Box<dyn Error + Send + Sync>),
+}
+
+impl Failure {
+    fn of_locks(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Locks(error.into())
+    }
+
+    /// What is gone was swept by one with a higher token: so the lock is lost.
+    fn of_store(error: Box<dyn Error + Send + Sync>) -> Self {
+        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        if kind == Some(ErrorKind::NotFound) {
+            return Self::Locks(error);
+        }
+        Self::Store(error)
+    }
+}
+
+async fn change_once(lock: &ReadWriteLock, store: &Store) -> Result<u64, Failure> {
+    let guard = lock.write().fenced().guard().await.map_err(Failure::of_locks)?;
+    let version = store.read().map_err(Failure::of_store)?.version + 1;
+    store.write(version, guard.token()).await.map_err(Failure::of_store)?;
+    store.sweep(guard.token()).map_err(Failure::of_store)?;
+    // Not confirmed, it may not have been what counts.
+    guard.unlock().await.map_err(Failure::of_locks)?;
+    Ok(version)
+}
+
+async fn read_once(lock: &ReadWriteLock, store: &Store) -> Result<u64, Failure> {
+    let guard = lock.read().guard().await.map_err(Failure::of_locks)?;
+    let config = store.read().map_err(Failure::of_store)?;
+    guard.unlock().await.map_err(Failure::of_locks)?;
+    Ok(config.version)
 }
 
 async fn show(readers: &Locks, writers: [&Locks; 2], name: &str, folder: &Path) -> Result<()> {

@@ -63,7 +63,10 @@ pub fn orders() -> tokio::sync::mpsc::UnboundedReceiver<String> {
     orders
 }
 
-/// This program as another process; killed when it is dropped.
+/// What a process prints.
+type Lines = Box<dyn Iterator<Item = String>>;
+
+/// This program as another process, or another program; killed when it is dropped.
 pub struct Process {
     child: Child,
     stdin: ChildStdin,
@@ -75,13 +78,22 @@ impl Process {
         let words = [&[suite, part], args].concat().join(&COMMA.to_string());
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "part", "--nocapture"]).env(PART, words);
+        Self::launch(command, |lines| {
+            Box::new(lines.skip_while(|line| line != BEGIN).skip(1).filter(|line| !line.starts_with(HARNESS)))
+        })
+    }
+
+    /// Another program.
+    pub fn of(command: Command) -> Self {
+        Self::launch(command, |lines| lines)
+    }
+
+    fn launch(mut command: Command, said: impl FnOnce(Lines) -> Lines + Send + 'static) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
-            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-            let said = lines.skip_while(|line| line != BEGIN).skip(1);
-            for line in said.filter(|line| !line.starts_with(HARNESS)) {
+            for line in said(Box::new(BufReader::new(stdout).lines().map_while(Result::ok))) {
                 let _ = sender.send(line);
             }
         });
@@ -115,6 +127,17 @@ impl Process {
     #[track_caller]
     pub fn expect(&self, line: &str) {
         assert_eq!(self.line(), line);
+    }
+
+    /// Awaits that it ends by itself. Whether it says that all went well.
+    pub async fn ends_within(&mut self, limit: Duration) -> bool {
+        let mut status = None;
+        crate::eventually(limit, "the end of another process", async || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        status.unwrap().success()
     }
 
     pub fn kill(&mut self) {
