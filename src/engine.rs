@@ -79,13 +79,9 @@ impl Engine {
         settings: Settings,
         backend: Arc<dyn Backend>,
         signals: UnboundedReceiver<Signal>,
-        Host { clock, ids, spawn }: Host,
+        Host { id, clock, ids, spawn }: Host,
     ) -> (Arc<Self>, Pump, Chores) {
-        let id = ids.fresh();
-        let client_id = match &settings.label {
-            Some(label) => format!("{label}-{id}"),
-            None => id.to_string(),
-        };
+        let client_id = settings.client_id(id);
         let (janitor, chores) = Janitor::new();
         let quarantine = settings.quarantine.then_some(settings.max_lease);
         let wire = Arc::new(Wire::new(backend.clone(), clock, settings.command_timeout, quarantine, spawn));

@@ -394,3 +394,26 @@ async fn a_server_says_what_it_is_and_which_rights_are_missing() {
     let lacks = ["fenced", "latch", "permits", "plain", "semaphore"].map(|kind| (kind.to_owned(), words("GET")));
     assert_eq!((without.info, without.lacks), (BTreeMap::new(), lacks.into()));
 }
+
+/// Also behind a connection that was cut; and who may not say so may lock all the same.
+#[tokio::test]
+async fn connections_say_whose_they_are() {
+    let server = Server::start();
+    let locks = Locks::builder().label("tills 4ü").connect(&server.url()).await.unwrap();
+    let (_, uuid) = locks.client_id().split_at("tills 4ü-".len());
+    let name = format!("name=lockson:tills-4--{uuid}");
+    let named = || {
+        let list = server.control(&["CLIENT", "LIST"]).text();
+        list.lines().filter(|client| client.split(' ').any(|word| word == name)).count()
+    };
+    eventually(secs(20), "two are named", async || named() == 2).await;
+    for kind in ["normal", "pubsub"] {
+        server.control(&["CLIENT", "KILL", "TYPE", kind]);
+    }
+    eventually(secs(20), "they are named anew", async || named() == 2).await;
+    let infos = server.control(&["CLIENT", "LIST"]).text();
+    assert!(!infos.contains("lib-name=") || infos.contains("lib-name=lockson "), "{infos}");
+    server.control(&["ACL", "SETUSER", "mute", "on", ">pw", "~*", "&*", "+@all", "-client"]);
+    let mute = Locks::builder().username("mute").password("pw").connect(&server.url()).await.unwrap();
+    mute.lock("muted").guard().await.unwrap().unlock().await.unwrap();
+}

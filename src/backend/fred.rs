@@ -5,6 +5,7 @@
 //! URL parser, cluster router and redirections stay unused.
 
 use std::fmt::Write;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,6 +39,7 @@ const TWO_NUMBERS: usize = 40;
 pub(crate) async fn connect(
     config: Config,
     times: Times,
+    name: &Arc<str>,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
     let command_timeout = times.command;
     let client_of = |room| {
@@ -68,7 +70,7 @@ pub(crate) async fn connect(
             Ok(Err(error)) => return Err(connect_error(&error)),
             Err(_) => return Err(ConnectError::Unreachable(format!("no answer within {limit:?}"))),
         };
-        tokio::spawn(supervise(client.clone(), task, backend.phase.subscribe()));
+        tokio::spawn(supervise(client.clone(), name.clone(), task, backend.phase.subscribe()));
     }
     let (signals, received) = unbounded_channel();
     tokio::spawn(recognize(Arc::downgrade(&backend), commands, signals.clone(), backend.phase.subscribe()));
@@ -85,6 +87,7 @@ pub(crate) fn link(
     config: &Config,
     to: &HostPort,
     times: Times,
+    name: Arc<str>,
     mut left: watch::Receiver<()>,
     look: Arc<Notify>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
@@ -100,7 +103,7 @@ pub(crate) fn link(
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
         tokio::select! {
-            () = supervise(client, connection, phase) => {}
+            () = supervise(client, name, connection, phase) => {}
             // Nothing is ever sent by it.
             _ = left.changed() => {}
         }
@@ -339,9 +342,11 @@ fn replace(runtime: &Handle, client: &Client) {
 }
 
 /// fred's connection task may end by itself; then it is started anew. Ends it when the client is closed.
-async fn supervise(client: Client, mut connection: Connection, mut phase: watch::Receiver<Phase>) {
+async fn supervise(client: Client, name: Arc<str>, mut connection: Connection, mut phase: watch::Receiver<Phase>) {
+    let mut introducing = pin!(introduce(&client, &name).fuse());
     loop {
         tokio::select! {
+            () = &mut introducing => continue,
             _ = phase.wait_for(|phase| *phase == Phase::Closed) => return,
             _ = &mut connection.0 => {}
         }
@@ -352,6 +357,31 @@ async fn supervise(client: Client, mut connection: Connection, mut phase: watch:
         tokio::time::sleep(Duration::from_millis(50)).await;
         connection = Connection(client.connect());
     }
+}
+
+/// Says on each new connection whose it is, for who lists a server's clients. To a user who may not it is said once.
+async fn introduce(client: &Client, name: &str) {
+    let mut reconnects = client.reconnect_rx();
+    let mut is_new = client.is_connected();
+    loop {
+        let say = |words: Vec<Value>| client.custom::<(), _>(CustomCommand::new_static("CLIENT", None, false), words);
+        if is_new && say(vec!["SETNAME".into(), name.into()]).await.is_err_and(|error| is_refusal(&error)) {
+            return;
+        }
+        let infos = [("LIB-NAME", env!("CARGO_PKG_NAME")), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
+        for (what, info) in infos.into_iter().filter(|_| is_new) {
+            // Redis 7.0 does not know it.
+            let _ = say(vec!["SETINFO".into(), what.into(), info.into()]).await;
+        }
+        if matches!(reconnects.recv().await, Err(RecvError::Closed)) {
+            return;
+        }
+        is_new = true;
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(failed(error), Fate::Refused(_))
 }
 
 async fn listen(

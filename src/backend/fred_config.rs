@@ -228,6 +228,8 @@ impl Times {
 #[derive(Clone)]
 pub(crate) struct Dial {
     pub(crate) login: Login,
+    /// As `CLIENT LIST` has it.
+    pub(crate) name: Arc<str>,
     /// Until a connection is there.
     pub(crate) connect: Duration,
     /// The limit of each answer; a server that says nothing for twice as long is taken for dead.
@@ -237,8 +239,14 @@ pub(crate) struct Dial {
 }
 
 /// The same for connections of our own.
-pub(crate) fn dial(config: &Config, limit: Duration, connect: Option<Duration>) -> Result<Dial, ConnectError> {
+pub(crate) fn dial(
+    config: &Config,
+    limit: Duration,
+    connect: Option<Duration>,
+    name: &Arc<str>,
+) -> Result<Dial, ConnectError> {
     Ok(Dial {
+        name: name.clone(),
         connect: connect.unwrap_or(limit).max(limit),
         login: Login {
             username: config.username.clone(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::base::keys::Naming;
 
 /// No lease is shorter: what is left of it after a round trip and the margin would be too little to work in.
@@ -96,6 +98,16 @@ pub(crate) struct Settings {
     pub(crate) quarantine: bool,
     /// Whether a lock goes from one owner to the next inside the process without a script.
     pub(crate) local_turns: bool,
+}
+
+impl Settings {
+    /// What a client of this id is called on servers, and in the fields of its holds.
+    pub(crate) fn client_id(&self, id: Uuid) -> String {
+        match &self.label {
+            Some(label) => format!("{label}-{id}"),
+            None => id.to_string(),
+        }
+    }
 }
 
 impl Default for Settings {

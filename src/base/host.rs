@@ -35,6 +35,8 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The surroundings of a client.
 pub(crate) struct Host {
+    /// The client's own.
+    pub(crate) id: Uuid,
     pub(crate) clock: Clock,
     pub(crate) ids: Ids,
     /// Begins a task.
@@ -45,6 +47,7 @@ impl From<Clock> for Host {
     /// Random ids, and tasks on the current runtime, whoever begins them.
     fn from(clock: Clock) -> Self {
         let runtime = Handle::current();
-        Self { clock, ids: Ids::Random, spawn: Arc::new(move |work| drop(runtime.spawn(work))) }
+        let (ids, spawn) = (Ids::Random, Arc::new(move |work| drop(runtime.spawn(work))));
+        Self { id: ids.fresh(), clock, ids, spawn }
     }
 }

@@ -9,6 +9,7 @@ use crate::backend::url::Endpoint;
 use crate::backend::Script;
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Fault, Refused};
+use crate::base::host::Host;
 use crate::base::keys::Key::{Channel, Lock};
 use crate::base::keys::Naming;
 use crate::client::builder::Builder;
@@ -107,9 +108,11 @@ impl Builder {
         let times = Times { command: self.settings.command_timeout, connect: self.settings.connect_timeout };
         let asked = |credentials: Credentials| provider(credentials, times.command);
         config.credential_provider = self.credentials.map(asked).or(config.credential_provider);
-        let access = |config| Access::new(config, times, self.addresses, self.settings.refresh_interval);
+        let host = Host::from(Clock::System);
+        let name = connection_name(&self.settings.client_id(host.id));
+        let access = |config| Access::new(config, times, &name, self.addresses, self.settings.refresh_interval);
         let (backend, signals) = match servers {
-            Servers::One => connect(config, times).await?,
+            Servers::One => connect(config, times, &name).await?,
             Servers::Sentinel { sentinels, name, login } => {
                 let login = match (self.sentinel_credentials.map(asked), self.sentinel_username, self.sentinel_password)
                 {
@@ -120,7 +123,7 @@ impl Builder {
             }
             Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
         };
-        let locks = Locks::of(Parts::start(self.settings, backend, signals, Clock::System.into()));
+        let locks = Locks::of(Parts::start(self.settings, backend, signals, host));
         let engine = locks.engine();
         let mut goes_on_alone = false;
         for name in scratch_names(engine) {
@@ -137,6 +140,12 @@ impl Builder {
         tracing::info!(target: "lockson", client = locks.client_id(), %topology, ?nodes, "connected");
         Ok(locks)
     }
+}
+
+/// By which `CLIENT LIST` has the connections of a client, as far as its label has characters that may stand in it.
+fn connection_name(client_id: &str) -> Arc<str> {
+    let plain = |c: char| if c.is_ascii_graphic() { c } else { '-' };
+    format!("lockson:{}", client_id.chars().map(plain).collect::<String>()).into()
 }
 
 /// A name on each node that nobody uses.

@@ -135,7 +135,7 @@ impl EmbeddedServer {
         spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
     ) -> Result<Locks, ConnectError> {
         let ids = Ids::Seeded(fastrand::Rng::with_seed(seed).into());
-        self.connect_by(builder, |clock| Host { clock, ids, spawn: Arc::new(spawn) })
+        self.connect_by(builder, |clock| Host { id: ids.fresh(), clock, ids, spawn: Arc::new(spawn) })
     }
 
     fn connect_by(&self, builder: Builder, host: impl FnOnce(Clock) -> Host) -> Result<Locks, ConnectError> {

@@ -77,10 +77,11 @@ impl Access {
     pub(crate) fn new(
         config: Config,
         times: Times,
+        name: &Arc<str>,
         addresses: Option<AddressMap>,
         calm: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let dial = dial(&config, times.command.max(SHORTEST_LIMIT), times.connect)?;
+        let dial = dial(&config, times.command.max(SHORTEST_LIMIT), times.connect, name)?;
         let (look, changes, runtime) = (Arc::default(), watch::Sender::default(), Handle::current());
         Ok(Self { dial, config, times, runtime, addresses, calm, look, changes })
     }
@@ -129,7 +130,8 @@ impl Member {
         }
         let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
-        let inner = link(&access.config, &self.at, access.times, left.clone(), access.look.clone())?;
+        let inner =
+            link(&access.config, &self.at, access.times, access.dial.name.clone(), left.clone(), access.look.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         if let Some(generation) = &seating.generation {

@@ -106,6 +106,7 @@ impl Dial {
             if let Some(password) = &password {
                 hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
             }
+            hello.extend(["SETNAME", &self.name]);
             talk.send(&[hello, vec!["INFO", "server", "replication"]], self.limit).await?;
             talk.next().await??;
             let info = talk.next().await?.unwrap_or(Reply::Nil);

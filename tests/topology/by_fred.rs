@@ -25,6 +25,9 @@ async fn works(locks: &Locks, servers: &[Server]) {
         .collect();
     let is_ours = |clients: &&String| clients.contains(" user=locker ");
     assert!(clients.iter().any(|clients| is_ours(&clients)), "{clients:?}");
+    let name = format!(" name=lockson:{} ", locks.client_id());
+    let named = clients.iter().flat_map(|clients| clients.lines()).filter(|client| client.contains(&name));
+    assert!(named.count() >= 2, "for scripts and for messages: {clients:?}");
 }
 
 fn places(servers: &[Server]) -> Vec<Place> {
