@@ -423,6 +423,9 @@ impl SyncError {
 pub(crate) trait Passing {
     /// After how long it is worth another try, for those who wait.
     fn passes_after(&self) -> Option<Duration>;
+
+    /// Whether no server answered.
+    fn is_away(&self) -> bool;
 }
 
 impl Passing for QueryError {
@@ -431,6 +434,10 @@ impl Passing for QueryError {
             Self::Refused { why: Refused::Quarantine(left), .. } => Some(*left),
             _ => None,
         }
+    }
+
+    fn is_away(&self) -> bool {
+        matches!(self, Self::Unreachable { .. })
     }
 }
 
@@ -442,6 +449,10 @@ impl Passing for LockError {
             None
         }
     }
+
+    fn is_away(&self) -> bool {
+        self.is_unreachable()
+    }
 }
 
 impl Passing for SyncError {
@@ -451,6 +462,10 @@ impl Passing for SyncError {
         } else {
             None
         }
+    }
+
+    fn is_away(&self) -> bool {
+        self.is_unreachable()
     }
 }
 

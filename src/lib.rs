@@ -27,6 +27,7 @@ mod locks;
 mod messages;
 mod metrics;
 mod permits;
+mod spans;
 #[cfg(feature = "redis")]
 mod topology;
 mod waiting;

@@ -30,6 +30,44 @@ async fn a_span_tells_an_acquisition() {
     assert!(failed.contains("outcome=") && failed.contains("outside"), "{failed}");
 }
 
+/// In the words of OpenTelemetry: what a call is, and by which word it failed; around the work that a hold covers, and
+/// of permits too.
+#[tokio::test(start_paused = true)]
+async fn spans_tell_of_work_releases_and_permits() {
+    let (logs, _guard) = Logs::scoped();
+    let server = EmbeddedServer::new();
+    let locks = server.connect();
+    let closed = |parts: &[&str]| {
+        let lines = logs.lines();
+        let found = lines.iter().any(|line| line.contains("lockson: close") && parts.iter().all(|p| line.contains(p)));
+        assert!(found, "{parts:?} in {lines:#?}");
+        logs.clear();
+    };
+    let call = ["otel.kind=\"client\"", "db.system.name=\"redis\""];
+    let guard = locks.lock("spanned").guard().await.unwrap();
+    closed(&[&call[..], &["acquire{", "db.operation.name=\"acquire\""]].concat());
+    guard.run(async { tracing::info!(target: "lockson", "at work") }).await.unwrap();
+    assert!(logs.find(Level::INFO, "at work").iter().any(|line| line.contains("hold{name=\"spanned\"")));
+    closed(&["hold{", "owner=", "outcome=\"done\""]);
+    guard.unlock().await.unwrap();
+    closed(&[&call[..], &["release{", "name=\"spanned\"", "db.operation.name=\"release\"", "\"released\""]].concat());
+    let guard = locks.lock("spanned").guard().await.unwrap();
+    server.wipe();
+    assert!(guard.run(std::future::pending::<()>()).await.is_err());
+    closed(&["hold{", "error.type=\"lost\""]);
+    assert!(guard.unlock().await.is_err());
+    closed(&["release{", "error.type=\"not_released\""]);
+    let permits = locks.permit_semaphore("permits");
+    assert!(permits.try_set_permits(1).await.unwrap());
+    let permit = permits.guard(1).await.unwrap();
+    closed(&["acquire{", "kind=\"permit_semaphore\"", "name=\"permits\"", "attempts=1", "outcome=\"held\""]);
+    permit.release().await.unwrap();
+    closed(&["release{", "name=\"permits\"", "outcome=\"released\""]);
+    server.stop();
+    assert!(permits.acquire(1).wait(secs(1)).guard().await.is_err());
+    closed(&["acquire{", "error.type=\"unreachable\""]);
+}
+
 /// Of a lock that is made of others too: one span of its own, around its members'.
 #[tokio::test(start_paused = true)]
 async fn a_span_tells_an_acquisition_of_several() {

@@ -17,6 +17,7 @@ use crate::hold::entry::{Entry, Gate, Hold, Place, Wish};
 use crate::hold::run::{begins, go_on, may_go_on};
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Place as Where;
+use crate::spans::releasing;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fault, Patience, Query};
 use crate::wire::table::Runs;
@@ -341,7 +342,8 @@ impl Ticket {
             Poll::Pending => gate.right_future(),
         };
         let (engine, hold, share) = (self.engine.clone(), self.hold.clone(), self.share);
-        async move {
+        let (name, owner) = (hold.entry.line.keys.name.clone(), hold.entry.field.clone());
+        let work = async move {
             let given = if is_first {
                 release(engine.clone(), hold.entry.clone(), Some(share), gate, patience).await
             } else {
@@ -349,7 +351,8 @@ impl Ticket {
                 Err(not_held(&engine, &hold.entry))
             };
             given.map_err(|error| error.of_lost(hold.leased.lost(engine.now())))
-        }
+        };
+        releasing([&name, &owner], work)
     }
 
     /// Dropped without a word: the janitor gives it back. `false`: it is on its way back already, or kept.

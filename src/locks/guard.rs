@@ -8,6 +8,7 @@ use crate::base::owner::Owner;
 use crate::compose::held::Held;
 use crate::error::{in_runtime, within, HoldError, Lost, UnlockError};
 use crate::lease::validity::{while_held, HoldState};
+use crate::spans::holding;
 
 /// A lock that is held, until this is dropped.
 ///
@@ -104,7 +105,9 @@ impl Guard {
     /// # Cancel safety
     /// As the work's. The lock stays held.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        while_held(|| self.held.lost(), self.lost(), work).await
+        let entry = &self.held.ticket().hold.entry;
+        let work = while_held(|| self.held.lost(), self.lost(), work);
+        holding([&entry.line.keys.name, &entry.field], work).await
     }
 
     /// Asks the server whether the hold is still there, or all servers that it is on. One script each, which writes

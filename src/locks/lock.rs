@@ -22,11 +22,12 @@ use crate::hold::release::release;
 use crate::hold::run::show;
 use crate::hold::ticket::Ticket;
 use crate::lease::validity::Lease;
-use crate::locks::acquire::{acquire, in_span};
+use crate::locks::acquire::acquire;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{Acquire, Leaf, Member, RLock};
 use crate::locks::guard::Guards;
 use crate::locks::traits::{Kind, Owned};
+use crate::spans::{acquiring, releasing};
 use crate::waiting::backoff::Backoff;
 use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
@@ -263,7 +264,9 @@ impl<K: Kind> Lock<K> {
             return Err(crate::hold::release::not_held(engine, &entry));
         }
         let gate = entry.gate.clone().lock_owned();
+        let (name, owner) = (line.keys.name.clone(), entry.field.clone());
         let work = release(engine.clone(), entry, None, gate, engine.patience());
+        let work = releasing([&name, &owner], work);
         engine.janitor.carry(|_| work).await
     }
 
@@ -419,7 +422,8 @@ impl<K: Kind> Lock<K> {
             let wish = Arc::new(self.wish(&line, &field, request, None)?);
             acquire(wish, request, &attempts).await
         };
-        in_span(K::TABLE.name, [&self.name, &field], &line.keys.class, engine, &attempts, acquisition).await
+        acquiring(K::TABLE.name, [&self.name, &field], &line.keys.class, engine.wire.clock, &attempts, acquisition)
+            .await
     }
 
     /// What is asked for as this owner, with the kind's acquire script or in place of it with one that votes.

@@ -15,11 +15,11 @@ use crate::base::owner::Owner;
 use crate::compose::held::{first_lost, Held};
 use crate::compose::together::{self, Part, Taken};
 use crate::error::{in_runtime, HoldError, LockError, LostReason, QueryError, UnlockError};
-use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::metrics::Class;
+use crate::spans::acquiring;
 use crate::waiting::request::Request;
 use crate::waiting::wait::{before, AcquireOutcome};
 use crate::wire::table::Role;
@@ -292,7 +292,7 @@ impl<G: Guards> Sealed for MultiLock<G> {
         let Some(first) = leaves.first() else { return Err(no_members()) };
         let (rounds, engine, owner) = (AtomicU32::new(0), first.session.engine.clone(), first.field.clone());
         let acquisition = self.take_all(leaves, request, &rounds);
-        in_span("multi", [&self.name, &owner], &Class::default(), &engine, &rounds, acquisition).await
+        acquiring("multi", [&self.name, &owner], &Class::default(), engine.wire.clock, &rounds, acquisition).await
     }
 
     fn leaves(&self, into: &mut Vec<Leaf>) -> Result<(), QueryError> {

@@ -17,13 +17,13 @@ use crate::compose::held::Held;
 use crate::compose::quorum::{Quorum, Rules, Voter};
 use crate::error::{in_runtime, LockError, QueryError, UnlockError};
 use crate::lease::validity::Lease;
-use crate::locks::acquire::in_span;
 use crate::locks::any::sealed::Sealed;
 use crate::locks::any::{verbs, Acquire, Leaf, Member, RLock};
 use crate::locks::guard::{Guard, Guards};
 use crate::locks::lock::Lock;
 use crate::locks::traits::Votes;
 use crate::metrics::Class;
+use crate::spans::acquiring;
 use crate::waiting::request::Request;
 use crate::waiting::wait::{before, wait, AcquireOutcome, Tried};
 use crate::wire::life::Trust;
@@ -219,7 +219,8 @@ impl<K: Votes> Sealed for RedLock<K> {
         let Some(first) = self.locks.first() else { return Err(no_members()) };
         let (rounds, owner) = (AtomicU32::new(0), first.field());
         let (engine, name) = (&first.session.engine, &self.rules.name);
-        in_span("red", [name, &owner], &Class::default(), engine, &rounds, self.elect(request, &rounds)).await
+        acquiring("red", [name, &owner], &Class::default(), engine.wire.clock, &rounds, self.elect(request, &rounds))
+            .await
     }
 
     /// One, in the place of its first server's lock.

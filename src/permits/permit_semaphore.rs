@@ -19,6 +19,7 @@ use crate::lease::validity::{HoldState, Leased};
 use crate::permits::pool::{Grant, Scripts, DIGITS, MOST_IDS};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::semaphore::{AcquirePermits, PermitKind, Semaphore, SemaphorePermit};
+use crate::spans::holding;
 use crate::wire::confirm::Short;
 use crate::wire::doubt::Doubt;
 use crate::wire::reply::{Answer, Status};
@@ -34,6 +35,8 @@ static EXTEND: &Script = script!("permit_semaphore/extend" after "ids", [Expirie
 pub enum Expirable {}
 
 impl PermitKind for Expirable {
+    const NAME: &'static str = "permit_semaphore";
+
     const SCRIPTS: &'static Scripts = &Scripts {
         most: MOST_IDS,
         acquire: script!("permit_semaphore/acquire" after "announce" after "once" after "ids",
@@ -258,7 +261,8 @@ impl SemaphorePermit<Expirable> {
     /// # Cancel safety
     /// As the work's. The permits stay taken.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, Lost> {
-        self.lease.leased.run(self.engine().wire.clock, work).await
+        let (engine, leased) = (self.engine(), &self.lease.leased);
+        holding([&leased.keys.name, &engine.client_id], leased.run(engine.wire.clock, work)).await
     }
 
     /// Sets the lease anew, exactly: it now ends `lease` (sent as milliseconds) from the send instant of this call.

@@ -23,6 +23,7 @@ use crate::engine::Engine;
 use crate::error::{LostReason, QueryError, SyncError};
 use crate::lease::validity::{Lease, Leased, Observer};
 use crate::permits::receipt::{is_done, is_forbidden, Ledger, OnceCall};
+use crate::spans::releasing;
 use crate::waiting::row::Row;
 use crate::waiting::wait::Tried;
 use crate::waiting::waiters::Waiter;
@@ -186,6 +187,7 @@ impl Grant {
         engine.can_release()?;
         let Some(taken) = self.pool.forget(self.number) else { return Ok(false) };
         let work = self.pool.clone().give_back(taken, engine.patience());
+        let work = releasing([&self.pool.ledger.keys.name, &engine.client_id], work);
         engine.janitor.carry(|_| work).await
     }
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::error::{QueryError, SyncError};
 use crate::permits::pool::{Grant, Pool, Scripts, Wanted, CHANGE};
 use crate::permits::receipt::{is_done, number, CANCEL, MOST};
 use crate::permits::take::{within, Taker};
+use crate::spans::acquiring;
 use crate::waiting::request::Request;
 use crate::waiting::wait::AcquireOutcome;
 use crate::wire::reply::Answer;
@@ -24,6 +26,9 @@ use crate::wire::table::script;
 
 /// A kind of permits: [`Counted`], or [`Expirable`](crate::kind::Expirable). They are lockson's own.
 pub trait PermitKind: Clone + Send + Sync + 'static {
+    /// As spans and metrics have it.
+    const NAME: &'static str;
+
     /// The scripts.
     const SCRIPTS: &'static Scripts;
 
@@ -42,6 +47,8 @@ pub trait PermitKind: Clone + Send + Sync + 'static {
 pub enum Counted {}
 
 impl PermitKind for Counted {
+    const NAME: &'static str = "semaphore";
+
     const SCRIPTS: &'static Scripts = &Scripts {
         most: MOST,
         acquire: script!("semaphore/acquire" after "once", [Free, Made]),
@@ -276,8 +283,15 @@ impl<K: PermitKind> AcquirePermits<'_, K> {
     async fn grant(&self) -> Result<Option<Grant>, SyncError> {
         let (pool, wanted) = self.wanted()?;
         let mut taker = Taker::new(&pool, wanted);
-        let grant = within(&pool.ledger, &self.request, &mut taker, |taker| &taker.listener).await?;
-        grant.map(Grant::if_worth).transpose()
+        let (ledger, attempts) = (&pool.ledger, AtomicU32::new(0));
+        let acquisition = async {
+            let grant = within(ledger, &self.request, &mut taker, |taker| &taker.listener).await;
+            attempts.store(taker.listener.attempts(), Ordering::Relaxed);
+            grant?.map(Grant::if_worth).transpose()
+        };
+        let (name, engine) = (&ledger.keys.name, &ledger.engine);
+        acquiring(K::NAME, [name, &engine.client_id], &ledger.keys.class, engine.wire.clock, &attempts, acquisition)
+            .await
     }
 
     fn wanted(&self) -> Result<(Arc<Pool>, Wanted), SyncError> {
