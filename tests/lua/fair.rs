@@ -33,6 +33,13 @@ crate::lua::stories! {
         "ZADD t now+5000 b:1 now+9000 a:1"
         "fair/acquire k q t s f / a:1 5000 3 1 -> 1 | k{a:1=4}/5000 q[b:1] t(b:1:now+5000)"
     }
+    a_pass_over_a_queue_that_became_shorter_ends_with_it {
+        "RPUSH q a:1 b:1 d:1"
+        "ZADD t now+300000 a:1 now+600000 b:1 now+900000 d:1"
+        "HSET f debt 5 pass 300"
+        "fair/acquire k q t s f / a:1 5000 0 1 -> 1 | f{debt=300005 pass=0}/60000 k{a:1=1}/5000 \
+          q[b:1 d:1]/87000000 s(a:now)/60000 t(b:1:now+300000 d:1:now+600000)/87000000"
+    }
     a_queue_that_is_there_keeps_its_debt {
         "HSET k a:1 1"
         "PEXPIRE k 5000"

@@ -16,4 +16,38 @@ crate::lua::stories! {
         "without SET red reentrant/acquire lock / o 5000 0 boot -> \
           6 ERR ACL failure in script: User default has no permissions to run the 'set' command"
     }
+    a_watch_that_has_no_end_is_taken_back {
+        "HSET k a:1 1"
+        "PEXPIRE k 5000"
+        "RPUSH q b:1"
+        "ZADD t now+300000 b:1"
+        "without PEXPIRE fair/release k q t s f / a:1 5000 1 -> 1 0 | q[b:1] t(b:1:now+300000)"
+        "HSET k a:1 1"
+        "HSET f debt 5"
+        "PEXPIRE f 7000"
+        "without PEXPIRE fair/release k q t s f / a:1 5000 1 -> \
+          1 0 | f{deaf=now debt=5 free=now head=b:1 look=now score=now+300000 since=now}/7000 q[b:1] t(b:1:now+300000)"
+        "DEL f"
+        "without PEXPIRE fair/acquire k q t s f / c:1 5000 0 0 -> \
+          ERR ACL failure in script: User default has no permissions to run the 'pexpire' command*"
+    }
+    who_may_not_keep_a_queue_does_not_join_it {
+        "HSET k a:1 1"
+        "PEXPIRE k 5000"
+        "without PEXPIRE fair/acquire k q t s f / b:1 5000 0 1 -> NOPERM no permission to PEXPIRE the queue*"
+    }
+    a_head_whose_score_may_not_be_raised_keeps_nobody_from_renewing {
+        "HSET k a:1 1"
+        "PEXPIRE k 5000"
+        "RPUSH q b:1"
+        "ZADD t now+5 b:1"
+        "without ZADD fair/renew k q t / a:1 6000 -> 1 1 | k{a:1=1}/6000 q[b:1] t(b:1:now+5)"
+    }
+    who_has_the_lock_when_it_is_refused_has_a_token {
+        "RPUSH q a:1 b:1"
+        "ZADD t now+300000 a:1 now+600000 b:1"
+        "without ZADD fenced fair/acquire k q t s f token / a:1 5000 0 1 a:1 0 0 -> \
+          ERR ACL failure in script: User default has no permissions to run the 'zadd' command* | \
+          f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+600000) token=us+1"
+    }
 }
