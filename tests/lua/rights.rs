@@ -50,4 +50,32 @@ crate::lua::stories! {
           ERR ACL failure in script: User default has no permissions to run the 'zadd' command* | \
           f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+600000) token=us+1"
     }
+    what_a_latch_can_not_note_it_does_not_do {
+        "SET l 3"
+        "latch/count_down l e r / 1 60000 -> 1 2 | l=2 r=1 2 1 /60000"
+        "without SET latch/cancel l e r / 1 60000 -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'set' command"
+        "without SET latch/count_down l e r / 2 60000 -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'set' command"
+        "without SET latch/delete l e r / 3 60000 -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'set' command"
+        "without DECRBY latch/count_down l e r / 4 60000 -> 6 NOPERM no permission to DECRBY l"
+        "SET l 1"
+        "without DECRBY latch/count_down l e r / 5 60000 -> 1 0 | e=sec.123000 opened/86400000 r=5 0 1 /60000"
+    }
+    a_multi_lock_that_is_refused_takes_none {
+        "without HINCRBY multi/acquire a b / o 5000 p 6000 -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'hincrby' command | "
+        "without HDEL multi/acquire a b / o 5000 p 1e30 -> \
+          6 ERR value is not an integer or out of range | a{o=1}/5000 b{p=1}"
+    }
+    permits_that_can_not_be_noted_are_not_taken {
+        "SET p 3"
+        "without ZADD permit_semaphore/acquire p x r / 1 60000 5000~id:a -> \
+          6 ERR ACL failure in script: User default has no permissions to run the 'zadd' command"
+        "without INCRBY permit_semaphore/acquire p x r / 2 60000 5000~id:a -> \
+          1 1 | p=2 r=2 1 0 /60000 x(<a>:now+5000)"
+        "SET p 3 PX 1"
+        "without PEXPIRE permit_semaphore/acquire p x r / 3 60000 5000~id:b -> 6 NOPERM no permission to PEXPIRE x"
+    }
 }

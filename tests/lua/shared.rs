@@ -71,6 +71,9 @@ crate::lua::stories! {
         "look c / 1000 -> 1"
         "look a / 5001 -> 1 1"
         "look d a / 1000 -> 1 1"
+        "wait 100"
+        "look a / 4901 -> 1 1"
+        "look a / 4900 -> 1"
     }
     what_is_no_token_is_refused {
         "SET token 05"
