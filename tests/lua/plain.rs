@@ -76,4 +76,8 @@ crate::lua::stories! {
         "plain/settle lock / t 1 -> 0"
         "plain/settle lock / t 0 -> 1 1 | | c=0"
     }
+    a_release_that_nobody_hears_says_so {
+        "SET lock t PX 500"
+        "plain/release lock / t -> 1 0 | "
+    }
 }

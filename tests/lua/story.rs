@@ -22,7 +22,8 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 ///   a blank in one, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is without nonce and
 ///   time; it may end with `*`. Without a second part nothing has changed. Before the script may stand `by 5` (its
 ///   not_after from now), `without GET`, where the user may not call that, and `silent`, `fenced` or `red` as the
-///   client joins it then, or `unheard`, where the server refuses the message.
+///   client joins it then, or `sharded`, as it announces in a cluster, or `unheard`, where the server refuses the
+///   message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -240,7 +241,7 @@ impl Teller {
                     let (command, more) = more.split_once(' ').unwrap();
                     (without, rest) = (Some(command.to_owned()), more);
                 }
-                "silent" | "fenced" | "red" | "unheard" => (way, rest) = (word, more),
+                "silent" | "fenced" | "red" | "sharded" | "unheard" => (way, rest) = (word, more),
                 _ => break,
             }
         }
@@ -249,6 +250,7 @@ impl Teller {
         let told: &[&str] = match (files::announces(script), way) {
             (false, _) | (_, "silent") => &[],
             (_, "unheard") => &["NO-SUCH-COMMAND", "c"],
+            (_, "sharded") => &["SPUBLISH", "c"],
             _ => &["PUBLISH", "c"],
         };
         let args = self.absolute(args).await;
