@@ -5,7 +5,7 @@ use super::reply::{encode, Reply};
 use super::spawner;
 use lockson::Locks;
 use rustix::process::{kill_process, waitid, Pid, Signal, WaitId, WaitIdOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,6 +18,9 @@ use tempfile::TempDir;
 
 /// How long a start, or a control command, may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Those of the servers that are there, killed or not.
+static PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// As what a program is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -326,6 +329,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+        PORTS.lock().unwrap().retain(|port| *port != self.port && Some(*port) != self.tls_port);
     }
 }
 
@@ -354,12 +358,13 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
 }
 
 /// A port nobody listens at, below those that the system hands out, so that a restarted server finds it free; and so is
-/// the port 10,000 above, which is the other one of a node of a cluster.
+/// the port 10,000 above, which is the other one of a node of a cluster. It is nobody else's until its server is dropped:
+/// clients of one that was killed would find another test's there.
 fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
         let port = fastrand::u16(12_000..22_000);
-        if is_free(port) && is_free(port + 10_000) {
+        if is_free(port) && is_free(port + 10_000) && PORTS.lock().unwrap().insert(port) {
             return port;
         }
     }
