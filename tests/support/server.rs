@@ -358,8 +358,8 @@ fn read_reply(stream: &mut TcpStream) -> Result<Reply, String> {
 }
 
 /// A port nobody listens at, below those that the system hands out, so that a restarted server finds it free; and so is
-/// the port 10,000 above, which is the other one of a node of a cluster. It is nobody else's until its server is dropped:
-/// clients of one that was killed would find another test's there.
+/// the port 10,000 above, which is the other one of a node of a cluster. It is nobody else's until its server is
+/// dropped: clients of one that was killed would find another test's there.
 fn free_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
