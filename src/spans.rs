@@ -68,14 +68,7 @@ pub(crate) fn releasing<T, E: Display>(
         target: "lockson", "release", otel.kind = "client", db.system.name = "redis", db.operation.name = "release",
         name, owner, outcome = Empty, error.type = Empty
     );
-    if span.is_disabled() {
-        return release.left_future();
-    }
-    let told = release.instrument(span.clone()).inspect(move |outcome| match outcome {
-        Ok(_) => drop(span.record("outcome", "released")),
-        Err(error) => fails(&span, "not_released", error),
-    });
-    told.right_future()
+    ending(span, "released", "not_released", release)
 }
 
 /// Runs the work that a hold covers in a span.
@@ -84,12 +77,22 @@ pub(crate) fn holding<T>(
     work: impl Future<Output = Result<T, Lost>>,
 ) -> impl Future<Output = Result<T, Lost>> {
     let span = tracing::debug_span!(target: "lockson", "hold", name, owner, outcome = Empty, error.type = Empty);
+    ending(span, "done", "lost", work)
+}
+
+/// Runs what ends well or with an error in its span, which says which.
+fn ending<T, E: Display>(
+    span: Span,
+    well: &'static str,
+    ill: &'static str,
+    work: impl Future<Output = Result<T, E>>,
+) -> impl Future<Output = Result<T, E>> {
     if span.is_disabled() {
         return work.left_future();
     }
     let told = work.instrument(span.clone()).inspect(move |outcome| match outcome {
-        Ok(_) => drop(span.record("outcome", "done")),
-        Err(lost) => fails(&span, "lost", lost),
+        Ok(_) => drop(span.record("outcome", well)),
+        Err(error) => fails(&span, ill, error),
     });
     told.right_future()
 }

@@ -363,9 +363,10 @@ async fn supervise(client: Client, name: Arc<str>, mut connection: Connection, m
 async fn introduce(client: &Client, name: &str) {
     let mut reconnects = client.reconnect_rx();
     let mut is_new = client.is_connected();
+    let is_refusal = |error: Error| matches!(failed(&error), Fate::Refused(_));
     loop {
         let say = |words: Vec<Value>| client.custom::<(), _>(CustomCommand::new_static("CLIENT", None, false), words);
-        if is_new && say(vec!["SETNAME".into(), name.into()]).await.is_err_and(|error| is_refusal(&error)) {
+        if is_new && say(vec!["SETNAME".into(), name.into()]).await.is_err_and(is_refusal) {
             return;
         }
         let infos = [("LIB-NAME", env!("CARGO_PKG_NAME")), ("LIB-VER", env!("CARGO_PKG_VERSION"))];
@@ -378,10 +379,6 @@ async fn introduce(client: &Client, name: &str) {
         }
         is_new = true;
     }
-}
-
-fn is_refusal(error: &Error) -> bool {
-    matches!(failed(error), Fate::Refused(_))
 }
 
 async fn listen(

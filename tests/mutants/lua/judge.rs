@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
+use super::list::Mutant;
 use super::patch::Copy;
 
 /// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
@@ -126,6 +127,7 @@ fn near(script: &str) -> &[&str] {
         "fenced" => &["contract::fenced"],
         "red" | "boot" => &["red"],
         "multi" => &["multi"],
+        "group" => &["groups::"],
         "silent" => &["contract::spin_lock::"],
         "latch" => &["latch"],
         "semaphore" | "permit_semaphore" | "ids" | "once" | "cancel" => &["synchronizers", "permits"],
@@ -151,7 +153,9 @@ fn stages(tests: &[String], script: &str) -> [Vec<String>; 5] {
     stages
 }
 
-pub fn judge(copy: &Copy<'_>, script: &str, text: &str, judges: &Judges) -> Verdict {
+/// Of one that is listed as equivalent, only the stories are asked: all others would say nothing, at length.
+pub fn judge(copy: &Copy<'_>, mutant: &Mutant, judges: &Judges) -> Verdict {
+    let Mutant { script, text, .. } = mutant;
     {
         let _held = LOCK.lock().unwrap();
         copy.write(script, text);
@@ -167,7 +171,11 @@ pub fn judge(copy: &Copy<'_>, script: &str, text: &str, judges: &Judges) -> Verd
     let (operators, others): (Vec<_>, Vec<_>) =
         judges.with_servers.iter().cloned().partition(|test| test.starts_with(OPERATORS));
     // An operator's scripts have stories of their own, and no other suite uses them.
-    let (rounds, last) = if script.starts_with("admin/") { (1, operators) } else { (usize::MAX, others) };
+    let (rounds, last) = match (&mutant.equivalent, script.starts_with("admin/")) {
+        (Some(_), _) => (2, Vec::new()),
+        (None, true) => (1, operators),
+        (None, false) => (usize::MAX, others),
+    };
     let stages = stages(&judges.embedded, script).into_iter().enumerate().take(rounds);
     let embedded = stages
         .filter(|(_, stage)| !stage.is_empty())

@@ -86,7 +86,7 @@ fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdi
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(mutant) = mutants.get(at) else { break };
-                    let verdict = judge::judge(&copy, &mutant.script, &mutant.text, judges);
+                    let verdict = judge::judge(&copy, mutant, judges);
                     println!("{}  {verdict:?}", mutant.diff());
                     done.lock().unwrap().insert(at, verdict);
                 }
