@@ -2,6 +2,7 @@
 //! `scripts/mutants` runs it.
 
 mod blocks;
+mod book;
 mod lua;
 mod rust;
 

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use super::list::Mutant;
 use super::patch::Copy;
+use crate::book::Verdict;
 
 /// So much of a core no run needs by far, of the stories or of others: what needs more does not end.
 const CPU_SECONDS: [u32; 2] = [20, 240];
@@ -24,13 +25,6 @@ const OPERATORS: &str = "admin::";
 
 /// Held while a program is written, or started: one that is open for writing, here or in a child, can't be.
 static LOCK: Mutex<()> = Mutex::new(());
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// By this test.
-    Killed(String),
-    Survived,
-}
 
 /// Who judges: these tests, without any server but the embedded one, and then these with real ones.
 pub struct Judges {

@@ -29,6 +29,11 @@ impl Mutant {
         (self.script.clone(), flat(&self.old), flat(&self.new))
     }
 
+    /// On one line.
+    pub fn name(&self) -> String {
+        self.diff().trim_end().replace('\n', " ¦ ")
+    }
+
     /// As a diff has it.
     pub fn diff(&self) -> String {
         let side = |sign: &str, lines: &str| -> String {

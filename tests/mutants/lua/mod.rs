@@ -7,14 +7,14 @@ mod operators;
 mod patch;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use judge::Verdict;
 use list::Mutant;
 use patch::{Copy, Scripts};
+
+use crate::book::{Book, Verdict};
 
 /// What has to die of those that operators make, in percent, and how many may be listed as equivalent.
 const KILLED: usize = 95;
@@ -71,60 +71,52 @@ fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
     known.chain(generated).collect()
 }
 
-fn judged(options: &Options, scripts: &Scripts, mutants: &[Mutant]) -> Vec<Verdict> {
+/// All that earlier runs did not see killed.
+fn judge_chosen(options: &Options, scripts: &Scripts, mutants: &[Mutant], book: &Mutex<Book>) {
     let judges = judge::judges(&options.program, &options.tests, options.servers);
     let [tests, more] = [&judges.embedded, &judges.with_servers].map(Vec::len);
     assert!(tests > 100, "only {tests} tests pass on the scripts as they are");
-    println!("{} mutants, {tests} tests, {more} with servers", mutants.len());
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let left: Vec<&Mutant> = mutants.iter().filter(|mutant| !book.lock().unwrap().is_settled(&mutant.name())).collect();
+    println!("{} mutants, {} of them not killed yet, {tests} tests, {more} with servers", mutants.len(), left.len());
+    let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     std::thread::scope(|scope| {
         for worker in 0..workers {
-            let (next, done, judges) = (&next, &done, &judges);
+            let (next, left, judges) = (&next, &left, &judges);
             scope.spawn(move || {
                 let copy = Copy::new(scripts, &options.program, &options.folder.join(worker.to_string()));
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(mutant) = mutants.get(at) else { break };
+                while let Some(mutant) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let verdict = judge::judge(&copy, mutant, judges);
-                    println!("{}  {verdict:?}", mutant.diff());
-                    done.lock().unwrap().insert(at, verdict);
+                    book.lock().unwrap().note(&mutant.name(), verdict);
                 }
             });
         }
     });
-    done.into_inner().unwrap().into_values().collect()
 }
 
-/// The mutants with what became of them, and the counts, by which it is decided.
-fn reported(mutants: &[Mutant], verdicts: &[Verdict], folder: &Path) -> bool {
-    let (mut survivors, mut all, mut good) = (String::new(), String::new(), true);
+/// The counts, by which it is decided, and those that live.
+fn reported(mutants: &[Mutant], book: &Book) -> bool {
+    let (mut survivors, mut good) = (String::new(), true);
     let mut counts = BTreeMap::<&str, [usize; 3]>::new();
-    for (mutant, verdict) in mutants.iter().zip(verdicts) {
+    for mutant in mutants {
         let is_known = mutant.text.is_empty() || mutant.operator.starts_with('L');
         let count = counts.entry(if is_known { "by hand" } else { "by operators" }).or_default();
-        let place = match (verdict, &mutant.equivalent) {
-            (Verdict::Killed(_), None) => 0,
-            (Verdict::Survived, None) => 1,
+        let place = match (&book.verdicts[&mutant.name()], &mutant.equivalent) {
             (Verdict::Survived, Some(_)) => 2,
-            (Verdict::Killed(by), Some(reason)) => {
-                println!("not equivalent ({reason}), as {by} sees it:\n{}", mutant.diff());
-                good = false;
+            (Verdict::Survived, None) => {
+                survivors += &mutant.diff();
+                1
+            }
+            (verdict, reason) => {
+                if let Some(reason) = reason {
+                    println!("not equivalent ({reason}): {verdict}\n{}", mutant.diff());
+                    good = false;
+                }
                 0
             }
         };
         count[place] += 1;
-        let end = match (verdict, &mutant.equivalent) {
-            (Verdict::Killed(by), _) => format!("killed by {by}"),
-            (_, Some(reason)) => format!("equivalent: {reason}"),
-            _ => "survived".to_owned(),
-        };
-        let _ = writeln!(all, "{}  {end}", mutant.diff());
-        if place == 1 {
-            survivors += &mutant.diff();
-        }
     }
-    std::fs::write(folder.join("lua.txt"), all).unwrap();
     println!("\nSurvivors:\n{survivors}");
     for (of, [killed, survived, equivalent]) in counts {
         let total = killed + survived + equivalent;
@@ -132,7 +124,7 @@ fn reported(mutants: &[Mutant], verdicts: &[Verdict], folder: &Path) -> bool {
         let asked = if of == "by hand" { 100 } else { KILLED };
         good &= killed * 100 >= (total - equivalent) * asked && equivalent * 100 <= total * EQUIVALENT.max(1);
     }
-    println!("all of them: {}", folder.join("lua.txt").display());
+    println!("all of them: {}", book.path.display());
     good
 }
 
@@ -146,6 +138,7 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
         println!("{} mutants", mutants.len());
         return true;
     }
-    let verdicts = judged(&options, &scripts, &mutants);
-    reported(&mutants, &verdicts, &options.folder)
+    let book = Mutex::new(Book::open(options.folder.join("lua.txt")));
+    judge_chosen(&options, &scripts, &mutants, &book);
+    reported(&mutants, &book.into_inner().unwrap())
 }

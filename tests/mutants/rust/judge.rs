@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::run::{End, Run};
+use crate::book::Verdict;
 
 /// Suites about texts, which say nothing of what the code does, those of other servers and libraries, the one that
 /// takes longest, and what the other processes of some tests begin with.
@@ -21,39 +22,6 @@ const WITH_SERVERS: [&str; 2] = ["topology::confirm::", "topology::quarantine::"
 const LONG: Duration = Duration::from_secs(1);
 /// What takes far longer is none either.
 const USUAL: Duration = Duration::from_secs(1);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// By this test.
-    Killed(String),
-    /// It ends the program, or lets a test go on without an end.
-    Endless,
-    Survived,
-    Unviable,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Killed(by) => write!(f, "killed by {by}"),
-            Verdict::Endless => write!(f, "endless"),
-            Verdict::Survived => write!(f, "survived"),
-            Verdict::Unviable => write!(f, "does not compile"),
-        }
-    }
-}
-
-impl Verdict {
-    pub fn parse(text: &str) -> Verdict {
-        match (text, text.strip_prefix("killed by ")) {
-            (_, Some(by)) => Verdict::Killed(by.to_owned()),
-            ("endless", _) => Verdict::Endless,
-            ("survived", _) => Verdict::Survived,
-            ("does not compile", _) => Verdict::Unviable,
-            _ => panic!("{text}? Of another version"),
-        }
-    }
-}
 
 /// A test, how long it takes and which mutants it comes by.
 struct Test {

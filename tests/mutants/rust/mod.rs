@@ -10,14 +10,14 @@ mod sites;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use judge::{Judges, Round, Verdict};
+use judge::{Judges, Round};
 use list::Mutant;
+
+use crate::book::{Book, Verdict};
 
 /// What has to die, in percent, and how many may be listed as equivalent.
 const KILLED: usize = 90;
@@ -54,35 +54,6 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
     options
 }
 
-/// What earlier runs found, by the names of the mutants: a run that was stopped goes on there. Survivors are judged
-/// anew, as there may be tests for them now.
-struct Book {
-    path: PathBuf,
-    verdicts: BTreeMap<String, Verdict>,
-}
-
-impl Book {
-    fn open(path: PathBuf) -> Book {
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let parsed = text.lines().filter_map(|line| {
-            let (verdict, name) = line.split_once(" | ")?;
-            Some((name.to_owned(), Verdict::parse(verdict)))
-        });
-        Book { path, verdicts: parsed.collect() }
-    }
-
-    fn is_settled(&self, mutant: &Mutant) -> bool {
-        self.verdicts.get(&mutant.name).is_some_and(|verdict| *verdict != Verdict::Survived)
-    }
-
-    fn note(&mut self, mutant: &Mutant, verdict: Verdict) {
-        println!("{verdict} | {}", mutant.name);
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.path).unwrap();
-        writeln!(file, "{verdict} | {}", mutant.name).unwrap();
-        self.verdicts.insert(mutant.name.clone(), verdict);
-    }
-}
-
 /// Those that are asked for, by chance where not all are: what doesn't compile is drawn from no more.
 fn chosen(options: &Options, book: &Book, mutants: &[Mutant]) -> Vec<Mutant> {
     let is_viable = |mutant: &&Mutant| book.verdicts.get(&mutant.name) != Some(&Verdict::Unviable);
@@ -97,7 +68,8 @@ fn chosen(options: &Options, book: &Book, mutants: &[Mutant]) -> Vec<Mutant> {
 
 /// All by the tests of the first round, then who is left by those of the next.
 fn judge_chosen(judges: &Judges, chosen: &[Mutant], book: &Mutex<Book>, jobs: usize) {
-    let mut left: Vec<&Mutant> = chosen.iter().filter(|mutant| !book.lock().unwrap().is_settled(mutant)).collect();
+    let mut left: Vec<&Mutant> =
+        chosen.iter().filter(|mutant| !book.lock().unwrap().is_settled(&mutant.name)).collect();
     for round in Round::ALL {
         println!("{} are left for {round:?}", left.len());
         let next = AtomicUsize::new(0);
@@ -106,16 +78,16 @@ fn judge_chosen(judges: &Judges, chosen: &[Mutant], book: &Mutex<Book>, jobs: us
                 scope.spawn(|| {
                     while let Some(mutant) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
                         match judges.judge(mutant.id, round) {
-                            Some(verdict) => book.lock().unwrap().note(mutant, verdict),
+                            Some(verdict) => book.lock().unwrap().note(&mutant.name, verdict),
                             None => println!("not in this round | {}", mutant.name),
                         }
                     }
                 });
             }
         });
-        left.retain(|mutant| !book.lock().unwrap().is_settled(mutant));
+        left.retain(|mutant| !book.lock().unwrap().is_settled(&mutant.name));
     }
-    left.into_iter().for_each(|mutant| book.lock().unwrap().note(mutant, Verdict::Survived));
+    left.into_iter().for_each(|mutant| book.lock().unwrap().note(&mutant.name, Verdict::Survived));
 }
 
 /// The counts of each room, by which it is decided, and those that live.
@@ -170,14 +142,13 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
     let viable: Vec<&Mutant> =
         mutants.iter().filter(|mutant| book.verdicts.get(&mutant.name) != Some(&Verdict::Unviable)).collect();
     for name in copy.write_all_that_compile(&viable) {
-        let mutant = mutants.iter().find(|mutant| mutant.name == name).unwrap();
-        book.note(mutant, Verdict::Unviable);
+        book.note(&name, Verdict::Unviable);
     }
     let chosen = chosen(&options, &book, &mutants);
     let judges = Judges::new(&copy.programs(), &options.folder.join("reached"), options.servers);
     let book = Mutex::new(book);
     judge_chosen(&judges, &chosen, &book, options.jobs);
     let book = book.into_inner().unwrap();
-    println!("all of them: {}", Path::new(&book.path).display());
+    println!("all of them: {}", book.path.display());
     reported(&chosen, &book)
 }
