@@ -27,6 +27,8 @@ mod locks;
 mod messages;
 mod metrics;
 mod permits;
+#[cfg(feature = "redis-rs")]
+mod redis_rs;
 mod spans;
 #[cfg(feature = "redis")]
 mod topology;

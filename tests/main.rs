@@ -19,6 +19,7 @@ mod groups;
 mod house;
 mod idle;
 mod kills;
+mod lent;
 mod limits;
 mod lost;
 mod lua;

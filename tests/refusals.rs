@@ -352,24 +352,3 @@ async fn sockets_and_databases_work() {
         lock.unlock().await.unwrap();
     }
 }
-
-/// A configuration of fred's own: what would make a lock unsafe is overridden.
-#[tokio::test]
-async fn a_fred_configuration_works() {
-    use fred::types::config::{Config, ServerConfig};
-    use fred::types::RespVersion;
-    let proxy = Proxy::start(Server::shared().port());
-    let of = |server| Config { server, version: RespVersion::RESP2, fail_fast: false, ..Config::default() };
-    let here = |port| of(ServerConfig::new_centralized("127.0.0.1", port));
-    let locks = Locks::builder().connect_fred(here(proxy.port())).await.unwrap();
-    let lock = locks.lock(&unique("fred"));
-    assert!(lock.try_lock().await.unwrap().is_acquired());
-    lock.unlock().await.unwrap();
-    let hello = proxy.seen(support::Filter::Command("HELLO"));
-    assert!(!hello.is_empty() && hello.iter().all(|request| request.arg(1) == "3"), "RESP3");
-    let nobody = here(1);
-    let refused = patient("an error", Locks::builder().connect_fred(nobody)).await;
-    assert_matches!(refused, Err(ConnectError::Unreachable(_)));
-    let cluster = of(ServerConfig::new_clustered(vec![("127.0.0.1", proxy.port())]));
-    assert_matches!(Locks::builder().connect_fred(cluster).await, Err(ConnectError::NoCluster(_)));
-}

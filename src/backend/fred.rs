@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ::futures::future::{BoxFuture, FutureExt};
+use ::futures::future::{BoxFuture, FutureExt, OptionFuture};
 use fred::bytes::{Bytes, BytesMut};
 use fred::prelude::*;
 use fred::types::{CustomCommand, Key, Message, Value};
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
@@ -23,7 +22,7 @@ use tokio::sync::{watch, Notify};
 
 use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
-use super::node::{entry, generation, Away, Link, Node, NodeHealth, Role, Topology};
+use super::node::{entry, generation, Away, Link, Node, NodeHealth, Only, Role, Topology};
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
@@ -35,26 +34,30 @@ const TIMEOUTS: u32 = 3;
 /// Room for a nonce and a time.
 const TWO_NUMBERS: usize = 40;
 
-/// Connects both connections, or neither.
+/// Connects both connections, or neither. Scripts go by `lent` where a program lends its own.
 pub(crate) async fn connect(
     config: Config,
     times: Times,
     name: &Arc<str>,
+    lent: Option<Client>,
 ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
     let command_timeout = times.command;
     let client_of = |room| {
         let config = Config { fail_fast: true, ..config.clone() };
         client(config, times, 1000, Some(command_timeout * 2), room)
     };
-    let (commands, subscriber) = (client_of(FEW)?, client_of(MESSAGES)?);
+    let (is_lent, subscriber) = (lent.is_some(), client_of(MESSAGES)?);
+    let commands = lent.map_or_else(|| client_of(FEW), Ok)?;
     let (phase, _) = watch::channel(Phase::Open);
     let lanes = Lanes::new(&config, times);
-    let link = Commands { way: Way::new(&commands, None), publish: "PUBLISH", lanes: lanes.clone() };
+    let limit = is_lent.then_some(command_timeout);
+    let link = Commands { way: Way::new(&commands, limit, None), publish: "PUBLISH", lanes: lanes.clone() };
     let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
-        node: Mutex::new(Node::new(address, Arc::new(link), Clock::System)),
+        only: Only::new(Node::new(address, Arc::new(link), Clock::System)),
         commands: commands.clone(),
+        is_lent,
         subscriber: subscriber.clone(),
         lanes,
         command_timeout,
@@ -64,7 +67,7 @@ pub(crate) async fn connect(
         phase,
     });
     let limit = times.connect() * 2;
-    for client in [&commands, &subscriber] {
+    for client in [&commands, &subscriber].into_iter().skip(usize::from(is_lent)) {
         let task = match tokio::time::timeout(limit, begin(client)).await {
             Ok(Ok(task)) => task,
             Ok(Err(error)) => return Err(connect_error(&error)),
@@ -98,7 +101,7 @@ pub(crate) fn link(
     let lanes = Lanes::new(&own, times);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
-    let link = Commands { way: Way::new(&client, Some(look)), publish, lanes: lanes.clone() };
+    let link = Commands { way: Way::new(&client, None, Some(look)), publish, lanes: lanes.clone() };
     tokio::spawn(async move {
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
@@ -123,6 +126,8 @@ struct Commands {
 /// The connection for scripts that no replica has to confirm.
 struct Way {
     client: Client,
+    /// Of each answer, where the client has none of its own.
+    limit: Option<Duration>,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     /// In a row.
@@ -131,12 +136,16 @@ struct Way {
 }
 
 impl Way {
-    fn new(client: &Client, look: Option<Arc<Notify>>) -> Arc<Self> {
-        Arc::new(Self { client: client.clone(), runtime: Handle::current(), timeouts: AtomicU32::new(0), look })
+    fn new(client: &Client, limit: Option<Duration>, look: Option<Arc<Notify>>) -> Arc<Self> {
+        Arc::new(Self { client: client.clone(), limit, runtime: Handle::current(), timeouts: AtomicU32::new(0), look })
     }
 
     async fn send(&self, order: Order) -> Outcome {
-        let result = order.send(&self.client).await;
+        let sent = order.send(&self.client);
+        let result = match self.limit {
+            None => sent.await,
+            Some(limit) => tokio::time::timeout(limit, sent).await.unwrap_or_else(|_| Err(late(limit))),
+        };
         if !matches!(&result, Err(error) if *error.kind() == ErrorKind::Timeout) {
             self.timeouts.store(0, Ordering::Relaxed);
         } else if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 == TIMEOUTS {
@@ -158,10 +167,15 @@ impl Way {
     }
 }
 
+fn late(limit: Duration) -> Error {
+    Error::new(ErrorKind::Timeout, format!("no answer within {limit:?}"))
+}
+
 struct Fred {
-    /// The server as it is now.
-    node: Mutex<Arc<Node>>,
+    only: Only,
     commands: Client,
+    /// Whether it is a program's own: it stays when this ends.
+    is_lent: bool,
     subscriber: Client,
     lanes: Arc<Lanes>,
     command_timeout: Duration,
@@ -206,11 +220,11 @@ impl Link for Commands {
 
 impl Backend for Fred {
     fn node(&self, _key: &str) -> Result<Arc<Node>, Fate> {
-        Ok(self.node.lock().clone())
+        Ok(self.only.node())
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        vec![self.node.lock().clone()]
+        vec![self.only.node()]
     }
 
     fn topology(&self) -> Topology {
@@ -218,7 +232,7 @@ impl Backend for Fred {
     }
 
     fn seen(&self) -> Vec<NodeHealth> {
-        let address = self.node.lock().address.clone();
+        let address = self.only.node().address.clone();
         vec![NodeHealth { address, role: Role::Primary, away: self.away.so_far() }]
     }
 
@@ -264,10 +278,11 @@ impl Backend for Fred {
     fn close(&self) -> BoxFuture<'static, ()> {
         self.phase.send_replace(Phase::Leaving);
         self.lanes.close();
-        let (commands, subscriber, limit) = (self.commands.clone(), self.subscriber.clone(), self.command_timeout);
-        let phase = self.phase.clone();
+        let (subscriber, limit) = (self.subscriber.clone(), self.command_timeout);
+        let (own, phase) = ((!self.is_lent).then(|| self.commands.clone()), self.phase.clone());
         async move {
-            let quit = ::futures::future::join(commands.quit(), subscriber.quit());
+            let commands = OptionFuture::from(own.as_ref().map(|commands| commands.quit()));
+            let quit = ::futures::future::join(commands, subscriber.quit());
             let _ = tokio::time::timeout(limit, quit).await;
             phase.send_replace(Phase::Closed);
         }
@@ -289,15 +304,7 @@ async fn recognize(
             // Who may not ask keeps the node that it has.
             let found = info.ok().and_then(|info| generation(&info));
             let (Some(backend), Some(found)) = (backend.upgrade(), found) else { continue };
-            let mut node = backend.node.lock();
-            if !node.is_of(&found) {
-                let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
-                next.is_of(&found);
-                node.end();
-                *node = next;
-                say(
-                    || tracing::warn!(target: "lockson", server = node.address, "another run: all holds are asked for"),
-                );
+            if backend.only.becomes(&found) {
                 let _ = signals.send(Signal::Over(vec![ALL_SLOTS]));
             }
         }

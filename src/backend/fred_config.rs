@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt};
 use async_trait::async_trait;
-pub(crate) use fred::prelude::Config;
+#[cfg(feature = "fred")]
+pub(crate) use fred::prelude::ClientLike;
 use fred::prelude::*;
+pub(crate) use fred::prelude::{Client, Config};
 use fred::types::config::CredentialProvider;
 #[cfg(feature = "tls")]
 use fred::types::config::TlsHostMapping;
@@ -86,6 +88,26 @@ pub(crate) fn servers(config: &Config) -> Result<Servers, ConnectError> {
         }
         ServerConfig::Clustered { hosts, .. } => Ok(Servers::Cluster { seeds: places(hosts)? }),
         ServerConfig::Centralized { .. } | ServerConfig::Unix { .. } => Ok(Servers::One),
+    }
+}
+
+/// A client that a program lends, once scripts may go by it. What makes it unsafe is refused by its name.
+pub(crate) async fn usable(client: &Client, times: Times) -> Result<Client, ConnectError> {
+    let attempts = client.connection_config().max_command_attempts;
+    if attempts != 1 {
+        let problem = format!("is {attempts}, must be 1: fred would send a call again that may have run");
+        return Err(ConnectError::Setting { setting: "ConnectionConfig::max_command_attempts", problem });
+    }
+    if client.client_reconnect_policy().is_none() {
+        let problem = "there is none: a connection that breaks would never be made again".to_owned();
+        return Err(ConnectError::Setting { setting: "ReconnectPolicy", problem });
+    }
+    match timeout(times.connect(), client.wait_for_connect()).await {
+        Ok(Ok(())) => Ok(client.clone()),
+        Ok(Err(error)) => Err(connect_error(&error)),
+        Err(_) => {
+            Err(ConnectError::Unreachable("the client that is lent is not connected: is `init` called?".to_owned()))
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The seam: all that lockson asks of servers. Behind it stand [`fred`] for one real one, `topology` for many, and
-//! [`embedded`](super) for one inside the process; all run the same Lua files.
+//! The seam: all that lockson asks of servers. Behind it stand `fred` and `redis_rs` for one real one, `topology` for
+//! many, and [`embedded`](super) for one inside the process; all run the same Lua files.
 
 mod call;
 #[cfg(feature = "embedded")]

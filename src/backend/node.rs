@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{Call, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
+use crate::base::janitor::say;
 
 /// The connection to one server. Calls that are polled in order reach the server in that order, as long as it lives.
 pub(crate) trait Link: Send + Sync + 'static {
@@ -168,6 +169,33 @@ impl Node {
     /// Whether it answered anything after `moment`.
     pub(crate) fn heard_since(&self, moment: Moment) -> bool {
         self.heard_at.load(Ordering::Relaxed) > moment.nanos()
+    }
+}
+
+/// The server of a backend that has one, as it is now.
+pub(crate) struct Only(Mutex<Arc<Node>>);
+
+impl Only {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        Self(Mutex::new(node))
+    }
+
+    pub(crate) fn node(&self) -> Arc<Node> {
+        self.0.lock().clone()
+    }
+
+    /// It says that it is of this generation. Whether that is another one: then another node has all keys from now on.
+    pub(crate) fn becomes(&self, generation: &str) -> bool {
+        let mut node = self.0.lock();
+        if node.is_of(generation) {
+            return false;
+        }
+        let next = Node::new(node.address.clone(), node.link.clone(), Clock::System);
+        next.is_of(generation);
+        node.end();
+        *node = next;
+        say(|| tracing::warn!(target: "lockson", server = node.address, "another run: all holds are asked for"));
+        true
     }
 }
 

@@ -7,3 +7,7 @@ pub(crate) mod connect;
 pub(crate) mod embedded;
 pub(crate) mod factory;
 pub(crate) mod parts;
+#[cfg(any(feature = "redis", feature = "redis-rs"))]
+pub(crate) mod preflight;
+#[cfg(feature = "redis-rs")]
+mod redis_rs;

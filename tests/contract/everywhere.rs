@@ -1,4 +1,5 @@
-//! The contract on every topology and another server too: of each kind a part of its cases in each run, or all of them.
+//! The contract on every topology, another server, and connections that a program lends: of each kind a part of its
+//! cases in each run, or all of them.
 
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -6,7 +7,7 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::thread;
 
-use support::{server, Deployment, Topology};
+use support::{server, By, Deployment, Topology};
 
 use super::world::*;
 
@@ -60,26 +61,36 @@ fn share(deck: &[Named], place: usize) -> Vec<Named> {
 }
 
 pub fn run(name: &str, kind: Kind, cases: &[Cases], topology: Topology) {
-    static SEED: OnceLock<u64> = OnceLock::new();
-    let seed = *SEED.get_or_init(seed);
-    let deck = deck(cases, seed);
     for (at, program) in programs(topology).iter().enumerate() {
-        let deployment = Deployment::shared(topology, program);
-        let share = share(&deck, topology as usize + 3 * at);
-        let failed = run_on(deployment, kind, &share);
-        let label = format!("contract of {name}, {topology:?}, {}", deployment.version());
-        report(&label, share.len(), share.len(), failed, seed);
+        run_on(name, kind, cases, (topology, program), By::Url, topology as usize + 3 * at);
     }
 }
 
+/// The same on one server, by a connection that the program lends.
+pub fn run_lent(name: &str, kind: Kind, cases: &[Cases], by: By) {
+    run_on(name, kind, cases, (Topology::Single, &server::program()), by, 6 + usize::from(by == By::Fred));
+}
+
+/// The share of this place.
+fn run_on(name: &str, kind: Kind, cases: &[Cases], (topology, program): (Topology, &str), by: By, place: usize) {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    let seed = *SEED.get_or_init(seed);
+    let deployment = Deployment::shared(topology, program);
+    let share = share(&deck(cases, seed), place);
+    let failed = run_all(deployment, by, kind, &share);
+    let lent = if by == By::Url { String::new() } else { format!(" by {by:?}") };
+    let label = format!("contract of {name}, {topology:?}{lent}, {}", deployment.version());
+    report(&label, share.len(), share.len(), failed, seed);
+}
+
 /// Runs them, some beside each other: how many failed.
-fn run_on(deployment: &'static Deployment, kind: Kind, cases: &[Named]) -> usize {
+fn run_all(deployment: &'static Deployment, by: By, kind: Kind, cases: &[Named]) -> usize {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 let mut runtime = tokio::runtime::Builder::new_multi_thread();
-                runtime.worker_threads(2).enable_all().build().unwrap().block_on(case(Case::on(kind, deployment)));
+                runtime.worker_threads(2).enable_all().build().unwrap().block_on(case(Case::on(kind, deployment, by)));
             }));
             if ran.is_err() {
                 println!("failed: {name}");

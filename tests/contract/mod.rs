@@ -30,7 +30,7 @@ mod world;
 use multi_lock::make as multi_members;
 use red_lock::make as red_of_one;
 use support::prelude::*;
-use support::Topology;
+use support::{By, Topology};
 use world::{read, spin_lock, write, write_in_transaction, Case, Kind};
 
 /// What `Locks` makes besides.
@@ -65,11 +65,12 @@ macro_rules! everywhere {
     ($name:expr, $kind:expr, $($cases:expr),+ $(,)?) => {
         mod everywhere {
             use super::*;
-            use crate::contract::{everywhere, Topology};
+            use crate::contract::{everywhere, By, Topology};
+
+            const GROUPS: &[&[everywhere::Cases]] = &[$($cases),+];
 
             fn run(topology: Topology) {
-                let groups: &[&[everywhere::Cases]] = &[$($cases),+];
-                everywhere::run($name, $kind, &groups.concat(), topology);
+                everywhere::run($name, $kind, &GROUPS.concat(), topology);
             }
 
             #[test]
@@ -85,6 +86,16 @@ macro_rules! everywhere {
             #[test]
             fn on_a_cluster() {
                 run(Topology::Cluster);
+            }
+
+            #[test]
+            fn by_a_client_of_fred() {
+                everywhere::run_lent($name, $kind, &GROUPS.concat(), By::Fred);
+            }
+
+            #[test]
+            fn by_a_connection_of_redis_rs() {
+                everywhere::run_lent($name, $kind, &GROUPS.concat(), By::RedisRs);
             }
         }
     };

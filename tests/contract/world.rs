@@ -7,7 +7,7 @@ use lockson::kind::{Fenceable, Fenced, Owned};
 use lockson::{FencedGuard, Holder, Lock, ReadLock, SpinLock, WriteLock};
 pub use lockson::{InvalidLease, Request};
 pub use support::prelude::*;
-use support::{deployment, server, Deployment, Topology};
+use support::{deployment, server, By, Deployment, Topology};
 pub use tokio::time::Instant;
 
 /// Shared with nobody in the embedded case and with every case in the real one.
@@ -120,21 +120,22 @@ added! {
 /// A case's tools: a server, the kind under test, and a name that nobody else uses.
 pub struct Case {
     pub world: World,
+    pub by: By,
     pub kind: Kind,
     pub name: String,
 }
 
 impl Case {
     pub fn real(kind: Kind) -> Self {
-        Self::on(kind, Deployment::shared(Topology::Single, &server::program()))
+        Self::on(kind, Deployment::shared(Topology::Single, &server::program()), By::Url)
     }
 
-    pub fn on(kind: Kind, deployment: &'static Deployment) -> Self {
-        Self { world: World::Real(deployment), kind, name: support::unique("contract") }
+    pub fn on(kind: Kind, deployment: &'static Deployment, by: By) -> Self {
+        Self { world: World::Real(deployment), by, kind, name: support::unique("contract") }
     }
 
     pub fn embedded(kind: Kind) -> Self {
-        Self { world: World::Embedded(EmbeddedServer::new()), kind, name: support::unique("contract") }
+        Self { world: World::Embedded(EmbeddedServer::new()), by: By::Url, kind, name: support::unique("contract") }
     }
 
     /// A client, as another process would have it.
@@ -144,7 +145,7 @@ impl Case {
 
     pub async fn client_with(&self, builder: Builder) -> Locks {
         match &self.world {
-            World::Real(deployment) => builder.connect(&deployment.url()).await.unwrap(),
+            World::Real(deployment) => self.by.connect(builder, &deployment.url()).await,
             World::Embedded(server) => server.connect_with(builder).unwrap(),
         }
     }
@@ -331,7 +332,7 @@ impl Way {
     /// A client that goes by it.
     pub async fn client(&self, case: &Case, builder: Builder) -> Locks {
         match &self.0 {
-            Some(way) => way.connect(builder).await,
+            Some(way) => way.connect(builder, case.by).await,
             None => case.client_with(builder).await,
         }
     }

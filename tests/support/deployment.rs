@@ -2,7 +2,7 @@
 
 use super::raw::{Listener, Raw};
 use super::server::{self, Server};
-use super::{secs, Cluster, Proxy, Reply, Sentinels};
+use super::{secs, By, Cluster, Proxy, Reply, Sentinels};
 use lockson::{Builder, Locks};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock};
@@ -159,13 +159,13 @@ pub struct Way {
 }
 
 impl Way {
-    pub async fn connect(&self, builder: Builder) -> Locks {
+    pub async fn connect(&self, builder: Builder, by: By) -> Locks {
         let ports: HashMap<u16, u16> = self.proxies.iter().map(|(port, proxy)| (*port, proxy.port())).collect();
         let url = ports.iter().fold(self.url.clone(), |url, (port, proxy)| {
             url.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{proxy}"))
         });
         let mapped = move |host: &str, port: u16| Some((host.to_owned(), *ports.get(&port)?));
-        builder.address_map(mapped).connect(&url).await.unwrap()
+        by.connect(builder.address_map(mapped), &url).await
     }
 
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {

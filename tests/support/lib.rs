@@ -1,6 +1,7 @@
 //! What the tests share: servers, faults, chance and reports.
 
 pub mod bounds;
+pub mod by;
 pub mod certs;
 pub mod cluster;
 pub mod deployment;
@@ -23,6 +24,7 @@ pub mod sites;
 mod spawner;
 pub mod worker;
 
+pub use by::By;
 pub use certs::{Certs, Pair};
 pub use cluster::Cluster;
 pub use deployment::{Deployment, Topology};

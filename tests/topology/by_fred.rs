@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use fred::clients::Client;
 use fred::types::config::{Config, CredentialProvider, Server as Place, ServerConfig, TlsConfig, TlsHostMapping};
 use support::prelude::*;
 use support::{Cluster, Sentinels};
@@ -39,6 +40,11 @@ fn of(server: ServerConfig, password: &str) -> Config {
     Config { server, username, password, ..Config::default() }
 }
 
+/// It lends its configuration alone, so nothing is connected.
+fn lends(config: Config) -> Client {
+    Client::new(config, None, None, None)
+}
+
 #[derive(Debug, Default)]
 struct Asked(AtomicUsize);
 
@@ -62,13 +68,13 @@ async fn freds_sentinels_are_ours() {
         username: Some(USER.to_owned()),
         password: Some(password.to_owned()),
     };
-    let locks = Locks::builder().connect_fred(of(sentinel("the sentinels'"), "theirs")).await.unwrap();
+    let locks = Locks::builder().over_fred(&lends(of(sentinel("the sentinels'"), "theirs"))).await.unwrap();
     works(&locks, &all.servers).await;
     works(&locks, &all.sentinels).await;
-    let refused = Locks::builder().connect_fred(of(sentinel("wrong"), "theirs")).await;
+    let refused = Locks::builder().over_fred(&lends(of(sentinel("wrong"), "theirs"))).await;
     assert_matches!(refused, Err(ConnectError::Refused(Refused::NotAuthenticated(_))));
     let builder = Locks::builder().sentinel_username(USER).sentinel_password("the sentinels'");
-    works(&builder.connect_fred(of(sentinel("wrong"), "theirs")).await.unwrap(), &all.servers).await;
+    works(&builder.over_fred(&lends(of(sentinel("wrong"), "theirs"))).await.unwrap(), &all.servers).await;
     let nobody = ServerConfig::Sentinel {
         hosts: places(&all.sentinels),
         service_name: "nobody".to_owned(),
@@ -76,7 +82,7 @@ async fn freds_sentinels_are_ours() {
         password: None,
     };
     assert_matches!(
-        Locks::builder().connect_fred(of(nobody, "theirs")).await,
+        Locks::builder().over_fred(&lends(of(nobody, "theirs"))).await,
         Err(ConnectError::UnknownPrimary { .. })
     );
     // Who is asked for the servers' is asked for the sentinels' too, as by fred.
@@ -85,7 +91,7 @@ async fn freds_sentinels_are_ours() {
     let asked = Arc::new(Asked::default());
     let server = ServerConfig::new_sentinel(vec![("127.0.0.1", all.sentinels[0].port())], "mymaster");
     let config = Config { server, credential_provider: Some(asked.clone()), ..Config::default() };
-    let locks = Locks::builder().connect_fred(config).await.unwrap();
+    let locks = Locks::builder().over_fred(&lends(config)).await.unwrap();
     works(&locks, &all.servers).await;
     assert!(asked.0.load(Ordering::Relaxed) >= 3);
 }
@@ -95,9 +101,9 @@ async fn freds_cluster_is_ours() {
     let cluster = Cluster::start(0, ms(2_000));
     set_password(&cluster.nodes, "theirs");
     let seeds = || ServerConfig::new_clustered(vec![("127.0.0.1", cluster.nodes[1].port())]);
-    let locks = Locks::builder().connect_fred(of(seeds(), "theirs")).await.unwrap();
+    let locks = Locks::builder().over_fred(&lends(of(seeds(), "theirs"))).await.unwrap();
     works(&locks, &cluster.nodes).await;
-    let refused = Locks::builder().connect_fred(of(seeds(), "wrong")).await;
+    let refused = Locks::builder().over_fred(&lends(of(seeds(), "wrong"))).await;
     assert_matches!(refused, Err(ConnectError::Refused(Refused::NotAuthenticated(_))));
 }
 
@@ -117,7 +123,7 @@ async fn what_can_not_be_kept_of_a_configuration_is_refused() {
         (Config { database: Some(3), ..cluster(one()) }, "database"),
         (Config { tls: Some(mapped), ..cluster(one()) }, "TlsConfig::hostnames"),
     ] {
-        let refused = Locks::builder().connect_fred(config).await;
+        let refused = Locks::builder().over_fred(&lends(config)).await;
         assert_matches!(refused, Err(ConnectError::Setting { setting, .. }) if setting == named, named);
     }
     let refused = Locks::builder().database(3).connect("redis-cluster://127.0.0.1:1").await;
