@@ -289,6 +289,15 @@ impl Engine {
         Answer::of(called.result, name, self.is_closing())
     }
 
+    /// All that have keys.
+    pub(crate) fn nodes(&self) -> Result<Vec<Arc<Node>>, QueryError> {
+        let nodes = self.wire.backend.nodes();
+        if nodes.is_empty() {
+            return Err(QueryError::Unreachable { name: "*".to_owned(), detail: "no server is known yet".to_owned() });
+        }
+        Ok(nodes)
+    }
+
     /// The same of one node, whichever keys it has: for what is its own. The script writes nothing, so that it may be
     /// sent any number of times.
     pub(crate) async fn ask_at<const N: usize>(

@@ -19,6 +19,7 @@ mod groups;
 mod house;
 mod idle;
 mod kills;
+mod late;
 mod lent;
 mod limits;
 mod lost;

@@ -92,8 +92,10 @@ impl Listing {
     /// Safe: the next call asks for the same page.
     pub async fn next(&mut self) -> Result<Option<Vec<Listed>>, QueryError> {
         self.engine.ready()?;
-        let nodes = self.nodes.get_or_insert_with(|| self.engine.wire.backend.nodes());
-        let Some(node) = nodes.last().cloned() else { return Ok(None) };
+        let nodes = self.nodes.take().map_or_else(|| self.engine.nodes(), Ok)?;
+        let node = nodes.last().cloned();
+        self.nodes = Some(nodes);
+        let Some(node) = node else { return Ok(None) };
         let answer = self.page(&node).await?;
         let found = (3..answer.items().len()).step_by(ITEMS);
         let page = found.filter_map(|at| Listed::read(&self.prefix, &answer, at));

@@ -147,7 +147,7 @@ impl Admin {
     /// As [`describe`](Admin::describe)'s, of the first that did not answer; so is its cancel safety.
     pub async fn servers(&self) -> Result<Vec<ServerReport>, QueryError> {
         let (engine, mut reports) = (self.locks.engine(), Vec::new());
-        for node in engine.wire.backend.nodes() {
+        for node in engine.nodes()? {
             reports.push(ServerReport::of(engine, &node).await?);
         }
         reports.sort_by(|one, other| one.address.cmp(&other.address));

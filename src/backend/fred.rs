@@ -52,7 +52,7 @@ pub(crate) async fn connect(
     let lanes = Lanes::new(&config, times);
     let limit = is_lent.then_some(command_timeout);
     let link = Commands { way: Way::new(&commands, limit, None), publish: "PUBLISH", lanes: lanes.clone() };
-    let address = config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string);
+    let address = address(&config);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
         only: Only::new(Node::new(address, Arc::new(link), Clock::System)),
@@ -82,6 +82,11 @@ pub(crate) async fn connect(
     let beating = beat(subscriber, command_timeout, signals, backend.away.clone(), backend.phase.subscribe());
     tokio::spawn(beating);
     Ok((backend, received))
+}
+
+/// Of one server, for messages.
+pub(crate) fn address(config: &Config) -> String {
+    config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string)
 }
 
 /// The connection for scripts to one server of many. It connects in the background. Once `left` is dropped it is gone,

@@ -33,6 +33,7 @@ pub(super) const MESSAGES: usize = 1 << 8;
 pub(super) const FEW: usize = 2;
 
 /// Which servers a configuration names.
+#[derive(Clone)]
 pub(crate) enum Servers {
     One,
     /// `login` is for the sentinels.

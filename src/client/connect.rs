@@ -1,16 +1,20 @@
 //! Connecting to real servers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::OptionFuture;
+use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::backend::fred::connect;
+use crate::backend::fred::{address, connect};
 #[cfg(feature = "fred")]
 use crate::backend::fred_config::ClientLike;
 use crate::backend::fred_config::{
     config, provider, servers, usable, Client, Config, Credentials, Login, Servers, Times,
 };
+use crate::backend::node::Topology;
 use crate::backend::url::Endpoint;
+use crate::backend::{Backend, Signal};
 use crate::base::clock::Clock;
 use crate::base::fault::ConnectError;
 use crate::base::host::Host;
@@ -19,6 +23,7 @@ use crate::client::factory::Locks;
 use crate::client::preflight::begin;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
+use crate::topology::slots::AddressMap;
 use crate::topology::{cluster, sentinel};
 
 impl Locks {
@@ -55,17 +60,22 @@ impl Builder {
     /// # Cancel safety
     /// Dropped half-way, the connection is closed.
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let config = self.config(url)?;
+        self.over(config, None).await
+    }
+
+    /// What a URL and the builder say, both looked over.
+    pub(super) fn config(&self, url: &str) -> Result<Config, ConnectError> {
         let mut endpoint = Endpoint::parse(url)?;
         endpoint.username = self.username.clone().or(endpoint.username);
         endpoint.password = self.password.clone().or(endpoint.password);
         endpoint.database = self.database.unwrap_or(endpoint.database);
         self.check()?;
-        let config = config(
+        config(
             endpoint,
             #[cfg(feature = "tls")]
             &self.pem,
-        )?;
-        self.over(config, None).await
+        )
     }
 
     /// Shares a client of fred's that the program has, or a member of its pool (`pool.next()`).
@@ -108,31 +118,74 @@ impl Builder {
     }
 
     /// Connects, and looks the servers over before they are used.
-    async fn over(self, mut config: Config, lent: Option<&Client>) -> Result<Locks, ConnectError> {
+    async fn over(self, config: Config, lent: Option<&Client>) -> Result<Locks, ConnectError> {
         in_runtime().map_err(|_| ConnectError::NoRuntime)?;
-        let servers = servers(&config)?;
-        let times = Times { command: self.settings.command_timeout, connect: self.settings.connect_timeout };
-        let asked = |credentials: Credentials| provider(credentials, times.command);
-        config.credential_provider = self.credentials.map(asked).or(config.credential_provider);
-        let host = Host::from(Clock::System);
-        let name = connection_name(&self.settings.client_id(host.id));
-        let access = |config| Access::new(config, times, &name, self.addresses, self.settings.refresh_interval);
-        let (backend, signals) = match servers {
-            Servers::One => {
-                let lent = OptionFuture::from(lent.map(|client| usable(client, times))).await.transpose()?;
-                connect(config, times, &name, lent).await?
-            }
-            Servers::Sentinel { sentinels, name, login } => {
-                let login = match (self.sentinel_credentials.map(asked), self.sentinel_username, self.sentinel_password)
-                {
-                    (None, None, None) => login,
-                    (provider, username, password) => Login { username, password, provider },
-                };
-                sentinel::connect(sentinels, name, access(config)?, login).await?
-            }
-            Servers::Cluster { seeds } => cluster::connect(seeds, access(config)?).await?,
-        };
+        let (target, host) = (self.target(config)?, Host::from(Clock::System));
+        let (backend, signals) = target.open(&self.settings.client_id(host.id), lent).await?;
         begin(self.settings, backend, signals, host).await
+    }
+
+    pub(super) fn target(&self, mut config: Config) -> Result<Target, ConnectError> {
+        let mut servers = servers(&config)?;
+        let times = Times { command: self.settings.command_timeout, connect: self.settings.connect_timeout };
+        let asked = |credentials: &Credentials| provider(credentials.clone(), times.command);
+        config.credential_provider = self.credentials.as_ref().map(asked).or(config.credential_provider);
+        if let Servers::Sentinel { login, .. } = &mut servers {
+            let provider = self.sentinel_credentials.as_ref().map(asked);
+            let (username, password) = (self.sentinel_username.clone(), self.sentinel_password.clone());
+            if provider.is_some() || username.is_some() || password.is_some() {
+                *login = Login { username, password, provider };
+            }
+        }
+        let (addresses, calm) = (self.addresses.clone(), self.settings.refresh_interval);
+        Ok(Target { servers, config, times, addresses, calm })
+    }
+}
+
+/// Servers, and all that it takes to connect to them, as often as is needed.
+pub(crate) struct Target {
+    servers: Servers,
+    config: Config,
+    times: Times,
+    addresses: Option<AddressMap>,
+    calm: Option<Duration>,
+}
+
+impl Target {
+    pub(crate) fn topology(&self) -> Topology {
+        match self.servers {
+            Servers::One => Topology::Single,
+            Servers::Sentinel { .. } => Topology::Sentinel,
+            Servers::Cluster { .. } => Topology::Cluster,
+        }
+    }
+
+    /// `host:port` of those that are asked first.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        match &self.servers {
+            Servers::One => vec![address(&self.config)],
+            Servers::Sentinel { sentinels: places, .. } | Servers::Cluster { seeds: places } => {
+                places.iter().map(ToString::to_string).collect()
+            }
+        }
+    }
+
+    pub(crate) async fn open(
+        &self,
+        client_id: &str,
+        lent: Option<&Client>,
+    ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
+        let Self { servers, config, times, addresses, calm } = self;
+        let name = connection_name(client_id);
+        let access = || Access::new(config.clone(), *times, &name, addresses.clone(), *calm);
+        match servers.clone() {
+            Servers::One => {
+                let lent = OptionFuture::from(lent.map(|client| usable(client, *times))).await.transpose()?;
+                connect(config.clone(), *times, &name, lent).await
+            }
+            Servers::Sentinel { sentinels, name, login } => sentinel::connect(sentinels, name, access()?, login).await,
+            Servers::Cluster { seeds } => cluster::connect(seeds, access()?).await,
+        }
     }
 }
 

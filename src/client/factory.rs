@@ -396,7 +396,7 @@ impl Locks {
 }
 
 /// All servers, as their connections and the calls to them tell; by address.
-fn nodes(wire: &Wire) -> Vec<NodeHealth> {
+pub(crate) fn nodes(wire: &Wire) -> Vec<NodeHealth> {
     let mut seen = wire.backend.seen();
     for node in wire.backend.nodes().iter().filter(|node| node.is_silent(wire.slow())) {
         let silent = node.silent_since().map(|since| wire.clock.now().since(since));

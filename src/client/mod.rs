@@ -6,6 +6,8 @@ pub(crate) mod connect;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod factory;
+#[cfg(feature = "redis")]
+mod late;
 pub(crate) mod parts;
 #[cfg(any(feature = "redis", feature = "redis-rs"))]
 pub(crate) mod preflight;

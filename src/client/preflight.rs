@@ -11,12 +11,12 @@ use crate::base::fault::{ConnectError, Fault, Refused};
 use crate::base::host::Host;
 use crate::base::keys::Key::{Channel, Lock};
 use crate::base::keys::Naming;
-use crate::client::factory::{Health, Locks};
+use crate::client::factory::{nodes, Locks};
 use crate::client::parts::Parts;
 use crate::engine::Engine;
 use crate::wire::confirm::check;
 use crate::wire::reply::{Answer, Status};
-use crate::wire::script::Patience;
+use crate::wire::script::{Patience, Wire};
 use crate::wire::table::script;
 
 /// Tries to find a name on a node.
@@ -34,50 +34,54 @@ pub(crate) async fn begin(
     signals: UnboundedReceiver<Signal>,
     host: Host,
 ) -> Result<Locks, ConnectError> {
-    let is_one = backend.topology() == Topology::Single;
     let locks = Locks::of(Parts::start(settings, backend, signals, host));
-    let engine = locks.engine();
+    look_over(locks.engine(), &locks.engine().wire).await?;
+    Ok(locks)
+}
+
+/// Looks all servers over that are reached by this wire, for a client that is to use them.
+pub(crate) async fn look_over(engine: &Engine, wire: &Wire) -> Result<(), ConnectError> {
+    let (settings, topology) = (&engine.settings, wire.backend.topology());
+    let is_one = topology == Topology::Single;
     let mut goes_on_alone = false;
-    for name in scratch_names(engine) {
-        goes_on_alone |= preflight(engine, &name, is_one).await?;
-        check(&*engine.wire.backend, &name, engine.settings.confirm).await?;
+    for name in scratch_names(wire, &settings.naming) {
+        goes_on_alone |= preflight(engine, wire, &name, is_one).await?;
+        check(&*wire.backend, &name, settings.confirm).await?;
     }
-    if goes_on_alone && !is_one && engine.settings.confirm.is_none() {
+    if goes_on_alone && !is_one && settings.confirm.is_none() {
         let text = "a primary that is cut off goes on granting what its successor grants too: set \
             min-replicas-to-write 1 and min-replicas-max-lag 1, or use Builder::confirm";
         tracing::warn!(target: "lockson", "{text}");
     }
-    let Health { topology, nodes, .. } = locks.health();
-    let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    tracing::info!(target: "lockson", client = locks.client_id(), %topology, ?nodes, "connected");
-    Ok(locks)
+    let nodes: Vec<String> = nodes(wire).iter().map(ToString::to_string).collect();
+    tracing::info!(target: "lockson", client = &*engine.client_id, %topology, ?nodes, "connected");
+    Ok(())
 }
 
 /// A name on each node that nobody uses.
-fn scratch_names(engine: &Engine) -> Vec<String> {
-    let backend = &engine.wire.backend;
+fn scratch_names(wire: &Wire, naming: &Naming) -> Vec<String> {
     let on = |node: Arc<Node>| {
         let mut names = (0..MOST_NAMES).map(|number| match number {
-            0 => engine.settings.naming.key("lockson:preflight"),
-            _ => engine.settings.naming.key(&format!("lockson:preflight:{number}")),
+            0 => naming.key("lockson:preflight"),
+            _ => naming.key(&format!("lockson:preflight:{number}")),
         });
-        names.find(|name| backend.node(name).is_ok_and(|its| Arc::ptr_eq(&its, &node)))
+        names.find(|name| wire.backend.node(name).is_ok_and(|its| Arc::ptr_eq(&its, &node)))
     };
     // None is found where the prefix or the mapper says which node all names are on.
-    backend.nodes().into_iter().filter_map(on).collect()
+    wire.backend.nodes().into_iter().filter_map(on).collect()
 }
 
 /// Looks a server over. Whether it would go on without its replicas.
-async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool, ConnectError> {
+async fn preflight(engine: &Engine, wire: &Wire, scratch: &str, is_one: bool) -> Result<bool, ConnectError> {
     let channel = format!("redisson_lock__channel:{{{scratch}}}");
     // Users are each server's own.
-    let place = match engine.wire.backend.node(scratch) {
+    let place = match wire.backend.node(scratch) {
         Ok(node) if !is_one => format!(", at {}", node.address),
         _ => String::new(),
     };
-    let patience = Patience::new(engine.now(), engine.wire.command_timeout * 2);
+    let patience = Patience::new(wire.clock.now(), wire.command_timeout * 2);
     let also: &[&str] = if engine.settings.confirm.is_some() { &["WAIT"] } else { &[] };
-    let called = engine.wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
+    let called = wire.call(PREFLIGHT, &[scratch, &channel], also, &patience).await;
     let answer = called.result.map_err(|fault| match fault {
         Fault::Unreachable(why) => ConnectError::Unreachable(why),
         // The scripts' TIME comes before anything that could name what is missing.
@@ -92,10 +96,10 @@ async fn preflight(engine: &Engine, scratch: &str, is_one: bool) -> Result<bool,
         return Err(ConnectError::Unreachable("the server's answer can't be read".to_owned()));
     }
     let generation = answer.text(1).zip(answer.text(2)).and_then(|(run, role)| generation(&format!("{run}\n{role}")));
-    if let (Some(generation), Ok(node)) = (generation, engine.wire.backend.node(scratch)) {
+    if let (Some(generation), Ok(node)) = (generation, wire.backend.node(scratch)) {
         node.is_of(&generation);
     }
-    inspect(engine, engine.wire.slot(scratch), &answer, is_one, &place)?;
+    inspect(engine, wire.slot(scratch), &answer, is_one, &place)?;
     Ok(answer.text(2).is_some_and(goes_on_alone))
 }
 

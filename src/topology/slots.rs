@@ -21,7 +21,7 @@ pub(super) struct Range {
 }
 
 /// The slot that a key is in.
-pub(super) fn slot(key: &str) -> u16 {
+pub(crate) fn slot(key: &str) -> u16 {
     redis_protocol::redis_keyslot(key.as_bytes())
 }
 

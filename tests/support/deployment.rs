@@ -160,12 +160,23 @@ pub struct Way {
 
 impl Way {
     pub async fn connect(&self, builder: Builder, by: By) -> Locks {
+        let (builder, url) = self.led(builder);
+        by.connect(builder, &url).await
+    }
+
+    /// Whether or not it is open.
+    pub fn connect_lazy(&self, builder: Builder) -> Locks {
+        let (builder, url) = self.led(builder);
+        builder.connect_lazy(&url).unwrap()
+    }
+
+    fn led(&self, builder: Builder) -> (Builder, String) {
         let ports: HashMap<u16, u16> = self.proxies.iter().map(|(port, proxy)| (*port, proxy.port())).collect();
         let url = ports.iter().fold(self.url.clone(), |url, (port, proxy)| {
             url.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{proxy}"))
         });
         let mapped = move |host: &str, port: u16| Some((host.to_owned(), *ports.get(&port)?));
-        by.connect(builder.address_map(mapped), &url).await
+        (builder.address_map(mapped), url)
     }
 
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
