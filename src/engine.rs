@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::{join_all, Future, FutureExt, OptionFuture};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::Semaphore;
+use tokio::sync::{watch, Semaphore};
 
 use crate::backend::node::Node;
 use crate::backend::{Backend, Script, Signal, Slots};
@@ -57,7 +57,7 @@ pub(crate) struct Engine {
     /// Its tasks ended before it did.
     dead: AtomicBool,
     /// Nothing is held, waited for or renewed any more.
-    over: AtomicBool,
+    over: watch::Sender<bool>,
     numbers: AtomicU64,
 }
 
@@ -123,7 +123,7 @@ impl Engine {
             retries: Semaphore::new(RETRIES),
             closing: AtomicBool::new(false),
             dead: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            over: watch::Sender::new(false),
             numbers: AtomicU64::new(0),
         };
         (Arc::new(engine), pump, chores)
@@ -165,15 +165,20 @@ impl Engine {
 
     /// Nothing is renewed or looked for from here on.
     pub(crate) fn stop(&self) {
-        self.over.store(true, Ordering::Release);
+        self.over.send_replace(true);
         self.lookout.close();
         self.watchdog.close();
+    }
+
+    /// Waits until nothing is renewed any more.
+    pub(crate) async fn ended(&self) {
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// One of its tasks has ended. `true`: before the client did, so its runtime is gone, and nothing is renewed or
     /// answered any more.
     pub(crate) fn task_ended(&self) -> bool {
-        if self.over.swap(true, Ordering::AcqRel) {
+        if self.over.send_replace(true) {
             return false;
         }
         if !self.closing.swap(true, Ordering::AcqRel) {

@@ -27,6 +27,7 @@ mod locks;
 mod messages;
 mod metrics;
 mod permits;
+mod presence;
 #[cfg(feature = "redis-rs")]
 mod redis_rs;
 mod spans;
@@ -59,6 +60,7 @@ pub use locks::red::RedLock;
 pub use permits::latch::{Latch, WaitOutcome};
 pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use permits::semaphore::{AcquirePermits, Semaphore, SemaphorePermit};
+pub use presence::{HeldFor, Presence};
 pub use waiting::backoff::Backoff;
 pub use waiting::request::Request;
 pub use waiting::wait::AcquireOutcome;

@@ -34,6 +34,7 @@ mod outage;
 mod peers;
 mod permits;
 mod pitfalls;
+mod presence;
 mod processes;
 mod quiet;
 mod readers;

@@ -16,7 +16,8 @@ pub async fn run(locks: &Locks, out: &Out, args: Force) -> Outcome {
     let found = admin.describe(&args.name).await?;
     let owner = whose(&found, args.owner)?;
     if !args.yes {
-        ask(&show::lines(&Out::new(false, crate::args::Color::Never), &found), &owner)?;
+        let clients = show::clients(locks, &found).await?;
+        ask(&show::lines(&Out::new(false, crate::args::Color::Never), &found, &clients), &owner)?;
     }
     match admin.force(&args.name, &owner).await {
         Ok(Forced::Ended) => {

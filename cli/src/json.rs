@@ -5,6 +5,8 @@ use std::time::Duration;
 use lockson::{Description, Holder, Listed};
 use serde_json::{json, Value};
 
+use crate::show::Clients;
+
 pub fn millis(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
@@ -31,7 +33,20 @@ pub fn listed(found: &Listed) -> Value {
     })
 }
 
-pub fn description(found: &Description) -> Value {
+/// Who it is by what its client says, if it does.
+fn known(holder: &Holder, name: &str, clients: &Clients) -> Value {
+    let mut value = self::holder(holder);
+    if let Some(client) = clients.get(&holder.client) {
+        value["held_ms"] = client.held(name, holder).map(millis).into();
+        value["host"] = client.host.clone().into();
+        value["pid"] = client.pid.into();
+        value["version"] = client.version.clone().into();
+        value["running_ms"] = millis(client.running).into();
+    }
+    value
+}
+
+pub fn description(found: &Description, clients: &Clients) -> Value {
     let waiters = found.waiters.iter();
     let waiters: Vec<_> = waiters.map(|at| json!({ "owner": at.field, "silent_ms": at.silent.map(millis) })).collect();
     let permits = found.permits.iter();
@@ -42,7 +57,7 @@ pub fn description(found: &Description) -> Value {
         "kind": found.what.to_string(),
         "lease_ms": found.ttl.map(millis),
         "held": found.held,
-        "holders": found.holders.iter().map(holder).collect::<Vec<_>>(),
+        "holders": found.holders.iter().map(|holder| known(holder, &found.name, clients)).collect::<Vec<_>>(),
         "waiting": found.waiting,
         "waiters": waiters,
         "listening": found.listening,

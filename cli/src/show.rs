@@ -1,6 +1,8 @@
 //! `show`: what is under a name.
 
-use lockson::{Description, Locks, What};
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockson::{Description, Locks, Presence, QueryError, What};
 
 use crate::args::Show;
 use crate::json;
@@ -9,10 +11,11 @@ use crate::{End, Outcome};
 
 pub async fn run(locks: &Locks, out: &Out, args: Show) -> Outcome {
     let found = locks.admin().describe(&args.name).await?;
+    let clients = clients(locks, &found).await?;
     if out.json {
-        out.value(&json::description(&found))?;
+        out.value(&json::description(&found, &clients))?;
     } else {
-        for line in lines(out, &found) {
+        for line in lines(out, &found, &clients) {
             out.line(&line)?;
         }
     }
@@ -20,14 +23,32 @@ pub async fn run(locks: &Locks, out: &Out, args: Show) -> Outcome {
     Ok(if is_there { End::Done } else { End::No })
 }
 
-pub fn lines(out: &Out, found: &Description) -> Vec<String> {
+/// What the clients of its holders say of themselves.
+pub type Clients = BTreeMap<String, Presence>;
+
+pub async fn clients(locks: &Locks, found: &Description) -> Result<Clients, QueryError> {
+    let mut said = Clients::new();
+    for client in found.holders.iter().map(|holder| &holder.client).collect::<BTreeSet<_>>() {
+        said.extend(locks.admin().client(client).await?.map(|presence| (client.clone(), presence)));
+    }
+    Ok(said)
+}
+
+pub fn lines(out: &Out, found: &Description, clients: &Clients) -> Vec<String> {
     let mut lines = vec![format!("{}  {}", out.paint(Paint::Bold, &clean(&found.name)), said(found))];
     let mut add =
         |what: &str, text: String| lines.push(format!("  {} {text}", out.paint(Paint::Dim, &format!("{what:11}"))));
     for holder in &found.holders {
         let times = if holder.count == 1 { String::new() } else { format!(", {} times", holder.count) };
         let left = holder.ttl.map_or("no lease".to_owned(), |ttl| format!("lease {}", brief(ttl)));
-        add("held by", format!("{}{times}, {left}", clean(holder.field())));
+        let client = clients.get(&holder.client);
+        let held = client.and_then(|client| client.held(&found.name, holder));
+        let held = held.map_or(String::new(), |held| format!(", for {}", brief(held)));
+        add("held by", format!("{}{times}, {left}{held}", clean(holder.field())));
+        if let Some(Presence { host, pid, version, running, .. }) = client {
+            let (host, version) = (clean(host), clean(version));
+            add("", format!("process {pid} of {host}, lockson {version}, a client for {}", brief(*running)));
+        }
     }
     if found.held > found.holders.len() as u64 {
         add("", format!("{} in all, the dead among them", found.held));

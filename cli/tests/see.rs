@@ -73,6 +73,25 @@ fn a_hold_that_changed_hands_is_left_alone() {
     assert_eq!(server.control(&["HLEN", "read"]).int(), 3);
 }
 
+/// Of a client that says who it is, its machine and process, and for how long it has held what it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_holds_it_is_shown() {
+    let server = Server::start();
+    let locks = Locks::builder().presence(true).watchdog_lease(secs(3)).connect(&server.url()).await.unwrap();
+    let _guard = locks.lock("whose").guard().await.unwrap();
+    let held = |shown: &Ran| shown.values()[0]["holders"][0]["held_ms"].as_u64();
+    let is_said = async || held(&lockson(&server.url(), &["show", "whose", "--json"]).expect(0)).is_some();
+    eventually(secs(20), "it says so", is_said).await;
+    let shown = lockson(&server.url(), &["show", "whose", "--json"]).expect(0);
+    let holder = shown.values()[0]["holders"][0].clone();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!((holder["pid"].as_u64(), holder["host"].as_str()), (Some(std::process::id().into()), Some(host.trim())));
+    assert!(holder["running_ms"].as_u64() >= held(&shown), "{holder}");
+    let shown = lockson(&server.url(), &["show", "whose"]).expect(0);
+    let process = format!("process {} of {}, lockson ", std::process::id(), host.trim());
+    assert!(shown.out.contains(&process) && shown.out.contains(", for "), "{shown:?}");
+}
+
 #[test]
 fn bad_input_is_told_from_what_is_not_there() {
     let server = Server::start();

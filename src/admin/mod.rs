@@ -9,6 +9,7 @@ use crate::base::keys::Key::{Absent, Ended, Expiries, Lock as Key, Made, Queue, 
 use crate::base::keys::Keys;
 use crate::client::factory::Locks;
 use crate::error::{QueryError, SyncError};
+use crate::presence::{self, Presence};
 use crate::wire::table::script;
 use crate::Topology;
 
@@ -152,6 +153,27 @@ impl Admin {
         }
         reports.sort_by(|one, other| one.address.cmp(&other.address));
         Ok(reports)
+    }
+
+    /// What a client says of itself: on which machine and in which process it runs, and what it has held for how long.
+    /// `None`: it says nothing, as clients do that have no [`presence`](crate::Builder::presence) and those of
+    /// Redisson, or it is gone.
+    ///
+    /// ```
+    /// # async fn f(locks: lockson::Locks) -> Result<(), Box<dyn std::error::Error>> {
+    /// let admin = locks.admin();
+    /// for holder in admin.describe("orders:42").await?.holders {
+    ///     if let Some(client) = admin.client(&holder.client).await? {
+    ///         println!("{} of {}, for {:?}", client.pid, client.host, client.held("orders:42", &holder));
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`describe`](Admin::describe)'s; so is its cancel safety.
+    pub async fn client(&self, client_id: &str) -> Result<Option<Presence>, QueryError> {
+        presence::ask(self.locks.engine(), client_id).await
     }
 
     async fn end_permit(&self, name: &str, id: &str) -> Result<Forced, QueryError> {

@@ -98,6 +98,8 @@ pub(crate) struct Settings {
     pub(crate) quarantine: bool,
     /// Whether a lock goes from one owner to the next inside the process without a script.
     pub(crate) local_turns: bool,
+    /// Whether it says on the server who it is.
+    pub(crate) presence: bool,
 }
 
 impl Settings {
@@ -128,6 +130,7 @@ impl Default for Settings {
             confirm: None,
             quarantine: false,
             local_turns: true,
+            presence: false,
         }
     }
 }

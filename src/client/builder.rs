@@ -254,6 +254,15 @@ impl Builder {
         self
     }
 
+    /// Whether the client says on the server who it is: its machine, process and version, and what it has held for how
+    /// long (the hundred longest holds), for [`Admin::client`](crate::Admin::client) and `lockson show`. It is one key,
+    /// `lockson:client:` and its id behind the prefix, which the client writes every third of the watchdog's lease and
+    /// which ends with that lease. Default: off, as it needs a right to `SET` that key.
+    pub fn presence(mut self, on: bool) -> Self {
+        self.settings.presence = on;
+        self
+    }
+
     /// The longest lease that a request may have. Default: 24 h; at least the watchdog's, at most ten years, as every
     /// time here. A longer lease keeps a lock longer after a crash.
     pub fn max_lease(mut self, limit: Duration) -> Self {

@@ -24,6 +24,7 @@ use crate::permits::latch::LocalLatch;
 use crate::permits::permit_semaphore::Expirable;
 use crate::permits::pool::Pool;
 use crate::permits::semaphore::{Counted, PermitKind};
+use crate::presence::tell;
 
 /// The engine of one client and its registries. The client's tasks hold them, not the session, so that they don't keep
 /// the client open.
@@ -52,6 +53,9 @@ impl Parts {
         spawn(parts.task(pump.run()));
         spawn(parts.task(parts.engine.watchdog.clone().run()));
         spawn(parts.task(parts.engine.lookout.clone().run()));
+        if parts.engine.settings.presence {
+            spawn(Box::pin(tell(parts.engine.clone())));
+        }
         let of = parts.clone();
         spawn(parts.task(async move {
             chores.run(of.engine.settings.command_timeout).await;

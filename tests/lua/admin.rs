@@ -523,4 +523,18 @@ crate::lua::stories! {
     a_server_says_what_it_is {
         "admin/server / nobody -> 1 # Server*"
     }
+    a_client_says_who_it_is {
+        "admin/client key -> 1 "
+        "admin/present key / 5000 host -> 1 | key=now host/5000"
+        "admin/client key -> 1 now host"
+        "wait 100"
+        "admin/client key -> 1 now-100 host"
+        "admin/present key / 9000 other -> 1 | key=now other/9000"
+        "without SET admin/present key / 9000 other -> NOPERM*"
+        "without GET admin/client key -> 6 NOPERM*"
+        "wait 9000"
+        "admin/client key -> 1 "
+        "HSET key a b"
+        "admin/client key -> 6 WRONGTYPE*"
+    }
 }

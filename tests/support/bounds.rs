@@ -77,7 +77,7 @@ const fn bound(
 }
 
 /// Those of every kind but the fair lock. Keys and arguments as [`words`] reads them.
-pub const BOUNDS: [Bound; 55] = [
+pub const BOUNDS: [Bound; 57] = [
     bound("reentrant/force", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/inspect", "a hash of n fields", HASH, "x", "_"),
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
@@ -129,6 +129,8 @@ pub const BOUNDS: [Bound; 55] = [
     bound("admin/list", "100 read/write locks of n", SHARED, "", "0 * 100"),
     bound("admin/list", "n foreign keys", FOREIGN, "", "0 * 100"),
     bound("admin/server", "nothing", "", "", "x"),
+    bound("admin/present", "nothing", "", "x", "60000 text"),
+    bound("admin/client", "nothing", "", "x", ""),
     bound("admin/describe", "n readers", CROWD, SEEN, "NUMSUB a b c d e"),
     bound("admin/describe", "n dead readers", GHOSTS, SEEN, "NUMSUB a b c d e"),
     bound("admin/describe", "n wait", HELD_QUEUE, SEEN, "NUMSUB a b c d e"),
