@@ -35,7 +35,7 @@ pub struct Judges {
 /// One run of the program: which, on which scripts, whether it may start servers, and for how long it may compute.
 struct Run<'a> {
     program: &'a Path,
-    lua: Option<&'a Path>,
+    lua: &'a Path,
     servers: bool,
     cpu_seconds: u32,
 }
@@ -52,14 +52,12 @@ impl Run<'_> {
             .args(tests)
             .args(exact.then_some("--exact"))
             .env("LOCKSON_SEED", "7")
+            .env("LOCKSON_LUA", self.lua)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         if !self.servers {
             command.envs(["LOCKSON_REDIS_SERVER", "LOCKSON_OTHER_SERVER"].map(|name| (name, "/none")));
-        }
-        if let Some(lua) = self.lua {
-            command.env("LOCKSON_LUA", lua);
         }
         let mut child = {
             let _held = LOCK.lock().unwrap();
@@ -92,16 +90,22 @@ impl Run<'_> {
     }
 }
 
-/// The tests that pass where there is no server but the embedded one, and those of `WITH_SERVERS`: all if asked for.
-pub fn judges(program: &Path, beginning: &str, servers: bool) -> Judges {
+/// The tests that pass where there is no server but the embedded one, and those of `WITH_SERVERS`: all if asked for. They
+/// run on scripts with other comments: one that sees that would see any mutant, and says nothing.
+pub fn judges(copy: &Copy<'_>, beginning: &str, servers: bool) -> Judges {
+    copy.write_other_comments();
     let passing = |servers: bool, filters: &[&str]| {
         let (mut found, filters) = (Vec::new(), filters.iter().map(|&filter| filter.to_owned()).collect::<Vec<_>>());
-        Run { program, lua: None, servers, cpu_seconds: 3600 }.run(&filters, false, |name, failed| {
-            if !failed && !ABOUT_TEXTS.iter().any(|suite| name.starts_with(suite)) && name != "part" {
-                found.push(name.to_owned());
-            }
-            false
-        });
+        Run { program: &copy.program, lua: &copy.lua, servers, cpu_seconds: 3600 }.run(
+            &filters,
+            false,
+            |name, failed| {
+                if !failed && !ABOUT_TEXTS.iter().any(|suite| name.starts_with(suite)) && name != "part" {
+                    found.push(name.to_owned());
+                }
+                false
+            },
+        );
         found
     };
     let mut embedded = passing(false, &[beginning]);
@@ -154,7 +158,7 @@ pub fn judge(copy: &Copy<'_>, mutant: &Mutant, judges: &Judges) -> Verdict {
         let _held = LOCK.lock().unwrap();
         copy.write(script, text);
     }
-    let run = |servers, cpu_seconds| Run { program: &copy.program, lua: Some(&copy.lua), servers, cpu_seconds };
+    let run = |servers, cpu_seconds| Run { program: &copy.program, lua: &copy.lua, servers, cpu_seconds };
     // Real time goes on, so it has to fail twice.
     let with_servers = |tests: &[String]| {
         let run = run(true, CPU_SECONDS[1]);

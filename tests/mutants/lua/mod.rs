@@ -73,7 +73,8 @@ fn chosen(options: &Options, scripts: &Scripts) -> Vec<Mutant> {
 
 /// All that earlier runs did not see killed.
 fn judge_chosen(options: &Options, scripts: &Scripts, mutants: &[Mutant], book: &Mutex<Book>) {
-    let judges = judge::judges(&options.program, &options.tests, options.servers);
+    let copy = Copy::new(scripts, &options.program, &options.folder.join("judges"));
+    let judges = judge::judges(&copy, &options.tests, options.servers);
     let [tests, more] = [&judges.embedded, &judges.with_servers].map(Vec::len);
     assert!(tests > 100, "only {tests} tests pass on the scripts as they are");
     let left: Vec<&Mutant> = mutants.iter().filter(|mutant| !book.lock().unwrap().is_settled(&mutant.name())).collect();

@@ -76,6 +76,14 @@ impl<'a> Copy<'a> {
         }
     }
 
+    /// In each script the end of the first line, which is a comment.
+    pub fn write_other_comments(&self) {
+        for (name, text) in &self.scripts.texts {
+            let (first, rest) = text.split_once('\n').unwrap();
+            self.write(name, &format!("{}~\n{rest}", &first[..first.len() - 1]));
+        }
+    }
+
     pub fn restore(&self, name: &str) {
         self.write(name, &self.scripts.texts[name]);
     }
