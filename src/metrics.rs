@@ -2,16 +2,22 @@
 #![cfg_attr(not(feature = "metrics"), allow(unused_variables))]
 
 #[cfg(feature = "metrics")]
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+#[cfg(feature = "metrics")]
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 #[cfg(feature = "metrics")]
-use std::sync::Arc;
+use std::hash::{BuildHasherDefault, Hasher};
 #[cfg(feature = "metrics")]
+use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(feature = "metrics")]
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use metrics::{
-    counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram, Label, SharedString, Unit,
+    counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram, Counter, Gauge, Histogram, Label,
+    SharedString, Unit,
 };
 #[cfg(feature = "metrics")]
 use parking_lot::Mutex;
@@ -33,7 +39,7 @@ struct Known {
 }
 
 /// The class of one name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Class(#[cfg(feature = "metrics")] Option<Arc<str>>);
 
 impl fmt::Debug for Classes {
@@ -56,7 +62,11 @@ impl Classes {
             let mut seen = known.seen.lock();
             match seen.get(&class) {
                 Some(seen) => seen.clone(),
-                None if seen.len() >= MOST_CLASSES => "other".into(),
+                None if seen.len() >= MOST_CLASSES => {
+                    let other = seen.get("other").cloned().unwrap_or_else(|| "other".into());
+                    seen.insert(other.clone());
+                    other
+                }
                 None => {
                     seen.insert(class.clone());
                     class
@@ -68,12 +78,152 @@ impl Classes {
     }
 }
 
-impl Class {
-    #[cfg(feature = "metrics")]
-    fn labels<const N: usize>(&self, fixed: [(&'static str, &'static str); N]) -> Vec<Label> {
-        let class = self.0.clone().map(|class| Label::new("class", SharedString::from(class)));
-        fixed.into_iter().map(|(name, value)| Label::from_static_parts(name, value)).chain(class).collect()
+/// A time series: its name, and what its labels say.
+#[cfg(feature = "metrics")]
+struct Series {
+    name: &'static str,
+    labels: [Option<(&'static str, &'static str)>; 2],
+    class: Class,
+}
+
+#[cfg(feature = "metrics")]
+impl Series {
+    fn new(name: &'static str) -> Self {
+        Self { name, labels: [None; 2], class: Class::default() }
     }
+
+    fn with(mut self, label: &'static str, value: &'static str) -> Self {
+        if let Some(free) = self.labels.iter_mut().find(|label| label.is_none()) {
+            *free = Some((label, value));
+        }
+        self
+    }
+
+    fn of(self, class: &Class) -> Self {
+        Self { class: class.clone(), ..self }
+    }
+
+    /// Where its texts are, which stay there: no two series that are told apart share that.
+    fn place(&self) -> Place {
+        let of = |text: Option<&str>| text.map_or(0, |text| text.as_ptr().addr());
+        let [first, second] = self.labels.map(|label| of(label.map(|(_, value)| value)));
+        (of(Some(self.name)), first, second, of(self.class.0.as_deref()))
+    }
+
+    fn labels(&self) -> Vec<Label> {
+        let fixed = self.labels.into_iter().flatten().map(|(name, value)| Label::from_static_parts(name, value));
+        let class = self.class.0.clone().map(|class| Label::new("class", SharedString::from(class)));
+        fixed.chain(class).collect()
+    }
+
+    fn count(self, by: u64) {
+        Handles::with(
+            |handles| &mut handles.counters,
+            self,
+            |series| counter!(series.name, series.labels()),
+            |counter| counter.increment(by),
+        );
+    }
+
+    fn took(self, time: Duration) {
+        Handles::with(
+            |handles| &mut handles.histograms,
+            self,
+            |series| histogram!(series.name, series.labels()),
+            |times| times.record(time),
+        );
+    }
+}
+
+#[cfg(feature = "metrics")]
+type Place = (usize, usize, usize, usize);
+
+/// By their places; each with its series, whose texts so stay where they are.
+#[cfg(feature = "metrics")]
+type Found<T> = HashMap<Place, (Series, T), BuildHasherDefault<Mixed>>;
+
+/// Of places, which nobody chooses: the hash that std has takes as long as all else.
+#[cfg(feature = "metrics")]
+#[derive(Default)]
+struct Mixed(u64);
+
+#[cfg(feature = "metrics")]
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        // Fibonacci's multiplier.
+        self.0 = (self.0.rotate_left(5) ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// What a thread looked up: that takes a recorder ten times as long as to record.
+#[cfg(feature = "metrics")]
+#[derive(Default)]
+struct Handles {
+    clients: u64,
+    waiting: Option<Gauge>,
+    holds: Option<Gauge>,
+    counters: Found<Counter>,
+    histograms: Found<Histogram>,
+}
+
+#[cfg(feature = "metrics")]
+thread_local! {
+    static HANDLES: RefCell<Handles> = RefCell::default();
+}
+
+/// How many clients began: with each there may be another recorder.
+#[cfg(feature = "metrics")]
+static CLIENTS: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(feature = "metrics")]
+impl Handles {
+    /// `None` at the end of a thread, and for a recorder that is a client's user itself.
+    fn use_own<R>(of: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        let used = HANDLES.try_with(|handles| {
+            let mut handles = handles.try_borrow_mut().ok()?;
+            let clients = CLIENTS.load(Ordering::Relaxed);
+            if handles.clients != clients {
+                let (waiting, holds) = (Some(gauge!("lockson_waiting")), Some(gauge!("lockson_holds")));
+                *handles = Self { clients, waiting, holds, ..Self::default() };
+            }
+            Some(of(&mut handles))
+        });
+        used.ok().flatten()
+    }
+
+    fn with<T>(of: fn(&mut Self) -> &mut Found<T>, series: Series, look_up: fn(&Series) -> T, record: impl Fn(&T)) {
+        let place = series.place();
+        if Self::use_own(|own| of(own).get(&place).map(|(_, handle)| record(handle))).flatten().is_some() {
+            return;
+        }
+        let handle = look_up(&series);
+        record(&handle);
+        Self::use_own(|own| of(own).insert(place, (series, handle)));
+    }
+}
+
+/// So many acquisitions are under way more, or less.
+#[cfg(feature = "metrics")]
+fn waiting(more: f64) {
+    Handles::use_own(|own| own.waiting.as_ref().map(|gauge| gauge.increment(more)))
+        .flatten()
+        .unwrap_or_else(|| gauge!("lockson_waiting").increment(more));
+}
+
+/// So many things are held more, or less.
+#[cfg(feature = "metrics")]
+fn held(more: f64) {
+    Handles::use_own(|own| own.holds.as_ref().map(|gauge| gauge.increment(more)))
+        .flatten()
+        .unwrap_or_else(|| gauge!("lockson_holds").increment(more));
 }
 
 /// An acquisition under way.
@@ -82,21 +232,24 @@ pub(crate) struct Acquiring(Asking);
 impl Acquiring {
     pub(crate) fn begin() -> Self {
         #[cfg(feature = "metrics")]
-        gauge!("lockson_waiting").increment(1.0);
+        waiting(1.0);
         Self(Asking::begin())
     }
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
         #[cfg(feature = "metrics")]
-        histogram!("lockson_acquire_seconds", class.labels([("kind", kind), ("outcome", outcome)]))
-            .record(self.0.took());
+        Series::new("lockson_acquire_seconds")
+            .with("kind", kind)
+            .with("outcome", outcome)
+            .of(class)
+            .took(self.0.took());
     }
 }
 
 #[cfg(feature = "metrics")]
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        gauge!("lockson_waiting").decrement(1.0);
+        waiting(-1.0);
     }
 }
 
@@ -106,7 +259,7 @@ pub(crate) struct Held(#[cfg(feature = "metrics")] Mutex<Option<Instant>>);
 impl Held {
     pub(crate) fn begin() -> Self {
         #[cfg(feature = "metrics")]
-        gauge!("lockson_holds").increment(1.0);
+        held(1.0);
         Self(
             #[cfg(feature = "metrics")]
             Mutex::new(Some(Instant::now())),
@@ -117,8 +270,8 @@ impl Held {
     pub(crate) fn end(&self, class: &Class, how: &'static str) {
         #[cfg(feature = "metrics")]
         if let Some(began) = self.0.lock().take() {
-            gauge!("lockson_holds").decrement(1.0);
-            histogram!("lockson_hold_seconds", class.labels([("ended", how)])).record(began.elapsed());
+            held(-1.0);
+            Series::new("lockson_hold_seconds").with("ended", how).of(class).took(began.elapsed());
         }
     }
 }
@@ -149,39 +302,41 @@ impl Asking {
         self.began.elapsed()
     }
 
-    /// One copy of a script.
-    pub(crate) fn script(&self, script: &'static str, outcome: &'static str) {
-        #[cfg(feature = "metrics")]
-        histogram!("lockson_script_seconds", "script" => script, "outcome" => outcome).record(self.took());
-    }
-
     /// A batch of renewals.
     pub(crate) fn renewals(&self, holds: usize, failed: usize) {
         #[cfg(feature = "metrics")]
         {
-            histogram!("lockson_renewal_seconds").record(self.took());
-            counter!("lockson_renewals_total", "outcome" => "answered").increment((holds - failed) as u64);
-            counter!("lockson_renewals_total", "outcome" => "failed").increment(failed as u64);
+            let renewals = |outcome| Series::new("lockson_renewals_total").with("outcome", outcome);
+            Series::new("lockson_renewal_seconds").took(self.took());
+            renewals("answered").count((holds - failed) as u64);
+            renewals("failed").count(failed as u64);
         }
     }
+}
+
+/// One copy of a script, which took so long.
+pub(crate) fn asked(script: &'static str, outcome: &'static str, took: impl FnOnce() -> Duration) {
+    #[cfg(feature = "metrics")]
+    Series::new("lockson_script_seconds").with("script", script).with("outcome", outcome).took(took());
 }
 
 /// What [`Event`](crate::Event) is about, and why.
 pub(crate) fn happened(event: &'static str, why: &'static str) {
     #[cfg(feature = "metrics")]
-    counter!("lockson_events_total", "event" => event, "why" => why).increment(1);
+    Series::new("lockson_events_total").with("event", event).with("why", why).count(1);
 }
 
 /// A lock went from one task to the next without a script.
 pub(crate) fn handed_over() {
     #[cfg(feature = "metrics")]
-    counter!("lockson_hand_overs_total").increment(1);
+    Series::new("lockson_hand_overs_total").count(1);
 }
 
-/// Says what they are to whoever collects them.
+/// A client begins: says what they are to whoever collects them from now on.
 pub(crate) fn describe() {
     #[cfg(feature = "metrics")]
     {
+        CLIENTS.fetch_add(1, Ordering::Relaxed);
         let seconds = Unit::Seconds;
         describe_histogram!("lockson_acquire_seconds", seconds, "from the wish for a lock to its outcome");
         describe_histogram!("lockson_hold_seconds", seconds, "from the grant of a lock or permits to their end");

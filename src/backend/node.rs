@@ -166,6 +166,11 @@ impl Node {
         self.silent_since().is_some_and(|since| self.clock.now().since(since) >= span)
     }
 
+    /// When it answered last.
+    pub(crate) fn heard(&self) -> Moment {
+        Moment::from_nanos(self.heard_at.load(Ordering::Relaxed))
+    }
+
     /// Whether it answered anything after `moment`.
     pub(crate) fn heard_since(&self, moment: Moment) -> bool {
         self.heard_at.load(Ordering::Relaxed) > moment.nanos()

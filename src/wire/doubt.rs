@@ -10,7 +10,7 @@ use crate::backend::{Call, Fate, Item, Script};
 use crate::base::clock::{millis, Clock, Moment, ServerTime};
 use crate::base::config::Confirm;
 use crate::base::janitor::say;
-use crate::metrics::Asking;
+use crate::metrics::asked;
 use crate::wire::confirm::short;
 use crate::wire::reply::{refused_in_words, take_text, wrong_type, Answer, Status};
 
@@ -96,7 +96,6 @@ impl Copies {
         let &Sent { ref node, at, nonce, not_after, confirm } = sent;
         let confirm = confirm.map(|(confirm, wanted)| (wanted, millis(confirm.within)));
         let call = Call { script, names, nonce, not_after, args, in_full: false, asking, confirm };
-        let asking = Asking::begin();
         let outcome = node.link.call(call);
         // One that waits for replicas says nothing of a server that is slow.
         if confirm.is_none() {
@@ -115,7 +114,8 @@ impl Copies {
             node.asked(at);
         }
         let read = outcome.and_then(|items| self.read(script.name, items, sent));
-        asking.script(script.name, read.as_ref().map_or_else(Fate::label, |_| "answered"));
+        let heard = || if read.is_ok() { node.heard() } else { self.clock.now() };
+        asked(script.name, read.as_ref().map_or_else(Fate::label, |_| "answered"), || heard().since(at));
         read
     }
 
