@@ -46,7 +46,7 @@ async fn who_may_not_say_it_locks_all_the_same() {
     let url = server.url().replace("redis://", "redis://few:pw@");
     let locks = Locks::builder().presence(true).watchdog_lease(secs(3)).connect(&url).await.unwrap();
     let guard = locks.lock("orders:1").guard().await.unwrap();
-    eventually(secs(20), "it is refused", async || server.control(&["ACL", "LOG"]).list().len() > 0).await;
+    eventually(secs(20), "it is refused", async || !server.control(&["ACL", "LOG"]).list().is_empty()).await;
     guard.unlock().await.unwrap();
     assert_matches!(locks.admin().client(locks.client_id()).await, Err(QueryError::Refused { .. }));
 }

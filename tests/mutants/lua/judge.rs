@@ -90,8 +90,8 @@ impl Run<'_> {
     }
 }
 
-/// The tests that pass where there is no server but the embedded one, and those of `WITH_SERVERS`: all if asked for. They
-/// run on scripts with other comments: one that sees that would see any mutant, and says nothing.
+/// The tests that pass where there is no server but the embedded one, and those of `WITH_SERVERS`: all if asked for.
+/// They run on scripts with other comments: a test that sees that would see any mutant, and says nothing.
 pub fn judges(copy: &Copy<'_>, beginning: &str, servers: bool) -> Judges {
     copy.write_other_comments();
     let passing = |servers: bool, filters: &[&str]| {
