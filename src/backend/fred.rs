@@ -49,7 +49,7 @@ pub(crate) async fn connect(
     let (is_lent, subscriber) = (lent.is_some(), client_of(MESSAGES)?);
     let commands = lent.map_or_else(|| client_of(FEW), Ok)?;
     let (phase, _) = watch::channel(Phase::Open);
-    let lanes = Lanes::new(&config, times);
+    let lanes = Lanes::new(&config, times, name);
     let limit = is_lent.then_some(command_timeout);
     let link = Commands { way: Way::new(&commands, limit, None), publish: "PUBLISH", lanes: lanes.clone() };
     let address = address(&config);
@@ -103,7 +103,7 @@ pub(crate) fn link(
     // Whoever calls it is told at once when the server is not there: it may be tried often.
     let own = Config { server, fail_fast: false, ..config.clone() };
     let client = client(own.clone(), times, 200, Some(times.command * 2), FEW)?;
-    let lanes = Lanes::new(&own, times);
+    let lanes = Lanes::new(&own, times, &name);
     // In a cluster the messages of a slot stay on its node.
     let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
     let link = Commands { way: Way::new(&client, None, Some(look)), publish, lanes: lanes.clone() };

@@ -70,9 +70,9 @@ impl Order {
     }
 }
 
-/// Into this client's memory only.
-async fn put<C: ClientLike>(pipeline: &C, name: &'static str, words: Vec<Value>) -> FredResult<()> {
-    pipeline.custom(CustomCommand::new_static(name, None, false), words).await
+/// One command; to a pipeline it goes into this client's memory only.
+async fn put<C: ClientLike>(to: &C, name: &'static str, words: Vec<Value>) -> FredResult<()> {
+    to.custom(CustomCommand::new_static(name, None, false), words).await
 }
 
 /// As fred's `init`, but dropped half-way it leaves no task behind.
@@ -89,6 +89,8 @@ pub(super) async fn begin(client: &Client) -> FredResult<Connection> {
 pub(super) struct Lanes {
     config: Config,
     times: Times,
+    /// As `CLIENT LIST` has it, where that may be said.
+    name: Arc<str>,
     /// The client's own, whichever its calls are polled on.
     runtime: Handle,
     idle: Mutex<Vec<Lane>>,
@@ -101,9 +103,9 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(config: &Config, times: Times) -> Arc<Self> {
-        let (config, runtime) = (Config { fail_fast: true, ..config.clone() }, Handle::current());
-        Arc::new(Self { config, times, runtime, idle: Mutex::default(), room: Semaphore::new(MOST) })
+    pub(super) fn new(config: &Config, times: Times, name: &Arc<str>) -> Arc<Self> {
+        let (config, name, runtime) = (Config { fail_fast: true, ..config.clone() }, name.clone(), Handle::current());
+        Arc::new(Self { config, times, name, runtime, idle: Mutex::default(), room: Semaphore::new(MOST) })
     }
 
     /// Ends those that are idle; each of the others ends with its call.
@@ -178,12 +180,13 @@ impl Lanes {
             return Ok(lane);
         }
         let not_sent = |why: String| Fate::NotSent(format!("no connection that can wait for replicas: {why}"));
-        let (config, times) = (self.config.clone(), self.times);
+        let (config, times, name) = (self.config.clone(), self.times, self.name.clone());
         let limit = times.connect.unwrap_or(SHORTEST_LIMIT).max(times.command);
         let begun = self.runtime.spawn(async move {
             let client = client(config, times, 200, None, FEW).map_err(|error| error.to_string())?;
             let begun = timeout(limit, begin(&client)).await.map_err(|_| "no answer".to_owned())?;
             let connection = begun.map_err(|error| error.to_string())?;
+            let _ = put(&client, "CLIENT", vec!["SETNAME".into(), (&*name).into()]).await;
             Ok::<_, String>(Lane { client, connection })
         });
         begun.await.map_err(|error| not_sent(error.to_string()))?.map_err(not_sent)

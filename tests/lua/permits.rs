@@ -100,6 +100,11 @@ crate::lua::stories! {
         "semaphore/change p m r / 10 60000 2 always -> 1 | m=r#1 p=0 r=10 1 -2 r#1/60000"
         "semaphore/change p m r / 11 60000 1 always -> 1 | m=r#1 p=1 r=11 1 -1 r#1/60000 | c=1"
     }
+    as_many_as_there_may_be_are_added_at_once {
+        "hear c"
+        "semaphore/change p m r / 1 60000 2147483647 always -> 1 | m=r#1 p=2147483647 r=1 1 -2147483647 r#1/60000 | \
+          c=2147483647"
+    }
     a_semaphore_that_was_made_stays {
         "hear c"
         "semaphore/change p m r / 1 60000 3 absent -> 1 | m=r#1 p=3 r=1 1 0 r#1/60000 | c=3"

@@ -111,4 +111,15 @@ crate::lua::stories! {
         "sharded without PUBLISH preflight lock / WAIT -> 1  # Server*"
         "sharded without SUBSCRIBE preflight lock / WAIT -> 1  # Server*"
     }
+    a_writer_waits_although_it_can_not_see_who_is_gone {
+        "HSET k mode write x:write 1"
+        "PEXPIRE k 5000"
+        "ZADD w now-5 c:write"
+        "without ZRANGE write/acquire k w n / o:write 5000 0 2000 -> 0 5000 | k{mode=write x:write=1}/5000 \
+          w(#o:write:-us c:write:now-5 o:write:now+2000)/2000"
+        "DEL w"
+        "ZADD w now-5 c:write"
+        "without ZREM write/acquire k w n / o:write 5000 0 2000 -> 0 5000 | k{mode=write x:write=1}/5000 \
+          w(#o:write:-us c:write:now-5 o:write:now+2000)/2000"
+    }
 }

@@ -228,4 +228,34 @@ crate::lua::stories! {
         "write/renew a b d d / o:write 5000 o:write 5000 o:write 5000 p:write 7000 -> 1 1 1 0 1 | a{mode=write \
           o:write=1}/5000 b{mode=write o:write=1}/9000 d{mode=write p:write=1}/7000"
     }
+    readers_that_one_call_may_not_look_at_are_asked_for_again {
+        "HSET k mode read p 300 q 300"
+        "PEXPIRE k 5000"
+        "write/acquire k w n / o:write 5000 0 0 -> 0 -3 | k{mode=read q=300}/5000"
+        "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000"
+    }
+    writers_that_are_gone_go_a_hundred_a_call {
+        "HSET k mode write x:write 1"
+        "PEXPIRE k 5000"
+        "ZADD w now-1 a:write now+0 b:write now-5 c:write"
+        "PEXPIRE w 9000"
+        "write/acquire k w n / o:write 5000 0 2000 -> 0 5000 | k{mode=write x:write=1}/5000 w(#o:write:-us \
+          b:write:now o:write:now+2000)/9000"
+        "DEL w"
+        "lua for i = 1, 101 do redis.call('ZADD', 'w', i, i) end"
+        "PEXPIRE w 9000"
+        "write/acquire k w n / o:write 5000 0 2000 -> 0 5000 | k{mode=write x:write=1}/5000 w(#o:write:-us 101:101 \
+          o:write:now+2000)/9000"
+    }
+    who_may_not_have_a_place_waits_without {
+        "HSET k mode write x:write 1"
+        "PEXPIRE k 5000"
+        "SET w x"
+        "write/acquire k w n / o:write 5000 0 2000 -> 0 5000"
+    }
+    a_copy_whose_lease_is_refused_leaves_the_count {
+        "HSET k mode write o:write 2"
+        "PEXPIRE k 500"
+        "write/acquire k w n / o:write 1e30 1 0 -> 6 ERR value is not an integer*"
+    }
 }

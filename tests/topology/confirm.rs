@@ -29,6 +29,10 @@ async fn every_kind_is_granted_by_all_replicas_or_not_at_all() {
         assert!(replicas.iter().all(|replica| exists(replica, &name)), "{}", kind.name);
         guard.unlock().await.unwrap();
     }
+    let (name, clients) =
+        (format!(" name=lockson:{} ", locks.client_id()), primary.control(&["CLIENT", "LIST"]).text());
+    let named = clients.lines().filter(|client| client.contains(&name)).count();
+    assert!(named >= 3, "for scripts, for messages, and what waits for replicas: {clients}");
     replicas[0].freeze();
     for kind in &KINDS {
         let name = unique("refused");
