@@ -295,4 +295,14 @@ crate::lua::stories! {
         "read/renew k {k}:o:rwlock_timeout:1 / o 5000 -> 1 1 | k{mode=write o=1 o:write=1 write_end=@now+3000}/5000 \
           {k}:o:rwlock_timeout:1=1/5000"
     }
+    a_hold_begins_with_its_own_lease {
+        "SET {k}:o:rwlock_timeout:1 1 PX 9000"
+        "read/acquire k w t n / o 5000 0 o:write -> 1 | k{mode=read o=1}/5000 {k}:o:rwlock_timeout:1=1/5000"
+    }
+    who_leaves_more_than_one_call_may_look_at_says_so {
+        "HSET k mode read o 1 p 300 q 300"
+        "PEXPIRE k 5000"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "read/release k n / o 5000 1 -> 1 0 | k{mode=read q=300}/5000"
+    }
 }

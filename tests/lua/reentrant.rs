@@ -186,4 +186,9 @@ crate::lua::stories! {
         "HSET lock o many"
         "reentrant/settle lock / o 0 -> 0"
     }
+    nobody_listens {
+        "HSET lock o 1"
+        "PEXPIRE lock 5000"
+        "reentrant/release lock / o 5000 1 -> 1 0 | "
+    }
 }

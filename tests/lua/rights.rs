@@ -122,4 +122,33 @@ crate::lua::stories! {
         "without ZREM write/acquire k w n / o:write 5000 0 2000 -> 0 5000 | k{mode=write x:write=1}/5000 \
           w(#o:write:-us c:write:now-5 o:write:now+2000)/2000"
     }
+    who_may_not_see_places_has_none_before {
+        "ZADD w -8000000000000000 #x:write now+500 x:write"
+        "without ZSCORE write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000 \
+          w(#x:write:-8000000000000000 x:write:now+500)"
+        "DEL k w"
+        "ZADD w -8000000000000000 #x:write"
+        "without ZREM write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000 \
+          w(#x:write:-8000000000000000)"
+    }
+    a_read_hold_whose_lease_is_refused_is_none {
+        "without PEXPIRE read/acquire k w t n / o 5000 0 o:write -> 6 ERR ACL failure* | "
+        "HSET k mode read x 1"
+        "PEXPIRE k 700"
+        "SET {k}:x:rwlock_timeout:1 1 PX 700"
+        "without PEXPIRE read/acquire k w t n / o 5000 0 o:write -> 6 ERR ACL failure*"
+        "HSET k o 1"
+        "SET {k}:o:rwlock_timeout:1 1 PX 700"
+        "without PEXPIRE read/acquire k w t n / o 5000 1 o:write -> 6 ERR ACL failure* | k{mode=read o=1 x=1}/700 \
+          {k}:o:rwlock_timeout:1=1/5000 {k}:o:rwlock_timeout:2=1/5000 {k}:x:rwlock_timeout:1=1/700"
+        "HSET k o 2"
+        "without PEXPIRE read/acquire k w t n / o 9000 1 o:write -> 6 ERR ACL failure* | k{mode=read o=2 x=1}/700 \
+          {k}:o:rwlock_timeout:1=1/9000 {k}:o:rwlock_timeout:2=1/9000 {k}:x:rwlock_timeout:1=1/700"
+    }
+    a_writer_leaves_although_it_can_not_let_readers_pass {
+        "HSET k mode write o:write 1"
+        "PEXPIRE k 5000"
+        "ZADD w now+500 x:write"
+        "without SET write/release k w t n / o:write 5000 1 -> 1 0 | w(x:write:now+500)"
+    }
 }

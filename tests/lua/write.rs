@@ -258,4 +258,34 @@ crate::lua::stories! {
         "PEXPIRE k 500"
         "write/acquire k w n / o:write 1e30 1 0 -> 6 ERR value is not an integer*"
     }
+    a_hundred_dead_readers_go_in_a_call {
+        "HSET k mode read"
+        "lua for i = 1, 100 do redis.call('HSET', 'k', 'g' .. i, 1) end"
+        "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000"
+        "DEL k"
+        "HSET k mode read"
+        "lua for i = 1, 101 do redis.call('HSET', 'k', 'g' .. i, 1) end"
+        "write/acquire k w n / o:write 5000 0 0 -> 0 -3 | k{g101=1 mode=read}"
+        "DEL k"
+        "HSET k mode read"
+        "lua for i = 1, 101 do redis.call('HSET', 'k', 'g' .. i, 0) end"
+        "write/acquire k w n / o:write 5000 0 0 -> 0 -3 | k{g101=0 mode=read}"
+        "DEL k"
+        "HSET k mode read"
+        "lua for i = 1, 100 do redis.call('HSET', 'k', 'g' .. i, 'x') end"
+        "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000"
+    }
+    a_hundred_places_of_the_dead_go_in_a_call {
+        "lua for i = 1, 101 do redis.call('ZADD', 'w', -i, '#g' .. i) end"
+        "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000 w(#g1:-1)"
+    }
+    its_end_goes_with_it {
+        "HSET k mode write o:write 1 write_end @now+4000"
+        "PEXPIRE k 5000"
+        "write/release k w t n / o:write 5000 1 -> 1 0 | "
+        "HSET k mode write o:write 1 o 1 write_end @now+4000"
+        "PEXPIRE k 5000"
+        "SET {k}:o:rwlock_timeout:1 1"
+        "write/release k w t n / o:write 5000 1 -> 1 0 | k{mode=read o=1}/5000 {k}:o:rwlock_timeout:1=1"
+    }
 }
