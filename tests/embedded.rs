@@ -4,6 +4,7 @@
 //! and math, `error({})` (it crashes Redis 7.0), and the order of big hashes.
 
 mod corpus;
+mod replica;
 mod settle;
 mod shipped;
 

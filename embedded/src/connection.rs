@@ -225,6 +225,43 @@ impl Connection {
         }
     }
 
+    /// WAIT: how many replicas have what was written until now, and how many there are. It ends as soon as so many have
+    /// it, or at the limit.
+    ///
+    /// Call it before the writes, and poll it behind them: where the connection was cut between the two, nobody knows.
+    ///
+    /// # Errors
+    /// [`CallError::Unanswered`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if polled there.
+    pub fn wait(
+        &self,
+        replicas: u32,
+        limit: Duration,
+    ) -> impl Future<Output = Result<[u32; 2], CallError>> + Send + 'static {
+        let (shared, cuts) = (Arc::clone(&self.shared), self.shared.with(|server| server.cuts()));
+        async move {
+            let Some(replica) = shared.with(|server| server.replica()) else { return Ok([0, 0]) };
+            let time = replica.keeps_waiting(replicas, limit);
+            pass(time).await;
+            let (is_whole, now) = shared.with(|server| (server.cuts() == cuts, server.replica()));
+            if !is_whole {
+                return Err(CallError::Unanswered(STOPPED));
+            }
+            let has_it = time > replica.lag && now.is_some_and(|replica| !replica.is_silent);
+            if !has_it {
+                pass(limit.saturating_sub(time)).await;
+            }
+            Ok([u32::from(has_it), u32::from(now.is_some())])
+        }
+    }
+
+    /// How many replicas the server has.
+    pub fn replicas(&self) -> u32 {
+        self.shared.with(|server| server.replicas())
+    }
+
     /// Ends subscriptions.
     pub fn unsubscribe<T: Into<Topic>>(&self, topics: Vec<T>) -> impl Future<Output = ()> + Send + 'static + use<T> {
         let topics: Vec<Topic> = topics.into_iter().map(Into::into).collect();

@@ -15,6 +15,7 @@ mod hub;
 mod keyspace;
 mod lua;
 mod numbers;
+mod replica;
 mod scripts;
 mod sorted_set;
 mod state;
@@ -168,6 +169,23 @@ impl Server {
     /// else is as [`wipe`](Self::wipe) has it. Keys end when they would have ended.
     pub fn restart(&self, snapshot: &Snapshot) {
         self.shared.with(|server| server.restart(snapshot));
+    }
+
+    /// Gives the server a replica that has each write so much later, for those who [`wait`](Connection::wait) for it;
+    /// `None` takes it away. [`restart`](Self::restart) with a [`snapshot`](Self::snapshot) as old as that has it take
+    /// the server's place.
+    pub fn set_replica(&self, lag: Option<Duration>) {
+        self.shared.with(|server| server.set_replica(lag));
+    }
+
+    /// While `is_silent` is set the replica says nothing of what it has.
+    pub fn silence_replica(&self, is_silent: bool) {
+        self.shared.with(|server| server.silence_replica(is_silent));
+    }
+
+    /// How many replicas it has.
+    pub fn replicas(&self) -> u32 {
+        self.shared.with(|server| server.replicas())
     }
 
     /// Has `watch` see each script of a client when it has run, in the order in which they run.

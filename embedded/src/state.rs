@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -11,6 +12,7 @@ use crate::connection::{Call, CallError};
 use crate::hub::{Hub, Outbox};
 use crate::keyspace::Snapshot;
 use crate::lua::Engine;
+use crate::replica::Replica;
 use crate::scripts::{Asked, Scripts};
 use crate::store::Store;
 use crate::touched::Touched;
@@ -51,6 +53,9 @@ pub(crate) struct State {
     replies_to_lose: u64,
     calls: u64,
     watch: Option<Watch>,
+    replica: Option<Replica>,
+    /// How often all clients were cut off.
+    cuts: u64,
 }
 
 /// Who sees what scripts did.
@@ -105,6 +110,8 @@ impl State {
             replies_to_lose: 0,
             calls: 0,
             watch: None,
+            replica: None,
+            cuts: 0,
         }
     }
 
@@ -243,6 +250,7 @@ impl State {
     /// Becomes unreachable: what is under way is lost, and so are all subscriptions.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
+        self.cuts += 1;
         self.inbox.clear();
         self.hub(Hub::forget_subscriptions);
     }
@@ -254,6 +262,26 @@ impl State {
         }
     }
 
+    pub(crate) fn set_replica(&mut self, lag: Option<Duration>) {
+        self.replica = lag.map(|lag| Replica { lag, is_silent: false });
+    }
+
+    pub(crate) fn silence_replica(&mut self, is_silent: bool) {
+        self.replica.iter_mut().for_each(|replica| replica.is_silent = is_silent);
+    }
+
+    pub(crate) fn replica(&self) -> Option<Replica> {
+        self.replica
+    }
+
+    pub(crate) fn replicas(&self) -> u32 {
+        u32::from(self.replica.is_some())
+    }
+
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts
+    }
+
     pub(crate) fn lose_replies(&mut self, count: u64) {
         self.replies_to_lose = count;
     }
@@ -262,6 +290,7 @@ impl State {
     pub(crate) fn restart(&mut self, snapshot: &Snapshot) {
         self.store().restart(snapshot);
         self.scripts.clear();
+        self.cuts += 1;
         if !self.stopped {
             self.hub(Hub::cut_all);
         }
@@ -283,6 +312,7 @@ impl State {
     /// All anew but the engine. What there was is to be dropped when no lock is held.
     pub(crate) fn renew(&mut self, number: u64) -> (Store, VecDeque<Pending>, Option<Watch>) {
         (self.stopped, self.replies_to_lose, self.calls) = (false, 0, 0);
+        self.replica = None;
         self.outgoing.clear();
         self.scripts.clear();
         let store = std::mem::replace(&mut *self.store(), Store::numbered(number));

@@ -91,9 +91,16 @@ local function tidy()
   if redis.call('EXISTS', queue) == 0 then redis.call('UNLINK', timeouts, seen, state) end
 end
 
+-- Asked before an owner goes from the list: with a score alone it would seem to have a place, and would never be told.
+local function check_scores(owner)
+  if redis.acl_check_cmd('ZREM', timeouts, owner) then return end
+  error({err = 'NOPERM no permission to ZREM the scores of the queue'}, 0)
+end
+
 -- Takes an owner out of the queue: the list first, as Java can't read a list whose owners have no scores. Whether it was its
 -- head. Who has no score is looked for only where nobody has one: that takes the whole list.
 local function remove(owner)
+  check_scores(owner)
   local first = redis.call('LINDEX', queue, 0) == owner
   if first then
     redis.call('LPOP', queue)
@@ -176,6 +183,7 @@ local function front(me)
     dead[#dead + 1] = head
     head = heads[#dead + 1]
   until not head or head == me or #dead == DROPS or left_to(head, now, free) > 0
+  check_scores(dead[1])
   redis.call('LPOP', queue, #dead)
   redis.call('ZREM', timeouts, unpack(dead))
   redis.call('ZREM', seen, unpack(dead))

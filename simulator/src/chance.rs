@@ -57,6 +57,9 @@ impl Plan {
         let mut rng = Rng::with_seed(seed);
         let families: Vec<_> = (0..1 + rng.usize(..2)).map(|_| family(&mut rng, only)).collect();
         let lease = one_of(&mut rng, &[3_000, 3_000, 30_000, 300_000]);
+        // Votes need no replica, and latches wait for none.
+        let can_confirm = families.iter().all(|family| *family != [Kind::Red] && *family != LATCH);
+        let confirmed = (can_confirm && happens(&mut rng, 12)).then(|| rng.u64(..60));
         let mut steps = Vec::new();
         for task in 0..4 + rng.usize(..5) {
             let mut at = rng.u64(..300);
@@ -69,10 +72,13 @@ impl Plan {
         for _ in 0..1 + rng.usize(..4) {
             let at = rng.u64(..4_000);
             let name = rng.usize(..families.len());
-            let what = What::Fault(fault(&mut rng, name, families[name]));
+            let what = What::Fault(match confirmed {
+                Some(_) if happens(&mut rng, 50) => of_replicas(&mut rng),
+                _ => fault(&mut rng, name, families[name]),
+            });
             steps.push(Step { at, what });
         }
-        Self { seed, lease, steps }
+        Self { seed, lease, confirmed, steps }
     }
 }
 
@@ -126,7 +132,7 @@ fn fault(rng: &mut Rng, name: usize, family: &[Kind]) -> Fault {
     if is_red && happens(rng, 25) {
         return Fault::Flush { servers: (0..SERVERS).filter(|_| happens(rng, 60)).collect() };
     }
-    match rng.u32(..36) {
+    match rng.u32(..37) {
         0..6 => Fault::Calls { client, count: 1 + rng.u64(..4), fate: fate(rng) },
         6..8 => Fault::Messages { client, count: 1 + rng.u64(..4), late: happens(rng, 50).then(|| rng.u64(..1_500)) },
         8..14 => weather(rng),
@@ -146,7 +152,16 @@ fn fault(rng: &mut Rng, name: usize, family: &[Kind]) -> Fault {
         32 => Fault::Deny { server, command: one_of(rng, &RIGHTS), lasts },
         33..35 => slow(rng, server),
         35 => Fault::Flush { servers: vec![server] },
+        36 => Fault::Move { server },
         _ => Fault::Stop { server, lasts },
+    }
+}
+
+/// What befalls a server whose replica is waited for.
+fn of_replicas(rng: &mut Rng) -> Fault {
+    match rng.u32(..3) {
+        0 => Fault::Silent { lasts: rng.u64(..1_500) },
+        _ => Fault::Rollback { server: 0, age: 0 },
     }
 }
 

@@ -7,7 +7,8 @@ use crate::plan::{Plan, Step, Turn, What, TURN};
 /// As it stands in `found.rs`.
 pub fn of(plan: &Plan) -> String {
     let steps: Vec<String> = plan.steps.iter().map(step).collect();
-    format!("Plan {{ seed: {}, lease: {}, steps: vec![{}] }}", plan.seed, plan.lease, steps.join(", "))
+    let Plan { seed, lease, confirmed, .. } = plan;
+    format!("Plan {{ seed: {seed}, lease: {lease}, confirmed: {confirmed:?}, steps: vec![{}] }}", steps.join(", "))
 }
 
 fn step(Step { at, what }: &Step) -> String {

@@ -5,7 +5,7 @@ use lockson_embedded::Snapshot;
 use tokio::time::{sleep_until, timeout, Duration, Instant};
 
 use crate::judge::Damage;
-use crate::plan::{Fault, Kind, TIMEOUT};
+use crate::plan::{Fault, Kind, Plan, TIMEOUT};
 use crate::play::World;
 use crate::road::Weather;
 use crate::take::name_of;
@@ -31,7 +31,7 @@ impl<'a> Weatherman<'a> {
         let mut faults = Vec::new();
         for (number, (at, fault)) in world.plan.faults().enumerate() {
             if let Fault::Rollback { age, .. } = fault {
-                acts.push((at.saturating_sub(*age), number, Act::Save));
+                acts.push((kept(&world.plan, at, *age), number, Act::Save));
             }
             acts.push((at, number, Act::Begin));
             if let Some(lasts) = lasts(fault) {
@@ -118,6 +118,7 @@ impl<'a> Weatherman<'a> {
             Fault::Slow { client, server, there, back, .. } => {
                 self.slow(*client, *server, [*there, *back].map(Duration::from_millis));
             }
+            Fault::Silent { .. } => world.servers[0].silence_replica(true),
             Fault::Reopen { name } => self.reopen(*name),
             Fault::Delete { name } => {
                 let [key, other] = [name_of((*name, 0)), name_of((*name, 1))];
@@ -168,12 +169,14 @@ impl<'a> Weatherman<'a> {
                 server.wipe();
                 self.damage(self.now());
             }
+            Fault::Move { .. } => server.restart(&server.snapshot()),
             Fault::Rollback { .. } => {
-                if let Some((since, snapshot)) = self.saved[number].take() {
-                    server.restart(&snapshot);
+                let Some((since, snapshot)) = self.saved[number].take() else { return };
+                server.restart(&snapshot);
+                if self.world.plan.confirmed.is_none() {
                     self.damage(Damage { kept: since, ..self.now() });
-                    self.world.judge.lock().unwrap().went_back = true;
                 }
+                self.world.judge.lock().unwrap().went_back = true;
             }
             Fault::ClockAhead { by, .. } => {
                 server.set_clock_ahead(Duration::from_millis(*by));
@@ -196,6 +199,12 @@ impl<'a> Weatherman<'a> {
         match fault {
             Fault::Weather { .. } => self.roads(|road| road.weather = None),
             Fault::Pause { client, .. } => self.world.gates[*client].go_on(),
+            // Not while another of them goes on.
+            Fault::Silent { .. } => {
+                let now = self.now().from;
+                let goes_on = silences(&self.world.plan).any(|(from, until)| from <= now && now < until);
+                self.world.servers[0].silence_replica(goes_on);
+            }
             Fault::Slow { client, server, .. } => self.slow(*client, *server, [Duration::ZERO; 2]),
             _ => {}
         }
@@ -226,6 +235,26 @@ impl<'a> Weatherman<'a> {
     }
 }
 
+/// The moment of which a rollback brings the data back: so long ago or, where a replica takes over that says what it
+/// has, so long before it fell silent.
+fn kept(plan: &Plan, at: u64, age: u64) -> u64 {
+    let Some(lag) = plan.confirmed else { return at.saturating_sub(age) };
+    // Backwards through all that follow on each other.
+    let mut from = at;
+    while let Some((earlier, _)) = silences(plan).find(|(earlier, until)| *earlier < from && from <= *until) {
+        from = earlier;
+    }
+    from.saturating_sub(lag)
+}
+
+/// From when until when the replica is silent.
+fn silences(plan: &Plan) -> impl Iterator<Item = (u64, u64)> + '_ {
+    plan.faults().filter_map(|(from, fault)| match fault {
+        Fault::Silent { lasts } => Some((from, from + lasts)),
+        _ => None,
+    })
+}
+
 async fn force(name: &str, kind: Kind, locks: &Locks) {
     let _ = match kind {
         Kind::Fair | Kind::FairMutex | Kind::FencedFair => locks.fair_lock(name).force_unlock().await,
@@ -243,6 +272,7 @@ fn lasts(fault: &Fault) -> Option<u64> {
         | Fault::Slow { lasts, .. }
         | Fault::Stop { lasts, .. }
         | Fault::Pause { lasts, .. }
+        | Fault::Silent { lasts }
         | Fault::Full { lasts, .. }
         | Fault::Deny { lasts, .. } => Some(*lasts),
         _ => None,
@@ -254,6 +284,7 @@ fn server_of(fault: &Fault) -> Option<usize> {
         Fault::Cut { server, .. }
         | Fault::Stop { server, .. }
         | Fault::Wipe { server }
+        | Fault::Move { server }
         | Fault::Rollback { server, .. }
         | Fault::ClockAhead { server, .. }
         | Fault::ClockBack { server, .. }

@@ -24,6 +24,11 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "whoever came to the head of a line waited for a look of its own, however long nobody of it had looked",
             heads_that_leave(),
         ),
+        (
+            "a re-entry answered behind the end of its hold was given back until that lease was over, not its own",
+            longer_than_its_hold(),
+        ),
+        ("who left a fair queue where ZREM is refused kept its score, and so seemed to have its place", scores_alone()),
     ]
 }
 
@@ -43,7 +48,7 @@ fn of_the_hold_before() -> Plan {
         fault(3_082, Fault::Pause { client: 2, lasts: 0 }),
         fault(614, Fault::Weather { lasts: 1_233, lost: 0, unanswered: 0, again: 49, silent: 0, delay: 397 }),
     ];
-    Plan { seed: 358_858, lease: 3_000, steps }
+    Plan { seed: 358_858, lease: 3_000, confirmed: None, steps }
 }
 
 fn behind_a_place() -> Plan {
@@ -80,7 +85,7 @@ fn behind_a_place() -> Plan {
         fault(3_476, Fault::Weather { lasts: 957, lost: 50, unanswered: 50, again: 50, silent: 0, delay: 9 }),
         fault(2_700, Fault::Deny { server: 0, command: "zrem", lasts: 1_457 }),
     ];
-    Plan { seed: 601_786, lease: 300_000, steps }
+    Plan { seed: 601_786, lease: 300_000, confirmed: None, steps }
 }
 
 fn refused_hand_over() -> Plan {
@@ -106,7 +111,7 @@ fn refused_hand_over() -> Plan {
         fault(3_600, Fault::Drift { server: 0, fast: -2_523 }),
         fault(1_672, Fault::Weather { lasts: 1, lost: 0, unanswered: 0, again: 333, silent: 0, delay: 501 }),
     ];
-    Plan { seed: 418_050, lease: 300_000, steps }
+    Plan { seed: 418_050, lease: 300_000, confirmed: None, steps }
 }
 
 fn watch_without_end() -> Plan {
@@ -119,7 +124,7 @@ fn watch_without_end() -> Plan {
         fault(1_300, Fault::Deny { server: 0, command: "pexpire", lasts: 1_400 }),
         fault(1_600, Fault::Rollback { server: 0, age: 957 }),
     ];
-    Plan { seed: 604_784, lease: 3_000, steps }
+    Plan { seed: 604_784, lease: 3_000, confirmed: None, steps }
 }
 
 fn watch_behind_older_data() -> Plan {
@@ -146,7 +151,7 @@ fn watch_behind_older_data() -> Plan {
         fault(1_279, Fault::Rollback { server: 0, age: 755 }),
         fault(700, Fault::Deny { server: 0, command: "pexpire", lasts: 1_932 }),
     ];
-    Plan { seed: 607_501, lease: 3_000, steps }
+    Plan { seed: 607_501, lease: 3_000, confirmed: None, steps }
 }
 
 fn debt_without_end() -> Plan {
@@ -160,7 +165,7 @@ fn debt_without_end() -> Plan {
         fault(2_300, Fault::Crash { client: 0 }),
         fault(292, Fault::Deny { server: 0, command: "hdel", lasts: 1_976 }),
     ];
-    Plan { seed: 710_627, lease: 3_000, steps }
+    Plan { seed: 710_627, lease: 3_000, confirmed: None, steps }
 }
 
 fn heads_that_leave() -> Plan {
@@ -181,5 +186,69 @@ fn heads_that_leave() -> Plan {
         fault(586, Fault::Slow { client: Some(2), server: 0, there: 2, back: 1, lasts: 1_212 }),
         fault(579, Fault::Delete { name: 0 }),
     ];
-    Plan { seed: 215_693, lease: 30_000, steps }
+    Plan { seed: 215_693, lease: 30_000, confirmed: None, steps }
+}
+
+fn longer_than_its_hold() -> Plan {
+    let steps = vec![
+        turn(277, Turn { name: 1, kind: Kind::Plain, wait: 2_465, work: 28, entries: 1, end: End::Drop, ..TURN }),
+        turn(414, Turn { task: 1, name: 1, kind: Kind::Plain, wait: 2_079, work: 17, ..TURN }),
+        turn(219, Turn { task: 2, wait: 494, lease: Some(536), work: 28, end: End::Within(389), ..TURN }),
+        turn(219, Turn { task: 2, wait: 1_331, work: 21, end: End::Within(305), ..TURN }),
+        turn(170, Turn { task: 3, wait: 850, lease: Some(2_907), work: 27, end: End::Extend(2_438), ..TURN }),
+        turn(
+            31,
+            Turn {
+                task: 4,
+                name: 1,
+                kind: Kind::Plain,
+                wait: 2_386,
+                patience: Some(275),
+                lease: Some(2_944),
+                work: 24,
+                ..TURN
+            },
+        ),
+        turn(536, Turn { task: 4, wait: 2_075, work: 4, entries: 2, end: End::Extend(2_758), ..TURN }),
+        turn(218, Turn { task: 5, wait: 59, lease: Some(2_350), work: 545, end: End::Extend(3_779), ..TURN }),
+        fault(39, Fault::Weather { lasts: 2_021, lost: 0, unanswered: 0, again: 0, silent: 0, delay: 521 }),
+        fault(1_800, Fault::Stop { server: 0, lasts: 1_713 }),
+    ];
+    Plan { seed: 873_625, lease: 30_000, confirmed: None, steps }
+}
+
+fn scores_alone() -> Plan {
+    let own = Turn { kind: Kind::Fair, ..TURN };
+    let steps = vec![
+        turn(204, Turn { wait: 3_480, lease: Some(1_565), work: 37, end: End::Drop, ..own }),
+        turn(204, Turn { wait: 335, work: 11, entries: 1, ..own }),
+        turn(204, Turn { wait: 3_017, work: 568, ..own }),
+        turn(204, Turn { wait: 3_534, lease: Some(2_877), work: 3_745, entries: 1, ..own }),
+        turn(204, Turn { wait: 3_323, lease: Some(275), work: 33, end: End::Drop, ..own }),
+        turn(271, Turn { task: 1, wait: 2_632, work: 4_207, end: End::Drop, ..own }),
+        turn(840, Turn { task: 1, wait: 2_132, lease: Some(864), work: 6, end: End::Drop, ..own }),
+        turn(1_002, Turn { task: 1, wait: 3_648, work: 32, end: End::Drop, ..own }),
+        turn(628, Turn { task: 2, wait: 1_852, lease: Some(2_532), work: 2, entries: 3, ..own }),
+        turn(268, Turn { task: 4, wait: 3_486, work: 15, end: End::Drop, ..own }),
+        turn(287, Turn { task: 4, wait: 3_159, work: 16, end: End::Drop, ..own }),
+        turn(763, Turn { task: 4, wait: 2_195, work: 5_235, entries: 3, ..own }),
+        turn(155, Turn { task: 3, wait: 2_893, work: 501, end: End::Extend(2_616), ..own }),
+        turn(509, Turn { task: 5, wait: 0, lease: Some(1_313), work: 26, ..own }),
+        turn(
+            509,
+            Turn {
+                task: 6,
+                wait: 3_137,
+                patience: Some(387),
+                lease: Some(478),
+                work: 4_274,
+                entries: 3,
+                limited: Some(817),
+                ..own
+            },
+        ),
+        fault(800, Fault::Deny { server: 0, command: "zrem", lasts: 1_748 }),
+        fault(500, Fault::Weather { lasts: 1_779, lost: 0, unanswered: 0, again: 291, silent: 0, delay: 495 }),
+    ];
+    Plan { seed: 639_431, lease: 300_000, confirmed: None, steps }
 }

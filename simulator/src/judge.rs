@@ -12,6 +12,9 @@ use crate::wake::{Waits, SETTLED};
 /// Who works under a hold that is lost is told so soon.
 const TOLD: u64 = 700;
 
+/// For so long a client goes on from one owner to the next without a script: all of them have what the first one took.
+const RUN: u64 = 20;
+
 /// A name, and which of the two members of a lock of several.
 pub type Key = (usize, usize);
 
@@ -48,6 +51,16 @@ pub struct Hold {
 impl Hold {
     fn excludes(&self) -> bool {
         self.kind < Kind::Semaphore
+    }
+
+    /// How long before it was asked for its client may have taken it.
+    fn run(&self) -> u64 {
+        let can = matches!(self.kind, Kind::Lock | Kind::Mutex | Kind::Plain) && !self.is_fixed;
+        if can {
+            RUN
+        } else {
+            0
+        }
     }
 }
 
@@ -95,12 +108,13 @@ pub struct Judge {
     holds: Vec<Hold>,
     /// The highest token of a name, and whose it was.
     tokens: BTreeMap<usize, (u64, usize)>,
-    /// A server went back: what was only counted is counted wrong, and an owner may find again what it had given back,
-    /// with its token.
+    /// A server went back to older data.
     pub went_back: bool,
     permits: BTreeMap<usize, usize>,
     latches: BTreeMap<usize, Latch>,
     lease: u64,
+    /// A replica has what is granted, so that a failover takes none of it.
+    pub is_confirmed: bool,
     /// Whether it prints what it notes.
     pub loud: bool,
     pub waits: Waits,
@@ -126,6 +140,7 @@ impl Judge {
             permits: BTreeMap::new(),
             latches: BTreeMap::new(),
             lease,
+            is_confirmed: false,
             loud: false,
             waits: Waits::default(),
             stalls: [0; CLIENTS],
@@ -136,6 +151,11 @@ impl Judge {
     /// Milliseconds of true time since the schedule began.
     pub fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Whether a replica took the server's place: places in queues, and what was given back, may be as they were before.
+    pub fn failed_over(&self) -> bool {
+        self.is_confirmed && self.went_back
     }
 
     /// Something that was seen, for the trace.
@@ -159,7 +179,7 @@ impl Judge {
         let can = |damage: &&Damage| {
             (damage.also_red || hold.kind != Kind::Red)
                 && damage.key.is_none_or(|name| hold.keys.iter().any(|key| key.0 == name))
-                && hold.asked <= damage.until
+                && hold.asked <= damage.until + hold.run()
                 && damage.from <= now
                 && !(hold.is_fixed && hold.sent < damage.kept)
         };
@@ -217,7 +237,8 @@ impl Judge {
         let settled = self.now() + lasts + SETTLED;
         let (client, until) = match fault {
             Fault::Messages { .. } | Fault::Slow { .. } | Fault::Drift { .. } | Fault::Reopen { .. } => return,
-            Fault::Full { .. } | Fault::Crash { .. } => return,
+            Fault::Full { .. } | Fault::Crash { .. } | Fault::Move { .. } => return,
+            Fault::Rollback { .. } if self.is_confirmed => return,
             // Nobody knows when these calls are made.
             Fault::Calls { client, .. } => (Some(*client), u64::MAX),
             Fault::Cut { .. } => (None, u64::MAX),
@@ -267,7 +288,8 @@ impl Judge {
             let counts =
                 |hold: &&Hold| hold.kind != Kind::PermitSemaphore || (self.is_alive(hold) && hold.held.is_valid());
             let here = self.holds.iter().filter(|hold| hold.keys[0].0 == *name).filter(counts);
-            let is_miscounted = |hold: &Hold| self.went_back && hold.kind == Kind::Semaphore;
+            // What was only counted is counted wrong.
+            let is_miscounted = |hold: &Hold| self.went_back && !self.is_confirmed && hold.kind == Kind::Semaphore;
             let sound = here.filter(|hold| self.damage_of(hold, now).is_none() && !is_miscounted(hold));
             let taken: usize = sound.map(|hold| hold.held.permits()).sum();
             if taken > *most {
@@ -289,7 +311,7 @@ impl Judge {
             let is_excused = self.damage_of(&hold, now).is_some() || self.damages.iter().any(|damage| damage.is_clock);
             // It goes on with its last hold, of which an entry was still on its way back.
             let goes_on = token == highest && whose == hold.task;
-            if token <= highest && !goes_on && !self.went_back && hold.held.is_valid() && !is_excused {
+            if token <= highest && !goes_on && hold.held.is_valid() && !is_excused {
                 self.fails(format!("task {} has token {token}, after {highest}", hold.task));
             }
             if token > highest {

@@ -16,8 +16,13 @@ pub struct Plan {
     pub seed: u64,
     /// The watchdog's lease.
     pub lease: u64,
+    /// The server has a replica that is so far behind, and what is granted counts when that has it.
+    pub confirmed: Option<u64>,
     pub steps: Vec<Step>,
 }
+
+/// A replica has this long to say that it has what was granted.
+pub const WITHIN: u64 = 150;
 
 /// Something that begins at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +199,16 @@ pub enum Fault {
     Flush {
         servers: Vec<usize>,
     },
-    /// It restarts with the data that it had so long ago.
+    /// Another server has its data from now on, all of them, and is a server of its own.
+    Move {
+        server: usize,
+    },
+    /// Its replica says nothing of what it has.
+    Silent {
+        lasts: u64,
+    },
+    /// It restarts with the data that it had so long ago. Where grants are confirmed, the replica takes its place, with
+    /// what that has.
     Rollback {
         server: usize,
         age: u64,

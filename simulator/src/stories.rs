@@ -32,17 +32,17 @@ fn all() -> Vec<(&'static str, Plan)> {
     vec![
         (
             "a give-back that was tried again was dropped half-way, and a copy of it ended the owner's next hold",
-            Plan { seed: 596_131, lease: 3_000, steps: dropped },
+            Plan { seed: 596_131, lease: 3_000, confirmed: None, steps: dropped },
         ),
         (
             "a give-back without an answer left the server's count above the registry's, and the next release took \
              that for somebody else's writing",
-            Plan { seed: 1, lease: 3_000, steps },
+            Plan { seed: 1, lease: 3_000, confirmed: None, steps },
         ),
         (
             "what undoes a call in doubt was refused for want of a right, and not tried again: the permits that it had \
              taken were nobody's for their lease",
-            Plan { seed: 586_722, lease: 300_000, steps: refused },
+            Plan { seed: 586_722, lease: 300_000, confirmed: None, steps: refused },
         ),
     ]
 }

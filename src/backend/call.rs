@@ -93,6 +93,11 @@ impl Item {
     }
 }
 
+/// Whether the answer of a script says that something is held now.
+pub(crate) fn grants(items: &[Item]) -> bool {
+    items.first() == Some(&Item::Int(1))
+}
+
 /// What became of one copy that has no answer. Nothing below this seam sends a call twice (rule 4 of docs/PROTOCOL.md).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::futures::future::BoxFuture;
+use ::futures::future::{ready, BoxFuture, FutureExt};
 use lockson_embedded::{CallError, Connection, Server, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
+use super::call::grants;
 use super::node::{Link, Node, NodeHealth, Role, Topology};
 use super::{Backend, Call, Fate, Item, Outcome, Signal};
 use crate::base::clock::Clock;
@@ -46,14 +47,15 @@ impl Link for Connection {
         let mut args = vec![call.nonce.to_string(), call.not_after.to_string()];
         args.extend(call.args.iter().copied().chain(call.announces("PUBLISH")).map(str::to_owned));
         let keys = call.keys().map(str::to_owned).collect();
-        let (script, is_confirmed) = (call.script, call.confirm.is_some());
+        let (script, confirm) = (call.script, call.confirm);
+        let wait = confirm.map(|(replicas, ms)| self.wait(replicas, Duration::from_millis(ms.unsigned_abs())));
         let (sha, text) = (script.sha().into(), script.text.into());
         let answer = self.call(lockson_embedded::Call { sha, text, keys, args });
         Box::pin(async move {
             let mut items = outcome(answer.await)?;
-            if is_confirmed {
-                // It has no replicas.
-                items.extend([Item::Int(0), Item::Int(0)]);
+            if let Some(wait) = wait {
+                let counts = if grants(&items) { wait.await.map_err(fate)? } else { [0, 0] };
+                items.extend(counts.map(|count| Item::Int(count.into())));
             }
             Ok(items)
         })
@@ -81,6 +83,10 @@ impl Backend for Client {
         vec![NodeHealth { address: self.node.address.clone(), role: Role::Primary, away: None }]
     }
 
+    fn replicas(&self, _: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
+        ready(Ok(self.connection.replicas())).boxed()
+    }
+
     fn subscribe(&self, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
         let subscribed = self.connection.subscribe(channels);
         Box::pin(async move { subscribed.await.map_err(|error| error.to_string()) })
@@ -101,11 +107,17 @@ fn outcome(result: Result<Value, CallError>) -> Outcome {
         Ok(Value::List(items)) => items.into_iter().map(item).collect(),
         Ok(Value::Bulk(text)) => Some(Item::of_text(&lossy(&text))),
         Ok(value) => item(value).map(|item| vec![item]),
-        Err(CallError::Reply(text)) => return Err(Fate::of_reply(&text)),
-        Err(error @ CallError::Closed) => return Err(Fate::NotSent(error.to_string())),
-        Err(error @ CallError::Unanswered(_)) => return Err(Fate::Doubtful(error.to_string())),
+        Err(error) => return Err(fate(error)),
     };
     items.ok_or_else(|| Fate::refused("the script's reply is not a flat array"))
+}
+
+fn fate(error: CallError) -> Fate {
+    match error {
+        CallError::Reply(text) => Fate::of_reply(&text),
+        CallError::Closed => Fate::NotSent(error.to_string()),
+        CallError::Unanswered(_) => Fate::Doubtful(error.to_string()),
+    }
 }
 
 fn item(value: Value) -> Option<Item> {

@@ -16,6 +16,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::call::grants;
 use super::fred_config::{client, Config, Times, FEW};
 use super::node::online;
 use super::{Fate, Item, Outcome, Script};
@@ -25,8 +26,6 @@ use crate::base::janitor::say;
 const MOST: usize = 16;
 /// A connection has to be made first, whatever the limit of an answer is.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
-/// How the answer of a script begins that says that something is held now.
-const GRANTED: i64 = 1;
 
 /// fred's connection task, which ends with this.
 pub(super) struct Connection(pub(super) ConnectHandle);
@@ -134,7 +133,7 @@ impl Lanes {
                 return Err(fate);
             }
         };
-        let is_granted = items.first() == Some(&Item::Int(GRANTED));
+        let is_granted = grants(&items);
         let (mut acked, mut online) = (0, 0);
         if is_granted {
             (acked, online) = self.wait(&lane.client, confirm).await?;

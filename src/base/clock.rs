@@ -3,7 +3,13 @@
 #[cfg(feature = "embedded")]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
+#[cfg(not(feature = "suspend-clock"))]
+use std::time::Instant;
+
+#[cfg(feature = "suspend-clock")]
+use boot_time::Instant;
 
 /// An instant of a client's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +42,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(500);
 /// judges it must too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
-    /// The system's. On Linux, with the feature `suspend-clock`, it counts suspended time.
+    /// The system's. With the feature `suspend-clock` it counts suspended time on Linux and macOS.
     System,
     /// tokio's, which tests can pause, since this instant, and these nanoseconds, which its timers know nothing of: for
     /// the embedded server.
@@ -66,17 +72,10 @@ impl Clock {
     }
 }
 
-#[cfg(all(target_os = "linux", feature = "suspend-clock"))]
+/// Since it was first asked for.
 fn system_now() -> Moment {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let secs = u64::try_from(time.tv_sec).unwrap_or_default();
-    Moment(secs.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or_default()))
-}
-
-#[cfg(not(all(target_os = "linux", feature = "suspend-clock")))]
-fn system_now() -> Moment {
-    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    Moment(0).after(ORIGIN.get_or_init(std::time::Instant::now).elapsed())
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    Moment(0).after(ORIGIN.get_or_init(Instant::now).elapsed())
 }
 
 /// Milliseconds of the server's TIME.

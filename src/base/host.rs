@@ -5,8 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use rand::rngs::OsRng;
+use rand::RngCore;
 use tokio::runtime::Handle;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use crate::base::clock::Clock;
 
@@ -23,11 +25,21 @@ pub(crate) enum Ids {
 impl Ids {
     pub(crate) fn fresh(&self) -> Uuid {
         match self {
-            Self::Random => Uuid::new_v4(),
+            Self::Random => random(),
             #[cfg(feature = "embedded")]
-            Self::Seeded(chance) => uuid::Builder::from_random_bytes(chance.lock().u128(..).to_le_bytes()).into_uuid(),
+            Self::Seeded(chance) => Builder::from_random_bytes(chance.lock().u128(..).to_le_bytes()).into_uuid(),
         }
     }
+}
+
+/// An id of the system's randomness.
+///
+/// # Panics
+/// Where the system has none.
+pub(crate) fn random() -> Uuid {
+    let mut bytes = [0; 16];
+    OsRng.fill_bytes(&mut bytes);
+    Builder::from_random_bytes(bytes).into_uuid()
 }
 
 /// The work of a task.

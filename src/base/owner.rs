@@ -6,6 +6,8 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use super::host::random;
+
 /// The longest owner, in bytes; within a transaction, that and the transaction's id each.
 const LONGEST: usize = 256;
 /// What marks the field of a writer.
@@ -46,7 +48,7 @@ pub struct Owner(Arc<str>);
 impl Owner {
     /// An owner that no one else is: a fresh uuid.
     pub fn unique() -> Self {
-        Self(format!("unique-{}", uuid::Uuid::new_v4().simple()).into())
+        Self(format!("unique-{}", random().simple()).into())
     }
 
     /// An owner known by an id of yours, so that several tasks can share one hold.

@@ -114,7 +114,8 @@ impl EmbeddedServer {
     /// A client of this server with the settings of a builder; its user, password and database are not used.
     ///
     /// # Errors
-    /// [`ConnectError::Setting`], and [`Refused::Replicas`] where a grant has to be confirmed: it has no replicas.
+    /// [`ConnectError::Setting`], and [`Refused::Replicas`] where a grant has to be confirmed, and the server was not
+    /// given so many replicas ([`set_replica`](Server::set_replica)).
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -140,8 +141,9 @@ impl EmbeddedServer {
 
     fn connect_by(&self, builder: Builder, host: impl FnOnce(Clock) -> Host) -> Result<Locks, ConnectError> {
         builder.check()?;
-        if let Some(confirm) = builder.settings.confirm {
-            return Err(Refused::Replicas { asked: confirm.replicas.fewest(), listed: 0 }.into());
+        let (asked, listed) = (builder.settings.confirm.map(|confirm| confirm.replicas.fewest()), self.replicas());
+        if let Some(asked) = asked.filter(|asked| *asked > listed) {
+            return Err(Refused::Replicas { asked, listed }.into());
         }
         Ok(self.client(builder.settings, host))
     }

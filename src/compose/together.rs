@@ -88,7 +88,7 @@ async fn ask(engine: &Arc<Engine>, scripts: &Together, wishes: Vec<Wish>, gates:
         (Err(Fate::Doubtful(_)), doubt) => {
             // Who asks for one of them finds what this may have done.
             for (wish, mut gate) in wishes.iter().zip(gates) {
-                wish.owe(&mut gate, &doubt);
+                gate.acquire.merge(&doubt);
                 drop(gate);
                 Rest::of_attempt(wish, wish.entry.field.clone()).take_back(engine, None, doubt.clone());
             }

@@ -129,7 +129,9 @@ impl Wish {
         self.drop_hold(hold, why);
         let mut doubt = doubt.clone();
         doubt.merge(&gate.acquire);
-        Rest::of(hold).take_back(&self.engine, Some(gate), doubt);
+        // This attempt may have lengthened what is left.
+        let lease = hold.leased.longest().max(self.lease.duration());
+        Rest { lease, ..Rest::of(hold) }.take_back(&self.engine, Some(gate), doubt);
         LockError::Lost { name: self.name(), owner: self.owner() }
     }
 
@@ -185,8 +187,8 @@ impl Wish {
         args.extend(asks.as_deref());
         let fence;
         if self.kind.fenced {
-            fence = self.entry.fence(&gate);
-            args.extend([&*self.entry.field, &fence[0], &fence[1]]);
+            fence = self.entry.fence();
+            args.extend([&*fence.0, fence.1]);
         }
         let marker = self.vote.map(|_| self.engine.wire.backend.marker(BOOT, &keys.lock));
         args.extend(marker.as_deref());
@@ -223,7 +225,8 @@ impl Wish {
         (short, sent): (Short, Moment),
     ) -> Attempted {
         self.outlive(sent);
-        self.owe(&mut gate, &doubt);
+        // A copy without an answer may add a count whatever comes of this: the owner's next release has to know.
+        gate.acquire.merge(&doubt);
         let settled = settle(&self.engine, self.kind, &self.entry, &mut gate, mark, &self.engine.brief()).await;
         let is_open = is_to_be_tried_again(&settled);
         let given_back = !is_open && doubt.is_empty() && gate.release.is_empty();
@@ -243,18 +246,10 @@ impl Wish {
         (Err(LockError::NotConfirmed { name: self.name(), acked, wanted, given_back }), gate)
     }
 
-    /// Copies without an answer may add a count whatever came of this attempt: the owner's next release has to know.
-    pub(crate) fn owe(&self, gate: &mut Debts, doubt: &Doubt) {
-        gate.acquire.merge(doubt);
-        if !self.kind.fenced {
-            gate.untold.merge(doubt);
-        }
-    }
-
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
         let doubt = called.doubt;
         let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
-        self.owe(&mut gate, &doubt);
+        gate.acquire.merge(&doubt);
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);

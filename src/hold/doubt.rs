@@ -102,7 +102,6 @@ pub(crate) fn sweep(
             rest.clear(&engine, gate).await;
             let mut gate = rest.entry.gate.lock().await;
             gate.acquire.forget(&doubt);
-            gate.untold.forget(&doubt);
         }
         drop(owing);
     }

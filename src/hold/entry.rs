@@ -309,8 +309,6 @@ pub(crate) struct Debts {
     pub(crate) acquire: Doubt,
     /// Copies that would give it back, or set its lease: the next acquire or change of the lease waits for them.
     pub(crate) release: Doubt,
-    /// Copies that would take the lock without a token: until they are looked after, a hold may be theirs.
-    pub(crate) untold: Doubt,
     /// A give-back was not answered: the server may have more than this owner holds.
     pub(crate) unanswered: bool,
 }
@@ -318,7 +316,7 @@ pub(crate) struct Debts {
 impl Debts {
     /// Whether no call of this owner is in doubt.
     pub(crate) fn is_settled(&self) -> bool {
-        self.acquire.is_empty() && self.untold.is_empty() && self.release.is_past() && !self.unanswered
+        self.acquire.is_empty() && self.release.is_past() && !self.unanswered
     }
 
     /// Whether none can run any more.
@@ -436,17 +434,10 @@ impl Entry {
         self.counts.lock().hold.clone()
     }
 
-    /// What a fencing acquire is told: the highest token seen here, and the count that it comes from if this hold has
-    /// no token yet; `any`, where a count that has moved may be the work of a call without a token.
-    pub(crate) fn fence(&self, gate: &Debts) -> [String; 2] {
-        let counts = self.counts.lock();
-        let has_token = counts.hold.as_ref().is_some_and(|hold| hold.token() > 0);
-        let from = match (has_token, gate.untold.is_empty()) {
-            (true, _) => String::new(),
-            (false, false) => "any".to_owned(),
-            (false, true) => counts.total().to_string(),
-        };
-        [self.line.token().to_string(), from]
+    /// What a fencing acquire is told: the highest token seen here, and `1` where this hold has none and is to get one.
+    pub(crate) fn fence(&self) -> (String, &'static str) {
+        let has_token = self.hold().is_some_and(|hold| hold.token() > 0);
+        (self.line.token().to_string(), if has_token { "" } else { "1" })
     }
 
     /// The hold that a guard's share is part of (`None`: that any bare one is), and the count before it is given back.

@@ -199,7 +199,7 @@ impl Release {
         let mark = heir.wish.mark(heir_entry.hold().is_none());
         let seen = kind.fenced.then(|| self.hold.entry.line.token().to_string());
         let mut args = vec![&**self.hold.leased.mark(), &mark, &ms];
-        args.extend(seen.iter().flat_map(|seen| [&*mark, seen, "0"]));
+        args.extend(seen.iter().flat_map(|seen| [seen, "1"]));
         let query = Query { confirm: heir.wish.confirm, ..Query::new(script, &keys, &args) };
         let called = self.engine.wire.grant(query, &self.patience).await;
         owe(&self.engine, &self.hold.entry, &mut gate, &called.doubt);
@@ -243,9 +243,6 @@ impl Release {
                 // It may still happen: the waiter's next attempt waits for that and finds what came of it; if the
                 // waiter goes away, the janitor does.
                 heir_gate.release.merge(&called.doubt);
-                if !kind.fenced {
-                    heir_gate.untold.merge(&called.doubt);
-                }
                 drop(heir_gate);
                 Rest::of_attempt(&heir.wish, mark).take_back(&self.engine, None, called.doubt);
                 Err(self.unanswered(gate, fault))

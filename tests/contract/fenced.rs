@@ -118,11 +118,12 @@ fn acquire_of(case: &Case, locks: &Locks) -> (String, Vec<String>, Vec<&'static 
         _ => ("fenced fair", queue.map(tagged).to_vec(), &["1"][..], &["PUBLISH", "channel"][..]),
     };
     let keys = [case.name.clone()].into_iter().chain(more).chain([token_key(case)]).collect();
-    let args = [&["o", "5000", "0"], arg, &["o", "0", "0"], announces].concat();
+    let args = [&["o", "5000", "0"], arg, &["0", "1"], announces].concat();
     (text(folder, "acquire"), keys, args)
 }
 
-pub async fn a_retry_keeps_the_token(case: Case) {
+/// Whose work it finds is not known: it may be a hold of before, that came back with older data.
+pub async fn a_retry_has_a_higher_token(case: Case) {
     let (script, keys, args) = acquire_of(&case, &case.client().await);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let mut answers = Vec::new();
@@ -132,8 +133,8 @@ pub async fn a_retry_keeps_the_token(case: Case) {
         answers.push(answer.split(' ').next_back().unwrap().to_owned());
         sleep(ms(2)).await;
     }
-    assert!(answers.iter().all(|token| *token == answers[0]), "{answers:?}");
-    assert_eq!(answers[0], stored(&case).await);
+    assert!(answers.is_sorted_by(|one, next| one < next), "{answers:?}");
+    assert_eq!(answers[2], stored(&case).await);
     assert_eq!(case.ask(&["HGET", &case.name, "o"]).await, "1");
 }
 

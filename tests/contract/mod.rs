@@ -177,7 +177,7 @@ groups! { $
             who_comes_next_has_a_higher_token,
             a_token_rises_over_data_loss,
             a_token_is_exact_beyond_2_53,
-            a_retry_keeps_the_token,
+            a_retry_has_a_higher_token,
             what_is_no_token_is_refused,
             who_finds_it_busy_leaves_the_token_alone,
             a_script_of_a_lost_hold_does_not_run;

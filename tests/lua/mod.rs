@@ -3,6 +3,7 @@
 mod admin;
 mod fair;
 mod fair_free;
+mod group;
 mod permits;
 mod plain;
 mod read;
@@ -31,6 +32,7 @@ macro_rules! stories {
 }
 use stories;
 
+/// Those of calls that are alone, with all their rights.
 const STORIES: [&[(&str, &[&str])]; 8] = [
     fair::STORIES,
     fair_free::STORIES,

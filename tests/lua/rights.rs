@@ -1,6 +1,15 @@
 //! What scripts answer where their user may not call a command, and what they leave then.
 
 crate::lua::stories! {
+    a_copy_that_finds_it_done_writes_for_replicas {
+        "HSET k a:1 1"
+        "PEXPIRE k 9000"
+        "without PEXPIRE fair/acquire k q t s f / a:1 5000 1 1 -> 1 | k{a:1=2}/9000"
+        "without PEXPIRE fair/acquire k q t s f / a:1 5000 1 1 -> 6 ERR ACL failure in script*"
+    }
+    an_error_within_is_told_as_it_is {
+        "without HINCRBY fenced reentrant/acquire lock token / o 5000 0 0 1 -> ERR ACL failure in script* | "
+    }
     what_can_not_be_undone_is_said {
         "SET p 5"
         "semaphore/acquire p m r / 1 60000 2 -> 1 1 2 none | p=3 r=1 1 2 none/60000"
@@ -36,6 +45,14 @@ crate::lua::stories! {
         "PEXPIRE k 5000"
         "without PEXPIRE fair/acquire k q t s f / b:1 5000 0 1 -> NOPERM no permission to PEXPIRE the queue*"
     }
+    who_may_not_take_scores_out_leaves_the_queue_as_it_is {
+        "RPUSH q a:1 b:1"
+        "ZADD t now+300000 a:1 now+600000 b:1"
+        "without ZREM fair/settle k q t s f / a:1 0 0 -> NOPERM no permission to ZREM the scores* | \
+          q[a:1 b:1] t(a:1:now+300000 b:1:now+600000)"
+        "without ZREM fair/settle k q t s f / b:1 0 0 -> NOPERM no permission to ZREM the scores* | \
+          q[a:1 b:1] t(a:1:now+300000 b:1:now+600000)"
+    }
     a_head_whose_score_may_not_be_raised_keeps_nobody_from_renewing {
         "HSET k a:1 1"
         "PEXPIRE k 5000"
@@ -43,12 +60,15 @@ crate::lua::stories! {
         "ZADD t now+5 b:1"
         "without ZADD fair/renew k q t / a:1 6000 -> 1 1 | k{a:1=1}/6000 q[b:1] t(b:1:now+5)"
     }
-    who_has_the_lock_when_it_is_refused_has_a_token {
+    who_has_the_lock_when_it_is_refused_has_a_token_next {
+        "SET token 100000000000000025"
         "RPUSH q a:1 b:1"
         "ZADD t now+300000 a:1 now+600000 b:1"
-        "without ZADD fenced fair/acquire k q t s f token / a:1 5000 0 1 a:1 0 0 -> \
+        "without ZADD fenced fair/acquire k q t s f token / a:1 5000 0 1 0 1 -> \
           ERR ACL failure in script: User default has no permissions to run the 'zadd' command* | \
-          f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+600000) token=us+1"
+          f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+600000) token=100000000000000025"
+        "fenced fair/acquire k q t s f token / a:1 5000 0 1 0 1 -> 1 100000000000000026 | \
+          f{debt=300000 pass=0}/60000 k{a:1=1}/5000 q[b:1] t(b:1:now+600000) token=100000000000000026"
     }
     what_a_latch_can_not_note_it_does_not_do {
         "SET l 3"

@@ -29,38 +29,39 @@ crate::lua::stories! {
         "multi/release a b c d / o a_ p b_ o c_ o d_ -> 1 - - - -"
     }
     a_token_is_the_time_at_least {
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+1 | lock{o=1}/5000 token=us+1"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 us+1 | lock{o=1}/5000 token=us+1"
         "DEL lock"
         "SET token 9"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+1 | lock{o=1}/5000 token=us+1"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 us+1 | lock{o=1}/5000 token=us+1"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+2 | lock{o=1}/5000 token=us+2"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 us+2 | lock{o=1}/5000 token=us+2"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 99999999999999999 0 -> 1 100000000000000000 | \
+        "fenced reentrant/acquire lock token / o 5000 0 99999999999999999 1 -> 1 100000000000000000 | \
           lock{o=1}/5000 token=100000000000000000"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 3 0 -> 1 100000000000000001 | lock{o=1}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 0 3 1 -> 1 100000000000000001 | lock{o=1}/5000 \
           token=100000000000000001"
         "DEL lock"
         "SET token 100000000000000999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 100000000000000500 0 -> 1 100000000000001000 | \
+        "fenced reentrant/acquire lock token / o 5000 0 100000000000000500 1 -> 1 100000000000001000 | \
           lock{o=1}/5000 token=100000000000001000"
     }
     a_hold_that_goes_on_keeps_its_token {
         "SET token 100000000000000000"
         "HSET lock o 1"
-        "fenced reentrant/acquire lock token / o 5000 1 o 0 _ -> 1 | lock{o=2}/5000 token=100000000000000000"
-        "fenced reentrant/acquire lock token / o 5000 1 o 0 1 -> 1 100000000000000000"
-        "fenced reentrant/acquire lock token / o 5000 1 o 0 any -> 1 100000000000000001 | lock{o=2}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 1 0 _ -> 1 | lock{o=2}/5000 token=100000000000000000"
+        "fenced reentrant/acquire lock token / o 5000 1 0 1 -> 1 100000000000000001 | lock{o=2}/5000 \
           token=100000000000000001"
+        "fenced reentrant/acquire lock token / o 5000 1 0 1 -> 1 100000000000000002 | lock{o=2}/5000 \
+          token=100000000000000002"
         "DEL token"
-        "fenced reentrant/acquire lock token / o 5000 1 o 0 1 -> 1 us+1 | lock{o=2}/5000 token=us+1"
+        "fenced reentrant/acquire lock token / o 5000 1 0 1 -> 1 us+1 | lock{o=2}/5000 token=us+1"
     }
     who_finds_it_busy_raises_no_token {
         "HSET lock x 1"
         "SET token 5"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 0 -1"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 _ -> 0 -1"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 0 -1"
+        "fenced reentrant/acquire lock token / o 5000 0 0 _ -> 0 -1"
     }
     what_is_free_or_will_be_is_seen {
         "HSET a o 1"
@@ -77,42 +78,43 @@ crate::lua::stories! {
     }
     what_is_no_token_is_refused {
         "SET token 05"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 6 ERR the value at the key of the token is not a token"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 6 ERR the value at the key of the token is not a token"
         "SET token x"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 6 ERR the value at the key of the token is not a token"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 6 ERR the value at the key of the token is not a token"
         "SET token 9223372036854775806"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 9223372036854775807 | lock{o=1}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 9223372036854775807 | lock{o=1}/5000 \
           token=9223372036854775807"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 6 ERR there is no token above the last one"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 6 ERR there is no token above the last one"
         "SET token 0"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 us+1 | lock{o=1}/5000 token=us+1"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 us+1 | lock{o=1}/5000 token=us+1"
         "DEL token"
         "HSET token a 1"
         "DEL lock"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 4 WRONGTYPE*"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 4 WRONGTYPE*"
         "SET lock x"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 4 WRONGTYPE*"
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 4 WRONGTYPE*"
     }
     a_token_is_one_more {
         "SET token 100000000000000025"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 100000000000000026 | lock{o=1}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 100000000000000026 | lock{o=1}/5000 \
           token=100000000000000026"
         "DEL lock"
         "SET token 199999999999999999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 200000000000000000 | lock{o=1}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 200000000000000000 | lock{o=1}/5000 \
           token=200000000000000000"
         "DEL lock"
         "SET token 999999999999999999"
-        "fenced reentrant/acquire lock token / o 5000 0 o 0 0 -> 1 1000000000000000000 | lock{o=1}/5000 \
+        "fenced reentrant/acquire lock token / o 5000 0 0 1 -> 1 1000000000000000000 | lock{o=1}/5000 \
           token=1000000000000000000"
     }
     an_heir_gets_a_token {
         "SET token 100000000000000009"
         "HSET lock o 1"
-        "fenced reentrant/hand_over lock token / o p 5000 p 0 0 -> 1 100000000000000010 | lock{p=1}/5000 \
+        "fenced reentrant/hand_over lock token / o p 5000 0 1 -> 1 100000000000000010 | lock{p=1}/5000 \
           token=100000000000000010"
-        "fenced reentrant/hand_over lock token / o p 5000 p 0 0 -> 1 100000000000000010"
+        "fenced reentrant/hand_over lock token / o p 5000 0 1 -> 1 100000000000000011 | lock{p=1}/5000 \
+          token=100000000000000011"
     }
     a_callers_script_runs_for_who_holds {
         "HSET lock o 1"

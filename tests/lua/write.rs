@@ -235,6 +235,7 @@ crate::lua::stories! {
         "write/acquire k w n / o:write 5000 0 0 -> 1 | k{mode=write o:write=1}/5000"
     }
     writers_that_are_gone_go_a_hundred_a_call {
+        "wait 0"
         "HSET k mode write x:write 1"
         "PEXPIRE k 5000"
         "ZADD w now-1 a:write now+0 b:write now-5 c:write"

@@ -6,7 +6,7 @@ use crate::weaknesses::*;
 
 /// A lost reply was an exception there, without a retry, and left the lock held.
 #[tokio::test(flavor = "multi_thread")]
-async fn id_6_c_1d_a_lost_reply_raises_one_token() {
+async fn id_6_c_1d_a_lost_reply_is_asked_again() {
     let (proxy, locks, name) = behind_a_proxy(short()).await;
     let lock = locks.fenced_lock(&name);
     let before = lock.guard().await.unwrap();
@@ -17,7 +17,8 @@ async fn id_6_c_1d_a_lost_reply_raises_one_token() {
     let cut = proxy.cut_after(1, Filter::Script.with(&name));
     let guard = lock.guard().await.unwrap();
     cut.done().await;
-    assert_eq!(guard.token(), first + 1_000_000_001);
+    // The first was told nobody: what is found done may be another's work, and gets a token of its own.
+    assert_eq!(guard.token(), first + 1_000_000_002);
     guard.unlock().await.unwrap();
     assert!(!raw().await.exists(&name).await);
 }
