@@ -80,39 +80,27 @@ impl Classes {
 
 /// A time series: its name, and what its labels say.
 #[cfg(feature = "metrics")]
-struct Series {
+#[derive(Clone, Copy)]
+struct Series<'a> {
     name: &'static str,
-    labels: [Option<(&'static str, &'static str)>; 2],
-    class: Class,
+    /// Label and value; one without a name is none.
+    labels: [(&'static str, &'static str); 2],
+    class: Option<&'a Arc<str>>,
 }
 
 #[cfg(feature = "metrics")]
-impl Series {
-    fn new(name: &'static str) -> Self {
-        Self { name, labels: [None; 2], class: Class::default() }
-    }
-
-    fn with(mut self, label: &'static str, value: &'static str) -> Self {
-        if let Some(free) = self.labels.iter_mut().find(|label| label.is_none()) {
-            *free = Some((label, value));
-        }
-        self
-    }
-
-    fn of(self, class: &Class) -> Self {
-        Self { class: class.clone(), ..self }
-    }
-
+impl Series<'_> {
     /// Where its texts are, which stay there: no two series that are told apart share that.
     fn place(&self) -> Place {
-        let of = |text: Option<&str>| text.map_or(0, |text| text.as_ptr().addr());
-        let [first, second] = self.labels.map(|label| of(label.map(|(_, value)| value)));
-        (of(Some(self.name)), first, second, of(self.class.0.as_deref()))
+        let [(_, first), (_, second)] = self.labels;
+        let class = self.class.map_or(0, |class| class.as_ptr().addr());
+        (self.name.as_ptr().addr(), first.as_ptr().addr(), second.as_ptr().addr(), class)
     }
 
     fn labels(&self) -> Vec<Label> {
-        let fixed = self.labels.into_iter().flatten().map(|(name, value)| Label::from_static_parts(name, value));
-        let class = self.class.0.clone().map(|class| Label::new("class", SharedString::from(class)));
+        let fixed = self.labels.into_iter().filter(|(name, _)| !name.is_empty());
+        let fixed = fixed.map(|(name, value)| Label::from_static_parts(name, value));
+        let class = self.class.cloned().map(|class| Label::new("class", SharedString::from(class)));
         fixed.chain(class).collect()
     }
 
@@ -135,12 +123,22 @@ impl Series {
     }
 }
 
+/// A series without classes.
+#[cfg(feature = "metrics")]
+const fn series(name: &'static str, labels: [(&'static str, &'static str); 2]) -> Series<'static> {
+    Series { name, labels, class: None }
+}
+
+/// In place of a label.
+#[cfg(feature = "metrics")]
+const NONE: (&str, &str) = ("", "");
+
 #[cfg(feature = "metrics")]
 type Place = (usize, usize, usize, usize);
 
-/// By their places; each with its series, whose texts so stay where they are.
+/// By their places; each with its class, whose text so stays where it is.
 #[cfg(feature = "metrics")]
-type Found<T> = HashMap<Place, (Series, T), BuildHasherDefault<Mixed>>;
+type Found<T> = HashMap<Place, (Option<Arc<str>>, T), BuildHasherDefault<Mixed>>;
 
 /// Of places, which nobody chooses: the hash that std has takes as long as all else.
 #[cfg(feature = "metrics")]
@@ -199,14 +197,19 @@ impl Handles {
         used.ok().flatten()
     }
 
-    fn with<T>(of: fn(&mut Self) -> &mut Found<T>, series: Series, look_up: fn(&Series) -> T, record: impl Fn(&T)) {
+    fn with<T>(
+        of: impl Fn(&mut Self) -> &mut Found<T>,
+        series: Series<'_>,
+        look_up: impl Fn(&Series<'_>) -> T,
+        record: impl Fn(&T),
+    ) {
         let place = series.place();
         if Self::use_own(|own| of(own).get(&place).map(|(_, handle)| record(handle))).flatten().is_some() {
             return;
         }
         let handle = look_up(&series);
         record(&handle);
-        Self::use_own(|own| of(own).insert(place, (series, handle)));
+        Self::use_own(|own| of(own).insert(place, (series.class.cloned(), handle)));
     }
 }
 
@@ -238,10 +241,7 @@ impl Acquiring {
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
         #[cfg(feature = "metrics")]
-        Series::new("lockson_acquire_seconds")
-            .with("kind", kind)
-            .with("outcome", outcome)
-            .of(class)
+        Series { class: class.0.as_ref(), ..series("lockson_acquire_seconds", [("kind", kind), ("outcome", outcome)]) }
             .took(self.0.took());
     }
 }
@@ -271,7 +271,8 @@ impl Held {
         #[cfg(feature = "metrics")]
         if let Some(began) = self.0.lock().take() {
             held(-1.0);
-            Series::new("lockson_hold_seconds").with("ended", how).of(class).took(began.elapsed());
+            Series { class: class.0.as_ref(), ..series("lockson_hold_seconds", [("ended", how), NONE]) }
+                .took(began.elapsed());
         }
     }
 }
@@ -306,8 +307,8 @@ impl Asking {
     pub(crate) fn renewals(&self, holds: usize, failed: usize) {
         #[cfg(feature = "metrics")]
         {
-            let renewals = |outcome| Series::new("lockson_renewals_total").with("outcome", outcome);
-            Series::new("lockson_renewal_seconds").took(self.took());
+            let renewals = |outcome| series("lockson_renewals_total", [("outcome", outcome), NONE]);
+            series("lockson_renewal_seconds", [NONE; 2]).took(self.took());
             renewals("answered").count((holds - failed) as u64);
             renewals("failed").count(failed as u64);
         }
@@ -317,19 +318,19 @@ impl Asking {
 /// One copy of a script, which took so long.
 pub(crate) fn asked(script: &'static str, outcome: &'static str, took: impl FnOnce() -> Duration) {
     #[cfg(feature = "metrics")]
-    Series::new("lockson_script_seconds").with("script", script).with("outcome", outcome).took(took());
+    series("lockson_script_seconds", [("script", script), ("outcome", outcome)]).took(took());
 }
 
 /// What [`Event`](crate::Event) is about, and why.
 pub(crate) fn happened(event: &'static str, why: &'static str) {
     #[cfg(feature = "metrics")]
-    Series::new("lockson_events_total").with("event", event).with("why", why).count(1);
+    series("lockson_events_total", [("event", event), ("why", why)]).count(1);
 }
 
 /// A lock went from one task to the next without a script.
 pub(crate) fn handed_over() {
     #[cfg(feature = "metrics")]
-    Series::new("lockson_hand_overs_total").count(1);
+    series("lockson_hand_overs_total", [NONE; 2]).count(1);
 }
 
 /// A client begins: says what they are to whoever collects them from now on.

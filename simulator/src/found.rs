@@ -29,6 +29,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             longer_than_its_hold(),
         ),
         ("who left a fair queue where ZREM is refused kept its score, and so seemed to have its place", scores_alone()),
+        ("a read hold that had ended by its lease was left in the hash when it was entered again", ended_reader()),
     ]
 }
 
@@ -251,4 +252,23 @@ fn scores_alone() -> Plan {
         fault(500, Fault::Weather { lasts: 1_779, lost: 0, unanswered: 0, again: 291, silent: 0, delay: 495 }),
     ];
     Plan { seed: 639_431, lease: 300_000, confirmed: None, steps }
+}
+
+fn ended_reader() -> Plan {
+    let read = Turn { kind: Kind::Read, ..TURN };
+    let write = Turn { kind: Kind::Write, ..TURN };
+    let steps = vec![
+        turn(164, Turn { task: 2, wait: 3_402, work: 33, ..read }),
+        turn(713, Turn { task: 2, wait: 186, lease: Some(214), work: 162, end: End::Drop, ..write }),
+        turn(
+            1_176,
+            Turn { task: 2, wait: 2_200, lease: Some(442), work: 423, entries: 1, end: End::Within(235), ..read },
+        ),
+        turn(1_650, Turn { wait: 2_680, work: 23, entries: 2, ..read }),
+        turn(0, Turn { task: 5, wait: 3_564, work: 3_270, ..write }),
+        turn(0, Turn { task: 5, wait: 2_480, work: 14, entries: 1, end: End::Drop, ..write }),
+        turn(526, Turn { task: 5, wait: 3_954, patience: Some(445), work: 2, ..read }),
+        fault(3_907, Fault::Slow { client: None, server: 0, there: 23, back: 0, lasts: 109 }),
+    ];
+    Plan { seed: 357_166, lease: 30_000, confirmed: None, steps }
 }

@@ -153,7 +153,7 @@ impl Judge {
         (self.clock)()
     }
 
-    /// Whether a replica took the server's place: places in queues, and what was given back, may be as they were before.
+    /// Whether a replica took the server's place: places in queues, and what was given back, may be as before.
     pub fn failed_over(&self) -> bool {
         self.is_confirmed && self.went_back
     }

@@ -248,14 +248,12 @@ impl Wish {
 
     fn read(&self, mark: &Arc<str>, mut gate: Gate, called: Called) -> Attempted {
         let doubt = called.doubt;
-        let outer = self.entry.hold().and_then(|hold| hold.leased.lost(self.engine.now()).map(|why| (hold, why)));
         gate.acquire.merge(&doubt);
         match called.result {
             Ok(answer) => {
                 (self.learn)(self, &answer);
-                match outer.filter(|_| answer.status == Status::Done) {
-                    // The answer came too late for the hold that was to be entered.
-                    Some((hold, why)) => (Err(self.end(&hold, why, gate, &doubt)), None),
+                match self.entry.hold().and_then(|outer| self.why_over(&outer, &answer).map(|why| (outer, why))) {
+                    Some((outer, why)) => (Err(self.end(&outer, why, gate, &doubt)), None),
                     None => (self.read_answer(mark, &mut gate, answer, doubt), Some(gate)),
                 }
             }
@@ -263,6 +261,15 @@ impl Wish {
                 self.take_back(mark, Some(gate), doubt);
                 (Err(self.failed(fault)), None)
             }
+        }
+    }
+
+    /// The answer came too late for the hold that was to be entered, or the server has it no more.
+    fn why_over(&self, outer: &Hold, answer: &Answer) -> Option<LostReason> {
+        match answer.status {
+            Status::Done => outer.leased.lost(self.engine.now()),
+            Status::NotHeld => Some(LostReason::Server),
+            _ => None,
         }
     }
 
@@ -292,9 +299,6 @@ impl Wish {
                 Ok(Tried::Busy(answer.millis(0)))
             }
             Status::NotHeld => {
-                if let Some(hold) = self.entry.hold() {
-                    self.drop_hold(&hold, LostReason::Server);
-                }
                 if let Some(doubt) = gate.acquire.take() {
                     self.take_back(mark, None, doubt);
                 }
