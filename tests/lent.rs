@@ -1,7 +1,7 @@
 //! Connections that a program lends: shared while lockson is there, untouched when it goes, and refused where a lock is
 //! not safe on them. `contract` has what locks do on them.
 
-use fred::prelude::{Client, ClientInterface, ClientLike};
+use fred::prelude::{Client, ClientInterface, ClientLike, ReconnectPolicy};
 use fred::types::config::{Config, ServerConfig};
 use redis::aio::MultiplexedConnection;
 use redis::AsyncTypedCommands;
@@ -73,6 +73,12 @@ async fn what_makes_a_client_of_fred_unsafe_is_refused_by_name() {
     assert_matches!(
         Locks::builder().over_fred(&fragile).await,
         Err(ConnectError::Setting { setting: "ReconnectPolicy", .. })
+    );
+    let once = ReconnectPolicy::new_constant(1, 100);
+    let gives_up = lending(&url).set_policy(once).build().unwrap();
+    assert_matches!(
+        Locks::builder().over_fred(&gives_up).await,
+        Err(ConnectError::Setting { setting: "ReconnectPolicy::max_attempts", .. })
     );
     let unconnected = lending(&url).build().unwrap();
     let refused = patient("an answer", Locks::builder().connect_timeout(ms(200)).over_fred(&unconnected)).await;

@@ -365,7 +365,7 @@ async fn supervise(client: Client, name: Arc<str>, mut connection: Connection, m
         if *phase.borrow() != Phase::Open {
             return;
         }
-        say(|| tracing::warn!(target: "lockson", "gap: the connection task ended and is started anew"));
+        say(|| tracing::warn!(target: "lockson", "the connection task ended and is started anew"));
         tokio::time::sleep(Duration::from_millis(50)).await;
         connection = Connection(client.connect());
     }

@@ -99,9 +99,19 @@ pub(crate) async fn usable(client: &Client, times: Times) -> Result<Client, Conn
         let problem = format!("is {attempts}, must be 1: fred would send a call again that may have run");
         return Err(ConnectError::Setting { setting: "ConnectionConfig::max_command_attempts", problem });
     }
-    if client.client_reconnect_policy().is_none() {
+    let policy = client.client_reconnect_policy();
+    let Some(
+        ReconnectPolicy::Constant { max_attempts, .. }
+        | ReconnectPolicy::Linear { max_attempts, .. }
+        | ReconnectPolicy::Exponential { max_attempts, .. },
+    ) = policy
+    else {
         let problem = "there is none: a connection that breaks would never be made again".to_owned();
         return Err(ConnectError::Setting { setting: "ReconnectPolicy", problem });
+    };
+    if max_attempts != 0 {
+        let problem = format!("ends after {max_attempts} attempts, must have no limit (0): locks outlast an outage");
+        return Err(ConnectError::Setting { setting: "ReconnectPolicy::max_attempts", problem });
     }
     match timeout(times.connect(), client.wait_for_connect()).await {
         Ok(Ok(())) => Ok(client.clone()),
