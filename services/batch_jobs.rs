@@ -1,5 +1,10 @@
 //! Batch jobs share one machine, in the order in which they were submitted: a fair lock is their queue.
 //!
+//! The lock keeps jobs apart and in order; it does not know what a job is. One whose process is killed, or that loses
+//! the machine, is done by nobody again: who submitted it is told (its process fails), and submits it anew, at the
+//! end of the queue. It may have been done in part, so a job has to bear being done twice, or its items a list of
+//! what is done.
+//!
 //! ```sh
 //! cargo run -p services --bin batch_jobs                                   # clients in one process
 //! cargo run -p services --bin batch_jobs -- --url redis://127.0.0.1:6379   # each job is a process

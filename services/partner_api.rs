@@ -1,6 +1,11 @@
 //! A partner's API takes ten calls at once, over all of our processes: an expirable semaphore keeps to that, and the
 //! permits of a process that dies come back.
 //!
+//! A server that restarts without its data has forgotten which permits are taken: whoever sets the limit anew lets as
+//! many in again, while the first calls are open. So up to twice the limit may be inside, until the holders are told,
+//! as soon as they are connected again, and at the latest until the first leases end. A partner who must never see
+//! that needs a server with replicas and `Builder::confirm`, or half the limit.
+//!
 //! ```sh
 //! cargo run -p services --bin partner_api
 //! cargo run -p services --bin partner_api -- --url redis://127.0.0.1:6379

@@ -1,6 +1,7 @@
 //! The ACL rules of docs/GUARANTEES.md are enough for all that locks do, and no right in them is too much.
 
 mod fair;
+mod file;
 mod permits;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
-//! The alerts and the dashboard of docs/monitoring: each query finds something in a Prometheus that scrapes a client.
+//! The alerts and the dashboard of docs/monitoring: each query, and each series that an alert is about, is
+//! found in a Prometheus that scrapes a client.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -113,7 +115,19 @@ async fn bad_day(server: &EmbeddedServer, locks: &Locks) {
     eventually(secs(20), "it answers again", async || locks.lock("back").try_lock().await.is_ok()).await;
 }
 
-/// Every query of the dashboard and of the alerts, as Grafana sends them.
+/// What the alerts look at: names with what they ask of the labels.
+fn looked_at() -> BTreeSet<String> {
+    let text = std::fs::read_to_string(file("alerts.yml")).unwrap();
+    let names = text.match_indices("lockson_").map(|(at, _)| {
+        let rest = &text[at..];
+        let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap();
+        let labels = if rest[name..].starts_with('{') { rest[name..].find('}').unwrap() + 1 } else { 0 };
+        rest[..name + labels].to_owned()
+    });
+    names.collect()
+}
+
+/// Every query of the dashboard, as Grafana sends them.
 fn queries() -> Vec<String> {
     let text = std::fs::read_to_string(file("dashboard.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
@@ -134,9 +148,9 @@ async fn each_panel_shows_something() {
     let settings = Locks::builder().watchdog_lease(LEASE).command_timeout(ms(300)).outage_limit(secs(2));
     let locks = server.connect_with(settings).unwrap();
     bad_day(&server, &locks).await;
-    let asked = queries();
-    assert!(asked.len() >= 15, "{asked:#?}");
-    for query in asked {
+    let (asked, alerts) = (queries(), looked_at());
+    assert!(asked.len() >= 15 && alerts.len() >= 8, "{asked:#?} {alerts:#?}");
+    for query in asked.into_iter().chain(alerts) {
         let shown = async || {
             // A rate is of two looks, between which something happened.
             locks.lock("again").guard().await.unwrap().unlock().await.unwrap();

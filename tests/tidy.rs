@@ -1,5 +1,7 @@
 //! The style rules of docs/CONTRIBUTING.md that a machine can check, and neither rustfmt nor clippy does.
 
+use std::collections::BTreeSet;
+
 use support::files;
 
 const CODE_LINES_OF_A_FILE: usize = 400;
@@ -171,4 +173,34 @@ fn each_weakness_is_shown_on_the_jar_or_says_why_not() {
     );
     assert!(cases.len() > 50, "the table was not read: {}", cases.len());
     none("docs/WEAKNESSES.md, tests/weaknesses and tests/interop/jar say the same", found);
+}
+
+/// Text and level of each line that this code has an operator told by `tracing`.
+fn told(code: &str) -> Vec<(String, String)> {
+    let mut found = vec![];
+    for level in ["error", "warn", "info"] {
+        for (at, call) in code.match_indices(&format!("tracing::{level}!(")) {
+            // The first text is the target, the second what is told, if that does not stand before the call.
+            let text = match code[at + call.len()..].split('"').nth(3) {
+                Some("{text}") => code[..at].rsplit("let text = \"").next().and_then(|rest| rest.split('"').next()),
+                text => text,
+            };
+            let text = text.expect("a call has a text").split_whitespace().collect::<Vec<_>>().join(" ");
+            found.push((text, level.to_uppercase()));
+        }
+    }
+    found
+}
+
+/// For an operator who looks a line up that stands in the log.
+#[test]
+fn each_line_of_the_log_is_in_the_catalogue() {
+    let told: BTreeSet<_> = read("src").flat_map(|source| told(&source.shipped().join(" "))).collect();
+    let docs = files::read("docs/OPERATIONS.md");
+    let cells = docs.lines().map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let rows = cells.filter(|cells| cells.len() > 3 && ["ERROR", "WARN", "INFO"].contains(&cells[2]));
+    let rows: BTreeSet<_> = rows.map(|cells| (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())).collect();
+    assert!(told.len() > 30, "the sources were not read: {}", told.len());
+    let strays = told.symmetric_difference(&rows).map(|(text, level)| format!("{level} {text}")).collect();
+    none("docs/OPERATIONS.md has each line of the log of src/, and no other", strays);
 }

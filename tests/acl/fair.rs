@@ -18,7 +18,7 @@ fn called(folder: &str) -> BTreeSet<String> {
 }
 
 /// Every script of the fair lock but its refresh, which comes after 20 s.
-async fn fair_work(url: &str) -> Outcome {
+pub(super) async fn fair_work(url: &str) -> Outcome {
     let (one, other) = (settings().connect(url).await?, settings().connect(url).await?);
     let lock = |locks: &Locks, name: &str| locks.fair_lock("acl").owned_by(&Owner::named(name).unwrap());
     let guard = lock(&one, "a").guard().await?;

@@ -5,7 +5,7 @@ use support::prelude::*;
 use super::*;
 
 /// Every script of both semaphores, or of a latch.
-async fn permits_work(server: &Server, kind: &str) -> Outcome {
+pub(super) async fn permits_work(server: &Server, kind: &str) -> Outcome {
     let (one, other) = (settings().connect(&server.url()).await?, settings().connect(&server.url()).await?);
     let soon = ms(100);
     if kind == "latch" {

@@ -137,7 +137,9 @@ async fn take(lock: &dyn RLock, mut wait: Duration, deadline: Option<Deadline>) 
     }
     wait = wait.min(left);
     let taken = timeout_at(deadline, lock.guard_with(lockson::Request::default().wait(wait))).await;
-    taken.map_err(|_| Rejection::Deadline)??.ok_or(Rejection::Busy)
+    // Where both end at once, either may be seen first.
+    let busy = || if Instant::now() < deadline { Rejection::Busy } else { Rejection::Deadline };
+    taken.map_err(|_| Rejection::Deadline)??.ok_or_else(busy)
 }
 
 /// Runs the inner service under the lock.
