@@ -14,8 +14,8 @@ use crate::metrics::happened;
 /// A listener that is behind by more than so many misses the oldest.
 const KEPT: usize = 256;
 
-/// What happened to a client, of [`Locks::events`](crate::Locks::events). Each is a line of `tracing` too; what to do
-/// about it stands in `docs/OPERATIONS.md`.
+/// What happened to a client, of [`Locks::events`](crate::Locks::events). But for `Closed` and `Missed` each is a line
+/// of `tracing` too; what to do about it stands in `docs/OPERATIONS.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

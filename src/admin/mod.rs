@@ -31,7 +31,8 @@ pub enum Forced {
 /// [`Locks::admin`]. It goes by what the keys say (type, fields, TTL), and touches nothing but what
 /// [`force`](Admin::force) is told to end.
 ///
-/// A user of its own needs what locks need, and `+@read +pubsub` and `~*`, or what is to be seen.
+/// A user of its own needs `+@read +pubsub` and `~*`, or what is to be seen, and to connect the rights of a lock for
+/// names that begin with `lockson:preflight`; to end holds, what locks need: `docs/lockson.acl` has both.
 #[derive(Debug, Clone)]
 pub struct Admin {
     locks: Locks,
