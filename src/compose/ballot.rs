@@ -85,7 +85,12 @@ impl<'a> Candidate<'a> {
             return Ok(Tried::Busy(count.busy.iter().flatten().min().copied()));
         }
         if !count.errors.is_empty() {
-            return Err(count.errors.swap_remove(0));
+            let error = count.errors.swap_remove(0);
+            if matches!(error, LockError::Lost { .. }) {
+                // Said once, whatever each member has noted of it meanwhile.
+                self.voters.iter().for_each(|voter| voter.wish.entry.outer_lost.store(false, Ordering::Release));
+            }
+            return Err(error);
         }
         let failure = self.rules.no_majority(count.votes.len(), count.in_words());
         let can_vote = count.votes.len() + count.busy.len() + count.resting.len();
