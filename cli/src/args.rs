@@ -76,16 +76,25 @@ pub enum Verb {
     Show(Show),
     Force(Force),
     Run(Run),
-    /// Say what about the servers endangers locks, and what to do about it
-    Doctor,
+    Doctor(Doctor),
     Watch(Watch),
     Top(Top),
     /// Print completions for a shell
     Completions {
         shell: clap_complete::Shell,
     },
-    /// Print the man page
+    /// Print the man page, with all commands
     Man,
+}
+
+/// Say what about the servers endangers locks, and what to do about it
+///
+/// Exit code 1: something does.
+#[derive(Debug, Group)]
+pub struct Doctor {
+    /// Which server; in place of --url and LOCKSON_URL
+    #[arg(id = "at", value_name = "URL")]
+    pub at: Option<String>,
 }
 
 /// List locks, semaphores and latches
@@ -152,7 +161,9 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// Watch what becomes of a lock: an event a line, until SIGINT
+/// Watch what becomes of a lock: an event a line, until SIGINT or SIGTERM
+///
+/// A hold that is gone is `released`, unless its lease may have ended since the last look: then it is `lease ended`.
 #[derive(Debug, Group)]
 pub struct Watch {
     pub name: String,

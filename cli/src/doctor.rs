@@ -15,6 +15,10 @@ const CLOCKS: i64 = 1_000;
 /// Of the memory, or of the connections, in percent.
 const NEARLY: u64 = 90;
 
+/// What no `INFO` tells: the library asks for nothing else.
+const NOT_KNOWN: &str = "not known are appendfsync, timeout, client-output-buffer-limit, min-replicas-max-lag and \
+cluster-require-full-coverage";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Fine,
@@ -125,6 +129,7 @@ fn of_deployment(health: &Health, servers: &[ServerReport]) -> Vec<Finding> {
         )),
         _ => None,
     });
+    findings.push(note("settings", NOT_KNOWN, "ask redis-cli CONFIG GET: docs/OPERATIONS.md says what each should be"));
     findings
 }
 
@@ -152,6 +157,7 @@ fn of_server(server: &ServerReport) -> Vec<Finding> {
         findings.extend(persistence(server));
         findings.extend(replicas(server));
         findings.extend(connections(server));
+        findings.extend(cut_off(server));
     }
     findings.extend(server.lacks.iter().map(|(kind, commands)| {
         let advice = "grant them to this user, if it is to use such: docs/GUARANTEES.md, Rights on the server";
@@ -215,6 +221,10 @@ fn persistence(server: &ServerReport) -> Vec<Finding> {
         let advice = "with stop-writes-on-bgsave-error it refuses to write, so to lock: look at its log and its disk";
         findings.push(bad("snapshots", "the last one failed", advice));
     }
+    if server.info.get("aof_last_write_status").is_some_and(|status| status != "ok") {
+        let advice = "it refuses to write, so to lock, until that works again: look at its log and its disk";
+        findings.push(bad("append-only file", "the last write to it failed", advice));
+    }
     if number(server, "loading") == Some(1) {
         findings.push(bad("loading", "it is reading its data", "it answers when that is done"));
     }
@@ -253,4 +263,19 @@ fn connections(server: &ServerReport) -> Option<Finding> {
     let percent = used.saturating_mul(100) / limit;
     let advice = "it refuses new ones at the limit: raise maxclients, or find who leaks them (CLIENT LIST)";
     (percent >= NEARLY).then(|| note("connections", format!("{used} of {limit}"), advice))
+}
+
+/// Clients that the server itself has cut off, or has not let in.
+fn cut_off(server: &ServerReport) -> Vec<Finding> {
+    let count = |key: &str| number(server, key).filter(|count| *count > 0);
+    let cut = count("client_output_buffer_limit_disconnections").map(|count| {
+        let advice = "one that listens and reads too slowly misses messages then, and looks now and then only: raise \
+                      client-output-buffer-limit pubsub, or find the slow one (CLIENT LIST)";
+        note("cut off", format!("{count} clients whose answers piled up, since it was started"), advice)
+    });
+    let refused = count("rejected_connections").map(|count| {
+        let advice = "clients that can't connect can't renew: raise maxclients, or find who leaks connections";
+        note("refused", format!("{count} connections beyond maxclients, since it was started"), advice)
+    });
+    [cut, refused].into_iter().flatten().collect()
 }

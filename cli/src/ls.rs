@@ -1,6 +1,7 @@
 //! `ls`: what there is.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use lockson::{Listed, Locks, What};
 
@@ -31,12 +32,18 @@ pub async fn run(locks: &Locks, out: &Out, args: Ls) -> Outcome {
     let is_wanted = |found: &Listed| args.kind.is_empty() || args.kind.contains(&found.what.to_string());
     let mut listing = locks.admin().list(&args.pattern);
     // SCAN may show one twice.
-    let mut all: BTreeMap<String, Listed> = BTreeMap::new();
+    let (mut all, mut known): (BTreeMap<String, Listed>, u64) = (BTreeMap::new(), 0);
     while let Some(page) = listing.next().await? {
+        known += page.len() as u64;
         all.extend(page.into_iter().filter(is_wanted).map(|found| (found.name.clone(), found)));
     }
     if listing.hidden() > 0 {
-        eprintln!("lockson: {} keys may not be read by this user", listing.hidden());
+        tell(&format!("{} keys may not be read by this user", listing.hidden()));
+    }
+    // What was asked for is a little more than the pattern: some of them may be locks of other names.
+    let others = listing.scanned().saturating_sub(known + listing.hidden());
+    if others > 0 {
+        tell(&format!("{others} more keys are not listed: beside a lock, or foreign; `show NAME` tells"));
     }
     if out.json {
         for found in all.values() {
@@ -54,6 +61,11 @@ pub async fn run(locks: &Locks, out: &Out, args: Ls) -> Outcome {
         out.line(&line)?;
     }
     Ok(End::Done)
+}
+
+/// Beside what is printed. That nobody reads it is no failure.
+fn tell(words: &str) {
+    let _ = writeln!(std::io::stderr(), "lockson: {words}");
 }
 
 pub fn row(found: &Listed) -> Vec<String> {

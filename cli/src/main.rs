@@ -5,6 +5,7 @@ mod doctor;
 mod force;
 mod json;
 mod ls;
+mod man;
 mod out;
 mod run;
 mod show;
@@ -98,18 +99,17 @@ async fn dispatch(args: Args) -> Outcome {
         Verb::Show(verb) => show::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Force(verb) => force::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Run(verb) => run::run(&args.server, &out, verb).await,
-        Verb::Doctor => doctor::run(&connect(&args.server, None).await?, &out).await,
+        Verb::Doctor(verb) => {
+            let url = verb.at.unwrap_or_else(|| args.server.url.clone());
+            doctor::run(&connect(&Server { url, ..args.server }, None).await?, &out).await
+        }
         Verb::Watch(verb) => watch::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Top(verb) => top::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "lockson", &mut std::io::stdout());
             Ok(End::Done)
         }
-        Verb::Man => {
-            let page = clap_mangen::Man::new(Args::command());
-            page.render(&mut std::io::stdout()).map_err(Failure::unreachable)?;
-            Ok(End::Done)
-        }
+        Verb::Man => man::run(&out),
     }
 }
 

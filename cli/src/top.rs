@@ -1,6 +1,6 @@
 //! `top`: a live screen of the longest queues, the longest holds and the busiest locks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,12 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Row, Table};
-use ratatui::{Frame, Terminal};
-use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use ratatui::{DefaultTerminal, Frame, Terminal};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use serde_json::json;
+use tokio::signal::unix::{signal, SignalKind};
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
 
 use crate::args::{Sort, Top};
 use crate::ls;
@@ -22,7 +25,12 @@ use crate::{End, Failure, Outcome};
 
 /// The size of a frame that is printed as text.
 const WIDTH: u16 = 120;
-const HEIGHT: u16 = 16;
+/// It is as high as what it shows, up to this.
+const HIGHEST: u16 = 200;
+/// Of them, those beside the rows: two heads and a foot.
+const BESIDE: u16 = 3;
+/// How long keys are waited for before the screen is drawn anew.
+const PAUSE: Duration = Duration::from_millis(200);
 /// Servers with more are not shown as a whole.
 const MOST: usize = 10_000;
 
@@ -35,6 +43,8 @@ struct Screen {
     looks: u64,
     took: Duration,
     is_cut: bool,
+    /// Who was seen to hold what, last, and how often it was another one: of what is free just now too.
+    turns: BTreeMap<String, (String, u64)>,
 }
 
 /// A lock over several looks.
@@ -60,6 +70,11 @@ pub async fn run(locks: &Locks, out: &Out, args: Top) -> Outcome {
         look(locks, &args.pattern, &mut screen).await;
         if let (Some(why), 0) = (&screen.away, frame) {
             return Err(Failure::unreachable(why));
+        }
+        if let (Some(why), true) = (&screen.away, out.json) {
+            // What was seen before is no answer to what there is now.
+            out.value(&json!({ "unreachable": why }))?;
+            continue;
         }
         if out.json {
             for seen in &sorted(&screen, args.sort) {
@@ -93,12 +108,17 @@ async fn look(locks: &Locks, pattern: &str, screen: &mut Screen) {
     };
     match result {
         Ok(is_cut) => {
-            let seen = |found: Listed| match before.remove(&found.name) {
-                Some(old) if holder(&old.found) == holder(&found) => Seen { found, ..old },
-                Some(old) => Seen { found, since: began, turns: old.turns + 1 },
-                None => Seen { found, since: began, turns: 0 },
+            let turns = &mut screen.turns;
+            let seen = |found: Listed| {
+                let turns = counted(turns, &found);
+                let before = before.remove(&found.name).filter(|old| holder(&old.found) == holder(&found));
+                Seen { found, since: before.map_or(began, |old| old.since), turns }
             };
             screen.rows = all.into_values().map(seen).collect();
+            if screen.turns.len() > 2 * MOST {
+                let names: BTreeSet<&String> = screen.rows.iter().map(|seen| &seen.found.name).collect();
+                screen.turns.retain(|name, _| names.contains(name));
+            }
             (screen.away, screen.is_cut) = (None, is_cut);
         }
         Err(why) => {
@@ -108,6 +128,16 @@ async fn look(locks: &Locks, pattern: &str, screen: &mut Screen) {
     }
     screen.looks += 1;
     screen.took = began.elapsed();
+}
+
+/// How often another one has held it, as far as was seen.
+fn counted(turns: &mut BTreeMap<String, (String, u64)>, found: &Listed) -> u64 {
+    let Some(holder) = holder(found) else { return turns.get(&found.name).map_or(0, |(_, count)| *count) };
+    let (last, count) = turns.entry(found.name.clone()).or_insert_with(|| (holder.to_owned(), 0));
+    if last != holder {
+        (*last, *count) = (holder.to_owned(), *count + 1);
+    }
+    *count
 }
 
 fn holder(found: &Listed) -> Option<&str> {
@@ -171,12 +201,18 @@ fn draw(frame: &mut Frame, screen: &Screen, sort: Sort) {
         Sort::Held => "the longest holds",
         Sort::Busy => "the busiest",
     };
-    frame.render_widget(Line::from(format!("{by} first   w queues  h holds  b busy  q quit")), foot);
+    let shown = usize::from(body.height.saturating_sub(1));
+    let left_out = match screen.rows.len().saturating_sub(shown) {
+        0 => String::new(),
+        count => format!("   {count} more are not shown"),
+    };
+    frame.render_widget(Line::from(format!("{by} first{left_out}   w queues  h holds  b busy  q quit")), foot);
 }
 
 /// A frame as lines.
 fn as_text(screen: &Screen, sort: Sort) -> Result<Vec<String>, Failure> {
-    let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).map_err(Failure::unreachable)?;
+    let height = u16::try_from(screen.rows.len()).unwrap_or(HIGHEST).saturating_add(BESIDE).min(HIGHEST);
+    let mut terminal = Terminal::new(TestBackend::new(WIDTH, height)).map_err(Failure::unreachable)?;
     terminal.draw(|frame| draw(frame, screen, sort)).map_err(Failure::unreachable)?;
     let buffer = terminal.backend().buffer();
     let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
@@ -184,36 +220,40 @@ fn as_text(screen: &Screen, sort: Sort) -> Result<Vec<String>, Failure> {
     Ok(lines.filter(|line| !line.is_empty()).collect())
 }
 
-/// On a terminal, until somebody quits.
+/// On a terminal, until somebody quits, or it is gone.
 async fn live(locks: &Locks, args: Top) -> Outcome {
-    let (shown, screen) = watch::channel((Screen::default(), args.sort));
-    let (keys, mut pressed) = mpsc::unbounded_channel();
+    let (shown, screen) = watch::channel(Screen::default());
+    let (painting, painted) = oneshot::channel::<()>();
+    let end = |kind| signal(kind).map_err(Failure::unreachable);
+    let (mut interrupted, mut terminated) = (end(SignalKind::interrupt())?, end(SignalKind::terminate())?);
+    let mut hung_up = end(SignalKind::hangup())?;
     // Restored however this ends: on a panic too.
     let terminal = ratatui::try_init().map_err(Failure::unreachable)?;
-    let painter = std::thread::spawn(move || paint(terminal, &screen, &keys));
-    let mut seen = Screen::default();
-    let mut sort = args.sort;
-    let ended = 'live: loop {
-        look(locks, &args.pattern, &mut seen).await;
-        shown.send_replace((seen.clone(), sort));
-        let pause = tokio::time::Instant::now() + args.interval;
+    let painter = std::thread::spawn(move || {
+        paint(terminal, &screen, args.sort);
+        drop(painting);
+    });
+    let looks = async {
+        let mut seen = Screen::default();
         loop {
-            let left = pause.saturating_duration_since(tokio::time::Instant::now());
-            match timeout(left, pressed.recv()).await {
-                Ok(Some(Key::Sort(by))) => {
-                    sort = by;
-                    shown.send_replace((seen.clone(), sort));
-                }
-                // Nobody paints any more: the terminal is gone.
-                Ok(Some(Key::Quit) | None) => break 'live End::Done,
-                Err(_) => break,
-            }
+            look(locks, &args.pattern, &mut seen).await;
+            shown.send_replace(seen.clone());
+            sleep(args.interval).await;
         }
     };
+    tokio::select! {
+        () = looks => {}
+        // Somebody quits, or the terminal is gone.
+        _ = painted => {}
+        _ = interrupted.recv() => {}
+        _ = terminated.recv() => {}
+        _ = hung_up.recv() => {}
+    }
     drop(shown);
     let _ = painter.join();
-    ratatui::restore();
-    Ok(ended)
+    // Of one that is gone nothing can be restored, and nobody could be told.
+    let _ = ratatui::try_restore();
+    Ok(End::Done)
 }
 
 enum Key {
@@ -222,37 +262,49 @@ enum Key {
 }
 
 /// Paints what there is, and reads keys, until one side ends.
-fn paint(
-    mut terminal: ratatui::DefaultTerminal,
-    screen: &watch::Receiver<(Screen, Sort)>,
-    keys: &mpsc::UnboundedSender<Key>,
-) {
+fn paint(mut terminal: DefaultTerminal, screen: &watch::Receiver<Screen>, mut sort: Sort) {
     while screen.has_changed().is_ok() {
-        let (shown, sort) = screen.borrow().clone();
-        if terminal.draw(|frame| draw(frame, &shown, sort)).is_err() {
-            return;
-        }
-        let key = match event::poll(Duration::from_millis(200)).and_then(|ready| {
-            if ready {
-                event::read().map(Some)
-            } else {
-                Ok(None)
+        let shown = screen.borrow().clone();
+        let drawn = terminal.draw(|frame| draw(frame, &shown, sort)).map(|_| ());
+        match drawn.and_then(|()| key()) {
+            Ok(None) => {}
+            Ok(Some(Key::Sort(by))) => sort = by,
+            Ok(Some(Key::Quit)) => return,
+            Err(_) => {
+                // It would say that it can't show the cursor, where nobody is, and end with a panic.
+                std::mem::forget(terminal);
+                return;
             }
-        }) {
-            Ok(Some(Event::Key(key))) if key.kind == KeyEventKind::Press => key,
-            Ok(_) => continue,
-            Err(_) => return,
-        };
-        let told = match key.code {
-            KeyCode::Char('w') => Key::Sort(Sort::Queue),
-            KeyCode::Char('h') => Key::Sort(Sort::Held),
-            KeyCode::Char('b') => Key::Sort(Sort::Busy),
-            KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Quit,
-            _ => continue,
-        };
-        if keys.send(told).is_err() {
-            return;
         }
     }
+}
+
+/// The next key that means something, if one comes soon.
+fn key() -> std::io::Result<Option<Key>> {
+    let stdin = std::io::stdin();
+    let mut pause = PAUSE;
+    // What reads keys tries again for ever where the terminal is gone: so that is seen before.
+    if stdin.is_terminal() {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(PAUSE.subsec_nanos()) };
+        // A signal ends it early, as when the window has another size.
+        let _ = poll(&mut fds, Some(&limit));
+        if fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)) {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        pause = Duration::ZERO;
+    }
+    if !event::poll(pause)? {
+        return Ok(None);
+    }
+    let Event::Key(key) = event::read()? else { return Ok(None) };
+    Ok(match key.code {
+        _ if key.kind != KeyEventKind::Press => None,
+        KeyCode::Char('w') => Some(Key::Sort(Sort::Queue)),
+        KeyCode::Char('h') => Some(Key::Sort(Sort::Held)),
+        KeyCode::Char('b') => Some(Key::Sort(Sort::Busy)),
+        KeyCode::Char('q') | KeyCode::Esc => Some(Key::Quit),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Key::Quit),
+        _ => None,
+    })
 }

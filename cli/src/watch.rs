@@ -1,12 +1,12 @@
 //! `watch`: what becomes of a lock, an event a line.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use lockson::{Description, Locks, What};
 use serde_json::{json, Value};
-use tokio::time::{interval, MissedTickBehavior};
+use tokio::signal::unix::{signal, SignalKind};
+use tokio::time::{interval, Instant, MissedTickBehavior};
 
 use crate::args::Watch;
 use crate::out::{clean, Out, Paint};
@@ -17,24 +17,34 @@ pub async fn run(locks: &Locks, out: &Out, args: Watch) -> Outcome {
     let admin = locks.admin();
     let mut looks = interval(args.interval.max(Duration::from_millis(50)));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut before, mut is_away): (Option<Description>, bool) = (None, false);
-    // One for all looks: what comes during a look is not missed.
-    let mut interrupt = pin!(tokio::signal::ctrl_c());
+    let (mut before, mut is_away): (Option<Look>, bool) = (None, false);
+    let end = |kind| signal(kind).map_err(Failure::unreachable);
+    let (mut interrupted, mut terminated) = (end(SignalKind::interrupt())?, end(SignalKind::terminate())?);
     loop {
         tokio::select! {
             biased;
-            interrupted = &mut interrupt => return interrupted.map(|()| End::Done).map_err(Failure::unreachable),
+            _ = interrupted.recv() => return Ok(End::Done),
+            _ = terminated.recv() => return Ok(End::Done),
             _ = looks.tick() => {}
         }
-        match admin.describe(&args.name).await {
+        let began = Instant::now();
+        // A server that is away keeps nobody from ending this.
+        let found = tokio::select! {
+            biased;
+            _ = interrupted.recv() => return Ok(End::Done),
+            _ = terminated.recv() => return Ok(End::Done),
+            found = admin.describe(&args.name) => found,
+        };
+        match found {
             Ok(found) => {
                 if std::mem::take(&mut is_away) {
                     say(out, &args.name, &Event::new("reachable"))?;
                 }
-                for event in events(before.as_ref(), &found) {
+                let passed = before.as_ref().map_or(Duration::ZERO, |look| look.began.elapsed());
+                for event in events(before.as_ref().map(|look| &look.found), &found, passed) {
                     say(out, &args.name, &event)?;
                 }
-                before = Some(found);
+                before = Some(Look { began, found });
             }
             Err(error @ (lockson::QueryError::Name(_) | lockson::QueryError::Closed)) => {
                 return Err(error.into());
@@ -46,6 +56,12 @@ pub async fn run(locks: &Locks, out: &Out, args: Watch) -> Outcome {
             Err(_) => {}
         }
     }
+}
+
+/// What was seen, by a look that began then: what was left of leases then, is from then on.
+struct Look {
+    began: Instant,
+    found: Description,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,13 +92,24 @@ pub(crate) fn holders(found: &Description) -> BTreeMap<String, u64> {
     owners.chain(found.token_of_hold.iter().map(|token| (token.clone(), 1))).chain(permits).collect()
 }
 
-fn events(before: Option<&Description>, now: &Description) -> Vec<Event> {
+/// What was left of a hold's lease; `None`: it has none, or did not hold.
+fn lease(found: &Description, owner: &str) -> Option<Duration> {
+    let of_lock = found.holders.iter().find(|holder| holder.field() == owner).and_then(|holder| holder.ttl);
+    let of_plain = || found.ttl.filter(|_| found.token_of_hold.as_deref() == Some(owner));
+    let of_permit = || found.permits.iter().find(|permit| permit.id.to_string() == owner).map(|permit| permit.left);
+    of_lock.or_else(of_plain).or_else(of_permit)
+}
+
+/// What is different; `passed`: so long ago, or less, it was as before.
+fn events(before: Option<&Description>, now: &Description, passed: Duration) -> Vec<Event> {
     let mut events = Vec::new();
     let (old, new) = (before.map(holders).unwrap_or_default(), holders(now));
     let waited: Vec<&str> = before.iter().flat_map(|found| &found.waiters).map(|waiter| &*waiter.field).collect();
     let waits: Vec<&str> = now.waiters.iter().map(|waiter| &*waiter.field).collect();
     for owner in old.keys().filter(|owner| !new.contains_key(*owner)) {
-        events.push(Event::of("released", owner));
+        // It had a lease for longer than that: somebody has ended the hold, itself or by force.
+        let has_ended = before.and_then(|found| lease(found, owner)).is_some_and(|left| left <= passed);
+        events.push(Event::of(if has_ended { "lease ended" } else { "released" }, owner));
     }
     for (owner, count) in &new {
         match old.get(owner) {

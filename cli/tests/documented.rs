@@ -88,6 +88,16 @@ fn leases(text: &str) -> String {
     steady + rest
 }
 
+/// How many keys there are beside what is listed is not always the same.
+fn others(text: &str) -> String {
+    match text.split_once(" more keys ") {
+        Some((before, after)) => {
+            format!("{}9 more keys {after}", before.trim_end_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// Compares these parts of the document with what was printed, or writes them with `LOCKSON_BLESS=1`.
 fn compare(parts: &[(&str, String)]) {
     let path = root().join(DOCUMENT);
@@ -114,6 +124,35 @@ fn compare(parts: &[(&str, String)]) {
 fn until(watch: &mut Running, lines: &mut Vec<String>, what: &str) {
     while !lines.last().is_some_and(|line| line.contains(what)) {
         lines.push(format!("{}\n", watch.line()));
+    }
+}
+
+/// The first frame of `top` from here on that is like this.
+fn frame(top: &mut Running, is_meant: impl Fn(&str) -> bool) -> String {
+    let mut frame = String::new();
+    loop {
+        let line = top.line();
+        let is_last = line.starts_with("the longest ");
+        frame += &format!("{}\n", same_width(&line));
+        if is_last && is_meant(&frame) {
+            return frame;
+        }
+        if is_last {
+            frame.clear();
+        }
+    }
+}
+
+/// With a time in the column `FOR` that is as wide in every run.
+fn same_width(line: &str) -> String {
+    let time = line.split(' ').find(|word| word.ends_with("s+"));
+    match time.and_then(|time| line.split_once(time)) {
+        Some((before, after)) => {
+            let time = line.len() - before.len() - after.len();
+            let behind = after.trim_start();
+            format!("{before}{:1$}{behind}", "0.4s+", time + after.len() - behind.len())
+        }
+        None => line.to_owned(),
     }
 }
 
@@ -154,7 +193,7 @@ async fn the_document_shows_what_the_commands_print() {
     let (mut steady, mut parts) = (Steady::default(), Vec::new());
     let mut add = |name: &'static str, typed: &str, words: &[&str], code: i32| {
         let ran = lockson(&server.url(), words).expect(code);
-        let text = leases(&steady.text(&format!("{}{}", ran.out, ran.err)));
+        let text = leases(&steady.text(&format!("{}{}", ran.out, others(&ran.err))));
         parts.push((name, format!("$ {typed}\n{text}")));
     };
     add("ls", "lockson ls", &["ls"], 0);
@@ -176,16 +215,21 @@ async fn the_document_shows_what_the_commands_print() {
     );
     parts.iter_mut().filter(|(name, _)| *name == "busy").for_each(|(_, text)| text.push_str("75\n"));
 
+    let mut top = Running::start(&server.url(), &["top", "tickets", "--frames", "100000", "--interval", "100ms"]);
+    let mut frames = frame(&mut top, |frame| frame.contains("orders-"));
     let mut watch = Running::start(&server.url(), &["watch", "tickets", "--interval", "50ms"]);
     let mut lines = Vec::new();
     until(&mut watch, &mut lines, "waits");
     drop(held);
     let guard = patient("the waiter", waiter).await.unwrap();
     until(&mut watch, &mut lines, "held         billing");
+    frames += &frame(&mut top, |frame| frame.contains("billing-"));
     drop(guard);
     until(&mut watch, &mut lines, "released     billing");
     watch.signal(Signal::INT);
     watch.end().expect(0);
     parts.push(("watch", format!("$ lockson watch tickets\n{}", steady.text(&lines.concat()))));
+    let typed = "lockson top tickets --frames 600 --interval 100ms | tee top.txt";
+    parts.push(("recording", format!("$ {typed}\n{}", leases(&steady.text(&frames)))));
     compare(&parts);
 }

@@ -2,6 +2,9 @@
 
 mod deadline;
 mod documented;
+mod look;
 mod program;
 mod run;
 mod see;
+mod terminal;
+mod well;

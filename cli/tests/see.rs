@@ -175,4 +175,6 @@ fn completions_and_the_man_page_are_printed() {
     }
     let page = lockson("", &["man"]).expect(0).out;
     assert!(page.contains(".TH lockson") && page.contains("LOCKSON_URL"), "{page}");
+    let (_, run) = page.split_once(".SH \"LOCKSON RUN\"").expect("what `run` takes");
+    assert!(run.contains("\\-\\-lease") && run.contains("\\-\\-grace"), "{run}");
 }

@@ -1,6 +1,7 @@
 //! Redisson 4.7.0 and lockson on one server, behind sentinels and in a cluster. Needs a JDK and Maven: without them it
 //! passes, and fails where CI is set.
 
+mod command;
 mod composite;
 mod crash;
 mod door;
@@ -177,6 +178,7 @@ const EVERYWHERE: &[Case] = &cases! {
     crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
     names: prefixes_braces_and_tokens mapped_names hold_counts_of_many_owners;
     transactions: transactions_exclude transactions_end;
+    command: the_program_sees_and_ends_what_java_holds;
     composite: multi_locks_keep_each_other_out;
     synchronizers:
         semaphores_count_for_both permits_are_the_same_for_both permits_expire_for_both
