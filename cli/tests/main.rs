@@ -5,3 +5,4 @@ mod documented;
 mod program;
 mod run;
 mod see;
+mod terminal;
