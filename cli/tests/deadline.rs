@@ -199,8 +199,8 @@ fn a_command_that_ignores_sigterm_is_killed_before_the_lease_ends() {
 }
 
 /// The same with a hold that is ended by force. No lease is left on the server then: `lockson` hears of it at its next
-/// renewal, and it is the time between SIGTERM and SIGKILL that is kept. Its own deadline is later: that is not what ends
-/// the group.
+/// renewal, and it is the time between SIGTERM and SIGKILL that is kept. Its own deadline is later: that is not what
+/// ends the group.
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_after_its_grace() {
     // Renewed each third: the deadline that is known is never less than two thirds away, less the margin of a tenth.

@@ -159,8 +159,8 @@ impl Group {
         Ok(false)
     }
 
-    /// What is meant for the command. One that is stopped, as it read from the terminal, hears what is to end it only if
-    /// it goes on.
+    /// What is meant for the command. One that is stopped, as it read from the terminal, hears what is to end it only
+    /// if it goes on.
     fn hand_on(&self, signal: Signal) {
         self.signal(signal);
         if [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal) {
