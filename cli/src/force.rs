@@ -1,12 +1,12 @@
 //! `force`: ends a hold, of the one that was shown and no other.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 
 use lockson::{Description, Forced, Locks};
 use serde_json::json;
 
 use crate::args::Force;
-use crate::out::{clean, Out};
+use crate::out::{clean, put, tell, Out};
 use crate::show;
 use crate::watch::holders;
 use crate::{End, Failure, Outcome};
@@ -56,9 +56,8 @@ fn ask(shown: &[String], owner: &str) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure(End::Of(2), "nobody can be asked here: say --yes".to_owned()));
     }
-    eprintln!("{}", shown.join("\n"));
-    eprint!("End the hold of {}? Its holder goes on until it notices. [y/N] ", clean(owner));
-    let _ = std::io::stderr().flush();
+    tell(&shown.join("\n"));
+    put(&format!("End the hold of {}? Its holder goes on until it notices. [y/N] ", clean(owner)));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     match answer.trim() {

@@ -1,13 +1,12 @@
 //! `ls`: what there is.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use lockson::{Listed, Locks, What};
 
 use crate::args::Ls;
 use crate::json;
-use crate::out::{brief, clean, table, Out, Paint};
+use crate::out::{brief, clean, table, tell, Out, Paint};
 use crate::{End, Failure, Outcome};
 
 const KINDS: [What; 9] = [
@@ -38,12 +37,12 @@ pub async fn run(locks: &Locks, out: &Out, args: Ls) -> Outcome {
         all.extend(page.into_iter().filter(is_wanted).map(|found| (found.name.clone(), found)));
     }
     if listing.hidden() > 0 {
-        tell(&format!("{} keys may not be read by this user", listing.hidden()));
+        tell(&format!("lockson: {} keys may not be read by this user", listing.hidden()));
     }
     // What was asked for is a little more than the pattern: some of them may be locks of other names.
     let others = listing.scanned().saturating_sub(known + listing.hidden());
     if others > 0 {
-        tell(&format!("{others} more keys are not listed: beside a lock, or foreign; `show NAME` tells"));
+        tell(&format!("lockson: {others} more keys are not listed: beside a lock, or foreign; `show NAME` tells"));
     }
     if out.json {
         for found in all.values() {
@@ -61,11 +60,6 @@ pub async fn run(locks: &Locks, out: &Out, args: Ls) -> Outcome {
         out.line(&line)?;
     }
     Ok(End::Done)
-}
-
-/// Beside what is printed. That nobody reads it is no failure.
-fn tell(words: &str) {
-    let _ = writeln!(std::io::stderr(), "lockson: {words}");
 }
 
 pub fn row(found: &Listed) -> Vec<String> {

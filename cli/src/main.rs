@@ -74,20 +74,32 @@ fn main() -> ExitCode {
     if let Some(code) = helper.and_then(|(first, rest)| run::helper(&first, rest)) {
         return ExitCode::from(code);
     }
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if error.use_stderr() && is_json_asked() => {
+            return say(&Failure(End::Of(2), error.to_string()), true);
+        }
+        Err(error) => error.exit(),
+    };
+    let json = args.json;
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return say(&Failure::unreachable(error)),
+        Err(error) => return say(&Failure::unreachable(error), json),
     };
     match runtime.block_on(dispatch(args)) {
         Ok(end) => ExitCode::from(end.code()),
-        Err(failure) => say(&failure),
+        Err(failure) => say(&failure, json),
     }
 }
 
-fn say(Failure(end, words): &Failure) -> ExitCode {
+/// Whether it was, where what was typed is not understood. Behind `--` are the words of the command that is run.
+fn is_json_asked() -> bool {
+    std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
+}
+
+fn say(Failure(end, words): &Failure, json: bool) -> ExitCode {
     if *end != End::Done {
-        eprintln!("lockson: {}", out::clean(words));
+        out::failed(json, words, end.code());
     }
     ExitCode::from(end.code())
 }
@@ -106,7 +118,10 @@ async fn dispatch(args: Args) -> Outcome {
         Verb::Watch(verb) => watch::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Top(verb) => top::run(&connect(&args.server, None).await?, &out, verb).await,
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "lockson", &mut std::io::stdout());
+            // Behind a pipe that nobody reads any more it would panic.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "lockson", &mut script);
+            out.line(String::from_utf8_lossy(&script).trim_end())?;
             Ok(End::Done)
         }
         Verb::Man => man::run(&out),

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{json, Value};
 
 use crate::args::Color;
 use crate::{End, Failure};
@@ -60,6 +60,28 @@ impl Out {
 
     pub fn value(&self, value: &Value) -> Result<(), Failure> {
         self.line(&value.to_string())
+    }
+}
+
+/// A line for whoever runs this. If nobody can be told, as the terminal is gone, that is no reason to leave undone what
+/// comes next.
+pub fn tell(line: &str) {
+    put(&format!("{line}\n"));
+}
+
+/// The same without an end of the line.
+pub fn put(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    // At once, so that nothing of others comes between.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// Tells what went wrong, and the exit code that this has.
+pub fn failed(json: bool, words: &str, code: u8) {
+    if json {
+        tell(&json!({ "error": words, "code": code }).to_string());
+    } else {
+        tell(&format!("lockson: {}", clean(words)));
     }
 }
 

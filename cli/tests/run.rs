@@ -5,8 +5,10 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use support::prelude::*;
+use support::server::program;
+use support::{Deployment, Topology};
 
-use super::program::{command, is_ignored, lives, lockson, pttl, until, Running};
+use super::program::{command, is_ignored, lives, lockson, pttl, until, Ran, Running};
 
 const KINDS: [&str; 7] = ["lock", "fair", "read", "write", "fenced", "plain", "semaphore:1"];
 
@@ -140,4 +142,110 @@ fn whoever_of_the_three_is_killed_the_command_ends() {
     });
     waiter.signal(Signal::TERM);
     waiter.end().expect(128 + 15);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_holds_on_each_topology() {
+    for topology in [Topology::Single, Topology::Sentinel, Topology::Cluster] {
+        let url = Deployment::shared(topology, &program()).url();
+        for kind in ["lock", "fenced", "semaphore:1"] {
+            let name = unique("run");
+            let run = |rest: &[&'static str]| [&["run", name.as_str(), "--kind", kind][..], rest].concat();
+            let own = lockson(&url, &run(&["--", "sh", "-c", "echo \"token=$LOCKSON_TOKEN\"; exit 7"])).expect(7);
+            assert_eq!(own.out.trim() != "token=", kind == "fenced", "{topology:?}: {own:?}");
+            let held = run(&["--grace", "1s", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+            let mut running = Running::start(&url, &held);
+            let group = running.pid();
+            lockson(&url, &run(&["--wait", "0", "--", "true"])).expect(75);
+            lockson(&url, &["force", &name, "--yes"]).expect(0);
+            running.end().expect(74);
+            assert!(!lives(group), "{topology:?} {kind}");
+            lockson(&url, &run(&["--wait", "0", "--", "true"])).expect(0);
+        }
+    }
+}
+
+/// What is on the last line of stderr, and what is on those before it.
+fn outcome(ran: &Ran) -> (serde_json::Value, Vec<&str>) {
+    let mut lines: Vec<&str> = ran.err.lines().collect();
+    let last = lines.pop().unwrap_or_default();
+    (serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {ran:?}")), lines)
+}
+
+#[test]
+fn as_json_it_says_what_it_came_to() {
+    let server = Server::start();
+    let of = |url: &str, words: &[&str], code: i32| {
+        let ran = lockson(url, &[&["--json", "run"], words].concat()).expect(code);
+        let (told, before) = outcome(&ran);
+        assert!(told["code"] == code && before.is_empty() && ran.out.is_empty(), "{ran:?}");
+        told
+    };
+    let expect = |told: serde_json::Value, outcome: &str| assert_eq!(told["outcome"], outcome, "{told}");
+    let ended = of(&server.url(), &["told", "--", "sh", "-c", "exit 7"], 7);
+    assert_eq!(ended, serde_json::json!({ "name": "told", "outcome": "ended", "code": 7 }));
+    let fenced = of(&server.url(), &["fenced", "--kind", "fenced", "--", "true"], 0);
+    let found = lockson(&server.url(), &["show", "fenced", "--json"]).values();
+    assert!(fenced["token"].is_u64() && fenced["token"] == found[0]["token"], "{fenced}: {found:?}");
+    let mut running =
+        Running::start(&server.url(), &["run", "told", "--json", "--", "sh", "-c", "echo; exec sleep 1000"]);
+    running.line();
+    let busy = of(&server.url(), &["told", "--wait", "0", "--", "true"], 75);
+    assert_eq!(busy["error"], "told is busy");
+    expect(busy, "busy");
+    lockson(&server.url(), &["force", "told", "--yes"]).expect(0);
+    let ran = running.end().expect(74);
+    let (lost, before) = outcome(&ran);
+    assert_eq!((lost, before), (serde_json::json!({ "name": "told", "outcome": "lost", "code": 74 }), vec![]));
+    expect(of("redis://127.0.0.1:1", &["told", "--timeout", "300ms", "--", "true"], 69), "unreachable");
+    expect(of(&server.url(), &["told", "--", "no-such-command"], 127), "not_started");
+    expect(of(&server.url(), &["lockson:x", "--", "true"], 2), "refused");
+    // Found, but nothing can run it: the command's process says so before.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("script");
+    std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ran = lockson(&server.url(), &["run", "told", "--json", "--", path.to_str().unwrap()]).expect(127);
+    let (told, before) = outcome(&ran);
+    expect(told, "ended");
+    let before: serde_json::Value = serde_json::from_str(before[0]).unwrap();
+    assert!(before["code"] == 127 && before["error"].is_string(), "{ran:?}");
+    // Given up while it waits.
+    let mut holder = Running::start(&server.url(), &["run", "told", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+    holder.pid();
+    let waiter = Running::start(&server.url(), &["run", "told", "--json", "--", "true"]);
+    until(secs(20), "it waits", || {
+        lockson(&server.url(), &["show", "told", "--json"]).values()[0]["listening"].as_u64() > Some(0)
+    });
+    waiter.signal(Signal::TERM);
+    expect(outcome(&waiter.end().expect(128 + 15)).0, "interrupted");
+}
+
+#[test]
+fn as_json_every_verb_says_its_failures() {
+    let server = Server::start();
+    server.control(&["HSET", "held", "8f3e2b1a-0c4d-4e5f-9a6b-7c8d9e0f1a2b:71", "1"]);
+    let away = "redis://127.0.0.1:1";
+    let here = server.url();
+    let cases: [(&str, &[&str], i32); 10] = [
+        (away, &["ls", "--timeout", "300ms"], 69),
+        (away, &["show", "x", "--timeout", "300ms"], 69),
+        (away, &["force", "x", "--timeout", "300ms"], 69),
+        (away, &["doctor", "--timeout", "300ms"], 69),
+        (away, &["watch", "x", "--timeout", "300ms"], 69),
+        (away, &["top", "--timeout", "300ms"], 69),
+        (&here, &["ls", "--kind", "other"], 2),
+        (&here, &["force", "held"], 2),
+        (&here, &["force", "nothing", "--yes"], 1),
+        // What is not understood as it is typed.
+        (&here, &["run", "x", "--kind", "other", "--", "true"], 2),
+    ];
+    for (url, words, code) in cases {
+        let ran = lockson(url, &[&["--json"], words].concat()).expect(code);
+        let (told, before) = outcome(&ran);
+        assert!(told["error"].is_string() && told["code"] == code && before.is_empty(), "{words:?}: {ran:?}");
+    }
+    // That is a word of the command's.
+    let ran = lockson(&here, &["run", "x", "--kind", "other", "--", "true", "--json"]).expect(2);
+    assert!(ran.err.starts_with("error: invalid value 'other'"), "{ran:?}");
 }

@@ -1,145 +1,78 @@
-//! `top` on a terminal: what is on the screen, what keys do, and that it ends with its terminal.
+//! On a terminal: what is asked there, and what becomes of a run whose terminal goes away.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Child;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::fs::{Mode, OFlags};
-use rustix::process::{kill_process, Pid, Signal};
-use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
-use rustix::termios::{tcgetattr, tcsetwinsize, LocalModes, Winsize};
+use rustix::process::{Pid, Signal};
 use support::prelude::*;
 
-use super::program::command;
+use super::program::{is_ignored, lives, lockson, pttl, until, Running};
+use super::pty::started;
 
-const ROWS: usize = 24;
-const COLUMNS: usize = 200;
-
-/// The program on a terminal of its own, and what it shows.
+/// A terminal of one's own, with `lockson` as the first process on it. Killed when it is dropped.
 struct Terminal {
-    /// `None`: somebody has closed it.
-    master: Option<File>,
-    slave: File,
+    /// Where a person would sit. `None`: it is gone.
+    seat: Option<File>,
+    shown: String,
     child: Child,
-    cells: Vec<[char; COLUMNS]>,
-    cursor: (usize, usize),
-    /// What has come of something that has no end yet.
-    pending: String,
 }
 
 impl Terminal {
-    /// `is_lead`: the terminal is the one that the program's session is led by, which tells it of its end by SIGHUP.
-    fn start(url: &str, words: &[&str], is_lead: bool) -> Terminal {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let size = Winsize { ws_row: ROWS as u16, ws_col: COLUMNS as u16, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&master, size).unwrap();
-        let path = ptsname(&master, Vec::new()).unwrap();
-        let slave = rustix::fs::open(&path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        let end = |slave: &OwnedFd| Stdio::from(slave.try_clone().unwrap());
-        let program = command(url, words);
-        let mut started = Command::new("setsid");
-        started.args(is_lead.then_some("--ctty")).arg(program.get_program()).args(program.get_args());
-        for (name, value) in program.get_envs() {
-            match value {
-                Some(value) => started.env(name, value),
-                None => started.env_remove(name),
-            };
-        }
-        let child = started.stdin(end(&slave)).stdout(end(&slave)).stderr(end(&slave)).spawn().unwrap();
-        let cells = vec![[' '; COLUMNS]; ROWS];
-        let (master, slave) = (Some(File::from(master)), File::from(slave));
-        Terminal { master, slave, child, cells, cursor: (0, 0), pending: String::new() }
+    fn start(url: &str, words: &[&str]) -> Terminal {
+        let (seat, _, child) = started(url, words, (24, 80), true);
+        Terminal { seat: Some(seat), shown: String::new(), child }
     }
 
-    /// Types this.
-    fn press(&mut self, keys: &str) {
-        self.master.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Reads until the screen is like this.
-    #[track_caller]
-    fn until(&mut self, what: &str, is: impl Fn(&str) -> bool) {
-        let limit = Instant::now() + secs(30);
-        while !is(&self.text()) {
-            assert!(Instant::now() < limit, "not seen: {what}: {}", self.text());
-            let master = self.master.as_mut().unwrap();
-            let mut fds = [PollFd::new(master, PollFlags::IN)];
-            if poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).unwrap() == 0 {
-                continue;
-            }
-            let mut bytes = [0; 4096];
-            let count = master.read(&mut bytes).unwrap();
-            self.pending += &String::from_utf8_lossy(&bytes[..count]);
-            self.show();
-        }
-    }
-
-    fn text(&self) -> String {
-        let lines = self.cells.iter().map(|row| row.iter().collect::<String>().trim_end().to_owned() + "\n");
-        lines.collect::<String>()
-    }
-
-    /// As much of a terminal as `top` needs: moves of the cursor, the clearing of the screen, and characters.
-    fn show(&mut self) {
-        let text = std::mem::take(&mut self.pending);
-        let mut rest = text.as_str();
-        while let Some(c) = rest.chars().next() {
-            if c != '\x1b' {
-                self.put(c);
-                rest = &rest[c.len_utf8()..];
-                continue;
-            }
-            let Some(end) = rest.char_indices().skip(2).find(|(_, c)| c.is_ascii_alphabetic()) else { break };
-            let (parameters, verb) = (&rest[2..end.0], end.1);
-            match verb {
-                'H' => {
-                    let mut numbers = parameters.split(';').map(|number| number.parse::<usize>().unwrap_or(1));
-                    self.cursor = (numbers.next().unwrap_or(1) - 1, numbers.next().unwrap_or(1) - 1);
-                }
-                'J' => self.cells = vec![[' '; COLUMNS]; ROWS],
-                _ => {}
-            }
-            rest = &rest[end.0 + 1..];
-        }
-        self.pending = rest.to_owned();
-    }
-
-    fn put(&mut self, c: char) {
-        let (row, column) = self.cursor;
-        if let Some(cell) = self.cells.get_mut(row).and_then(|cells| cells.get_mut(column)) {
-            *cell = c;
-        }
-        self.cursor.1 += 1;
-    }
-
-    /// Waits for its end.
-    #[track_caller]
-    fn ended(&mut self) -> ExitStatus {
-        let limit = Instant::now() + secs(20);
+    /// Reads until this is shown, and says what stands before it.
+    fn until(&mut self, what: &str) -> String {
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
+            if let Some((before, after)) = self.shown.split_once(what) {
+                let (before, after) = (before.to_owned(), after.to_owned());
+                self.shown = after;
+                return before;
             }
-            // A terminal whose buffer is full keeps who writes to it.
-            if let Some(master) = &mut self.master {
-                let mut fds = [PollFd::new(master, PollFlags::IN)];
-                if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 5_000_000 })).unwrap() > 0 {
-                    let _ = master.read(&mut [0; 4096]);
-                }
-            } else {
-                std::thread::sleep(ms(5));
-            }
-            assert!(Instant::now() < limit, "it does not end");
+            assert!(self.read(), "it has ended without {what:?}: {:?}", self.shown);
         }
     }
 
-    /// Whether the terminal is as a shell wants it: lines are read as such, and what is typed is seen.
-    fn is_restored(&self) -> bool {
-        tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    /// `false`: nobody writes to it any more.
+    fn read(&mut self) -> bool {
+        let (mut bytes, seat) = ([0; 1024], self.seat.as_mut().unwrap());
+        let limit = Timespec::try_from(secs(20)).unwrap();
+        let ready = poll(&mut [PollFd::new(seat, PollFlags::IN)], Some(&limit)).unwrap();
+        assert!(ready > 0, "it says nothing and does not end: {:?}", self.shown);
+        // An error: nobody has its other end any more.
+        let read = seat.read(&mut bytes).unwrap_or_default();
+        self.shown += std::str::from_utf8(&bytes[..read]).unwrap();
+        read > 0
+    }
+
+    /// The next line, which is the number of a process.
+    fn pid(&mut self) -> Pid {
+        let line = self.until("\r\n");
+        Pid::from_raw(line.parse().unwrap_or_else(|_| panic!("{line:?} is no pid"))).unwrap()
+    }
+
+    fn types(&mut self, text: &str) {
+        self.seat.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Somebody closes the window.
+    fn hang_up(&mut self) {
+        self.seat = None;
+    }
+
+    /// Waits for its end: the exit code, and what was shown last.
+    fn end(mut self) -> (Option<i32>, String) {
+        while self.seat.is_some() && self.read() {}
+        let mut code = None;
+        until(secs(20), "it ends", || {
+            code = self.child.try_wait().unwrap();
+            code.is_some()
+        });
+        (code.unwrap().code(), std::mem::take(&mut self.shown))
     }
 }
 
@@ -150,76 +83,99 @@ impl Drop for Terminal {
     }
 }
 
-/// Three locks: one is held for longest, one changes hands most often.
-async fn scene(server: &Server) -> (Locks, Guard) {
-    let locks = server.locks().await;
-    let held = locks.lock("alone").guard().await.unwrap();
-    for name in ["busy", "calm"] {
-        locks.lock(name).owned_by(&Owner::named("first").unwrap()).lock().await.unwrap();
-    }
-    (locks, held)
-}
-
-/// Whether these stand one below the other.
-fn are_in_order(screen: &str, names: &[&str]) -> bool {
-    let at = names.iter().map(|name| screen.find(&format!("\n{name} "))).collect::<Vec<_>>();
-    at.iter().all(Option::is_some) && at.is_sorted()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_change_what_comes_first_and_end_it() {
+#[test]
+fn a_run_whose_terminal_is_gone_ends_its_command_when_its_hold_is_lost() {
     let server = Server::start();
-    let (locks, _held) = scene(&server).await;
-    let mut top = Terminal::start(&server.url(), &["top", "--interval", "50ms"], false);
-    let heads = "the longest queues first   w queues";
-    top.until("all of it", |screen| screen.contains(heads) && are_in_order(screen, &["alone", "busy", "calm"]));
-    assert!(!top.is_restored(), "keys come one by one");
-    // Seen with another holder than before.
-    locks.lock("busy").force_unlock().await.unwrap();
-    locks.lock("busy").owned_by(&Owner::named("second").unwrap()).lock().await.unwrap();
-    top.until("the other holder", |screen| screen.contains("named-second"));
-    top.press("b");
-    let is_busy = |screen: &str| screen.contains("the busiest first") && are_in_order(screen, &["busy", "alone"]);
-    top.until("the busiest first", is_busy);
-    top.press("h");
-    let is_held = |screen: &str| screen.contains("the longest holds first") && are_in_order(screen, &["alone", "busy"]);
-    top.until("the longest holds first", is_held);
-    let waits = locks.fair_lock("calm").owned_by(&Owner::named("waits").unwrap());
-    let waiter = spawn_with(waits, |lock| async move { lock.guard().await });
-    top.press("w");
-    let is_queued = |screen: &str| screen.contains(heads) && are_in_order(screen, &["calm", "alone", "busy"]);
-    top.until("the longest queue first", is_queued);
-    // Redis goes away: it says so, keeps what it has seen, and can be quit.
-    server.freeze();
-    top.until("that it is away", |screen| screen.contains("UNREACHABLE") && screen.contains("\nalone "));
-    top.press("q");
-    assert_eq!(top.ended().code(), Some(0));
-    assert!(top.is_restored());
-    server.thaw();
-    waiter.abort();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_ends_with_its_terminal() {
-    let server = Server::start();
-    let (_locks, _held) = scene(&server).await;
-    for is_lead in [true, false] {
-        let mut top = Terminal::start(&server.url(), &["top", "--interval", "50ms"], is_lead);
-        top.until("all of it", |screen| are_in_order(screen, &["alone", "busy", "calm"]));
-        // A terminal window is closed.
-        drop(top.master.take());
-        assert_eq!(top.ended().code(), Some(0), "led by it: {is_lead}");
+    let script = "trap '' HUP; echo $$; exec sleep 1000";
+    for kind in ["lock", "semaphore:1"] {
+        let name = format!("gone:{kind}");
+        let words = ["run", &name, "--kind", kind, "--lease", "10s", "--grace", "300ms", "--", "sh", "-c", script];
+        let mut terminal = Terminal::start(&server.url(), &words);
+        let group = terminal.pid();
+        terminal.hang_up();
+        lockson(&server.url(), &["force", &name, "--yes"]).expect(0);
+        let (code, _) = terminal.end();
+        assert_eq!(code, Some(74), "{kind}: what it had to say nobody heard");
+        assert!(!lives(group));
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_it_and_the_terminal_is_as_before() {
-    let server = Server::start();
-    for signal in [Signal::TERM, Signal::INT] {
-        let mut top = Terminal::start(&server.url(), &["top", "--interval", "50ms"], false);
-        top.until("that there is nothing", |screen| screen.contains("0 objects, 0 held"));
-        kill_process(Pid::from_child(&top.child), signal).unwrap();
-        assert_eq!(top.ended().code(), Some(0));
-        assert!(top.is_restored());
+#[test]
+fn a_terminal_that_goes_away_ends_the_command_and_gives_the_lock_back() {
+    if is_ignored(Signal::HUP) {
+        println!("this test was started by nohup: what it starts does not end either");
+        return;
     }
+    let server = Server::start();
+    let mut terminal = Terminal::start(&server.url(), &["run", "hung", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+    let group = terminal.pid();
+    assert!(pttl(&server, "hung") > 0);
+    terminal.hang_up();
+    let (code, _) = terminal.end();
+    assert_eq!(code, Some(128 + 1), "the command had SIGHUP");
+    assert!(!lives(group));
+    assert_eq!(pttl(&server, "hung"), -2, "the lock was given back");
+}
+
+/// As documented; and it can be ended, though what is stopped heeds no signal until it goes on.
+#[test]
+fn a_command_that_reads_the_terminal_is_stopped_and_can_be_ended() {
+    let server = Server::start();
+    for (key, signal) in [("\x03", Signal::INT), ("\x1c", Signal::QUIT)] {
+        if is_ignored(signal) {
+            continue;
+        }
+        let script = "echo $$; exec cat";
+        let mut terminal = Terminal::start(&server.url(), &["run", "reads", "--", "sh", "-c", script]);
+        let group = terminal.pid();
+        let stat = format!("/proc/{}/stat", group.as_raw_nonzero());
+        until(secs(20), "it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
+        terminal.types(key);
+        let (code, shown) = terminal.end();
+        assert_eq!(code, Some(128 + signal.as_raw()), "{shown}");
+        assert!(!lives(group) && pttl(&server, "reads") == -2);
+    }
+}
+
+#[test]
+fn who_is_to_be_forced_out_is_asked_for() {
+    let server = Server::start();
+    let holder = ["run", "asked", "--", "sh", "-c", "echo $$; exec sleep 1000"];
+    let mut first = Running::start(&server.url(), &holder);
+    first.pid();
+    let owner = |name: &str| lockson(&server.url(), &["show", name, "--json"]).values()[0]["holders"][0].clone();
+    let before = owner("asked")["owner"].as_str().unwrap().to_owned();
+    let ask = || {
+        let mut terminal = Terminal::start(&server.url(), &["force", "asked"]);
+        let shown = terminal.until("? Its holder goes on until it notices. [y/N] ");
+        (terminal, shown)
+    };
+    for answer in ["n\n", "\n", "yes please\n", "\x04"] {
+        let (mut terminal, shown) = ask();
+        assert!(shown.starts_with("asked  lock ") && shown.ends_with(&format!("End the hold of {before}")), "{shown}");
+        terminal.types(answer);
+        let (code, shown) = terminal.end();
+        assert!(code == Some(1) && shown.ends_with("lockson: left as it is\r\n"), "{answer:?}: {code:?} {shown}");
+        assert_eq!(owner("asked")["owner"], before, "nothing was changed");
+    }
+    // It changes hands between the question and the answer.
+    let (mut terminal, _) = ask();
+    first.signal(Signal::TERM);
+    first.end().expect(128 + 15);
+    let mut second = Running::start(&server.url(), &holder);
+    let group = second.pid();
+    let now = owner("asked");
+    assert!(now["owner"] != before && now["owner"].is_string());
+    terminal.types("y\n");
+    let (code, shown) = terminal.end();
+    let refused = format!("lockson: {before} does not hold it any more: nothing was changed\r\n");
+    assert!(code == Some(1) && shown.ends_with(&refused), "{code:?} {shown}");
+    assert_eq!(owner("asked")["owner"], now["owner"]);
+    // And it stays where it is.
+    let (mut terminal, _) = ask();
+    terminal.types("y\n");
+    let (code, shown) = terminal.end();
+    assert!(code == Some(0) && shown.contains("ended: asked by "), "{code:?} {shown}");
+    second.end().expect(74);
+    assert!(!lives(group));
 }

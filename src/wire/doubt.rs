@@ -179,9 +179,7 @@ pub(super) fn status_of(number: i64, rest: &mut Vec<Item>) -> Option<Result<Stat
 
 /// Answers and questions no longer match on this connection: whatever was answered can't be believed.
 pub(super) fn poisoned<T>(node: &Node, script: &'static str, why: &str) -> Result<T, Fate> {
-    say(
-        || tracing::warn!(target: "lockson", script, why, "the connection is replaced: its answers do not fit"),
-    );
+    say(|| tracing::warn!(target: "lockson", script, why, "the connection is replaced: its answers do not fit"));
     node.link.reset();
     Err(Fate::Doubtful(why.to_owned()))
 }

@@ -9,7 +9,9 @@ use std::process::Command;
 
 use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
+use super::line::is_json;
 use crate::args::{NOT_EXECUTABLE, NOT_FOUND};
+use crate::out::failed;
 use crate::{End, Failure};
 
 /// Refuses a command that can't be started, before a lock is taken for it.
@@ -49,9 +51,10 @@ fn state(path: &Path) -> State {
     }
 }
 
-/// The words are the keeper's process id, and the command.
+/// The words are how failures are told, the keeper's process id, and the command.
 pub fn exec(words: Vec<OsString>) -> u8 {
     let mut words = words.into_iter();
+    let json = is_json(words.next());
     let keeper = words.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let Some(program) = words.next() else { return NOT_FOUND };
     // Who has another parent by now has lost the keeper before this was said.
@@ -59,12 +62,9 @@ pub fn exec(words: Vec<OsString>) -> u8 {
         return NOT_EXECUTABLE;
     }
     let error = Command::new(&program).args(words).exec();
-    eprintln!("lockson: {}: {error}", program.display());
-    if error.kind() == ErrorKind::NotFound {
-        NOT_FOUND
-    } else {
-        NOT_EXECUTABLE
-    }
+    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    failed(json, &format!("{}: {error}", program.display()), code);
+    code
 }
 
 #[cfg(test)]

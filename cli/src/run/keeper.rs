@@ -18,8 +18,9 @@ use tokio::net::UnixStream;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::sleep;
 
-use super::line::{boot_nanos, forwarded, Order, Report};
+use super::line::{boot_nanos, forwarded, how, is_json, Order, Report};
 use super::{EXEC, SELF};
+use crate::out::failed;
 
 /// It looks at the clock so often, as timers stand still while a machine is suspended; and while a group is ended.
 const LOOK: Duration = Duration::from_millis(250);
@@ -27,30 +28,31 @@ const SOON: Duration = Duration::from_millis(10);
 /// The command of a hold that is lost gets no more than this: others may have the lock.
 const LOST_GRACE: u64 = 1_000_000_000;
 
-/// The words are the grace and the margin, the deadline (nanoseconds), and the command.
+/// The words are how failures are told, the grace and the margin, the deadline (nanoseconds), and the command.
 pub fn keep(words: Vec<OsString>) -> u8 {
     let mut words = words.into_iter();
+    let json = is_json(words.next());
     let mut number = || words.next().and_then(|word| word.to_str()?.parse::<u64>().ok()).unwrap_or_default();
     let (grace, margin, deadline) = (number(), number(), number());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let kept = runtime.and_then(|runtime| runtime.block_on(run(words.collect(), grace, margin, deadline)));
+    let kept = runtime.and_then(|runtime| runtime.block_on(run(json, words.collect(), [grace, margin, deadline])));
     match kept {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("lockson: {error}");
+            failed(json, &error.to_string(), 1);
             1
         }
     }
 }
 
-async fn run(command: Vec<OsString>, grace: u64, margin: u64, deadline: u64) -> IoResult<()> {
+async fn run(json: bool, command: Vec<OsString>, [grace, margin, deadline]: [u64; 3]) -> IoResult<()> {
     // What the command leaves behind becomes this process's, which has to reap it to know that it is gone.
     set_child_subreaper(Some(getpid()))?;
     let (stdin, way) = stdin_of_command()?;
     let (mut signals, mut children) = (forwarded()?, signal(SignalKind::child())?);
     let pid = getpid().as_raw_nonzero().to_string();
     let mut child = Command::new(SELF);
-    child.arg(EXEC).arg(pid).args(command).process_group(0).stdin(Stdio::from(stdin));
+    child.arg(EXEC).arg(how(json)).arg(pid).args(command).process_group(0).stdin(Stdio::from(stdin));
     let child = child.spawn()?;
     let group = Pid::from_child(&child);
     let (orders, mut reports) = UnixStream::from_std(way)?.into_split();
@@ -73,7 +75,7 @@ async fn run(command: Vec<OsString>, grace: u64, margin: u64, deadline: u64) -> 
                     kept.end(grace);
                 }
             },
-            Some(signal) = signals.recv() => kept.signal(signal),
+            Some(signal) = signals.recv() => kept.hand_on(signal),
             _ = children.recv() => {}
             () = sleep(kept.pause()) => {}
         }
@@ -122,7 +124,7 @@ impl Group {
     fn obey(&mut self, order: Option<Order>) {
         match order {
             Some(Order::Until(deadline)) => self.deadline = self.deadline.max(deadline),
-            Some(Order::Signal(signal)) => self.signal(signal),
+            Some(Order::Signal(signal)) => self.hand_on(signal),
             Some(Order::Lost) => {
                 self.is_lost = true;
                 self.end(self.grace.min(LOST_GRACE));
@@ -155,6 +157,15 @@ impl Group {
             self.signal(Signal::KILL);
         }
         Ok(false)
+    }
+
+    /// What is meant for the command. One that is stopped, as it read from the terminal, hears what is to end it only
+    /// if it goes on.
+    fn hand_on(&self, signal: Signal) {
+        self.signal(signal);
+        if [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal) {
+            self.signal(Signal::CONT);
+        }
     }
 
     /// SIGTERM now, and SIGKILL after this time, in any case before the deadline.

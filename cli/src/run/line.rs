@@ -1,5 +1,6 @@
 //! What the two processes of `run` tell each other, a line each; and the signals and the clock that both go by.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::Result as IoResult;
 
@@ -7,6 +8,19 @@ use rustix::process::Signal;
 use rustix::time::{clock_gettime, ClockId};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::{channel, Receiver};
+
+/// How the processes tell people of failures: a word that each hands to the next.
+pub fn how(json: bool) -> &'static str {
+    if json {
+        "json"
+    } else {
+        "text"
+    }
+}
+
+pub fn is_json(word: Option<OsString>) -> bool {
+    word.is_some_and(|word| word == how(true))
+}
 
 /// What the keeper is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

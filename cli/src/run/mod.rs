@@ -18,16 +18,17 @@ use std::time::Duration;
 
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{kill_process_group, Pid, Signal};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::UnixStream;
 use tokio::time::{interval, timeout, MissedTickBehavior};
 
-use crate::args::{Run, Server};
-use crate::out::{clean, Out};
+use crate::args::{Run, Server, NOT_EXECUTABLE, NOT_FOUND};
+use crate::out::{clean, tell, Out};
 use crate::{connect, End, Failure, Outcome};
 use hold::Hold;
-use line::{boot_nanos, forwarded, Order, Report};
+use line::{boot_nanos, forwarded, how, Order, Report};
 
 /// This program, also when its file has been replaced.
 const SELF: &str = "/proc/self/exe";
@@ -48,36 +49,80 @@ pub fn helper(first: &str, words: Vec<OsString>) -> Option<u8> {
     }
 }
 
+/// What it came to.
+struct Ran {
+    end: End,
+    /// In a word, for programs.
+    outcome: &'static str,
+    token: Option<u64>,
+    /// What there is to say beside that.
+    words: Option<String>,
+}
+
+impl Ran {
+    fn new(end: End, outcome: &'static str, words: Option<String>) -> Self {
+        Self { end, outcome, token: None, words }
+    }
+}
+
+impl From<Failure> for Ran {
+    fn from(Failure(end, words): Failure) -> Self {
+        let outcome = match end {
+            End::Unreachable => "unreachable",
+            End::Lost => "lost",
+            End::Of(NOT_FOUND | NOT_EXECUTABLE) => "not_started",
+            _ => "refused",
+        };
+        Self::new(end, outcome, Some(words))
+    }
+}
+
 pub async fn run(server: &Server, out: &Out, args: Run) -> Outcome {
+    let ran = under_lock(server, out.json, &args).await.unwrap_or_else(Ran::from);
+    if out.json {
+        let mut told = json!({ "name": args.name, "outcome": ran.outcome, "code": ran.end.code() });
+        if let Some(token) = ran.token {
+            told["token"] = token.into();
+        }
+        if let Some(words) = ran.words {
+            told["error"] = words.into();
+        }
+        tell(&told.to_string());
+    } else if let Some(words) = ran.words {
+        tell(&format!("lockson: {}", clean(&words)));
+    }
+    Ok(ran.end)
+}
+
+async fn under_lock(server: &Server, json: bool, args: &Run) -> Result<Ran, Failure> {
     exec::find(args.command.first())?;
     let locks = connect(server, Some(args.lease)).await?;
     // From here on, so that none ends this process while it holds the lock.
     let mut signals = forwarded().map_err(Failure::unreachable)?;
     let taken = tokio::select! {
-        taken = Hold::take(&locks, &args) => taken?,
+        taken = Hold::take(&locks, args) => taken?,
         Some(signal) = signals.recv() => {
             let _ = locks.shutdown(Duration::from_secs(1)).await;
-            return Ok(End::Of(128 + signal.as_raw() as u8));
+            return Ok(Ran::new(End::Of(128 + signal.as_raw() as u8), "interrupted", None));
         }
     };
     let Some(hold) = taken else {
         let _ = locks.shutdown(Duration::from_secs(1)).await;
-        if !out.json {
-            eprintln!("lockson: {} is busy", clean(&args.name));
-        }
-        return Ok(End::Busy(args.busy_code));
+        return Ok(Ran::new(End::Busy(args.busy_code), "busy", Some(format!("{} is busy", args.name))));
     };
-    let ended = match Kept::start(&args, &hold) {
+    let ended = match Kept::start(args, json, &hold) {
         Ok(kept) => kept.watch(&hold, &mut signals, args.lease).await,
         Err(error) => Err(Failure(End::Of(126), format!("the helper can't be started: {error}"))),
     };
+    let token = hold.token();
     let released = hold.release().await;
     let _ = locks.shutdown(Duration::from_secs(1)).await;
-    let ended = ended?;
-    if let (Err(error), true) = (&released, ended != End::Lost) {
-        eprintln!("lockson: {}", clean(error));
-    }
-    Ok(ended)
+    let ran = match ended {
+        Ok(End::Lost) => Ran::new(End::Lost, "lost", None),
+        Ok(end) => Ran::new(end, "ended", released.err()),
+        Err(failure) => failure.into(),
+    };
+    Ok(Ran { token, ..ran })
 }
 
 /// The keeper, and the way to it.
@@ -85,17 +130,19 @@ struct Kept {
     child: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
+    /// Whether what it comes to is told at its end, as an object.
+    json: bool,
     /// The group of the command.
     group: Option<Pid>,
 }
 
 impl Kept {
-    fn start(args: &Run, hold: &Hold) -> IoResult<Self> {
+    fn start(args: &Run, json: bool, hold: &Hold) -> IoResult<Self> {
         let (ours, theirs) = StdStream::pair()?;
         let grace = args.grace.min(args.lease / 4);
         let numbers = [grace, margin(args.lease)].map(|time| time.as_nanos().to_string());
         let mut command = Command::new(SELF);
-        command.arg(KEEP).args(numbers).arg(deadline(hold).to_string()).args(&args.command);
+        command.arg(KEEP).arg(how(json)).args(numbers).arg(deadline(hold).to_string()).args(&args.command);
         command.env("LOCKSON_NAME", &args.name);
         if let Some(token) = hold.token() {
             command.env("LOCKSON_TOKEN", token.to_string());
@@ -105,7 +152,7 @@ impl Kept {
         hand_over_stdin(&ours)?;
         ours.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        Ok(Self { child, reports: BufReader::new(reports).lines(), orders, group: None })
+        Ok(Self { child, reports: BufReader::new(reports).lines(), orders, json, group: None })
     }
 
     /// Until the command and its group have ended.
@@ -119,15 +166,20 @@ impl Kept {
                     Some(Some(Report::Started(group))) => self.group = Pid::from_raw(group),
                     Some(Some(Report::Ended { code, is_lost: by_keeper })) => {
                         let _ = self.child.wait();
-                        return Ok(self.judged(code, is_lost || by_keeper || !hold.is_valid()));
+                        if !is_lost && (by_keeper || !hold.is_valid()) {
+                            is_lost = true;
+                            self.say_lost();
+                        }
+                        return Ok(if is_lost { End::Lost } else { End::Of(code) });
                     }
                     Some(None) => {}
                     None => return Err(self.abandoned()),
                 },
                 () = &mut lost, if !is_lost => {
                     is_lost = true;
-                    eprintln!("lockson: the hold is lost: the command is ended");
+                    // First what matters: to say it may take as long as its terminal likes.
                     self.order(&Order::Lost).await;
+                    self.say_lost();
                 }
                 Some(signal) = signals.recv() => self.order(&Order::Signal(signal)).await,
                 _ = tick.tick() => {
@@ -147,11 +199,9 @@ impl Kept {
         let _ = timeout(Duration::from_secs(1), self.orders.write_all(text.as_bytes())).await;
     }
 
-    fn judged(&self, code: u8, is_lost: bool) -> End {
-        if is_lost {
-            End::Lost
-        } else {
-            End::Of(code)
+    fn say_lost(&self) {
+        if !self.json {
+            tell("lockson: the hold is lost: the command is ended");
         }
     }
 
