@@ -8,8 +8,8 @@ use rustix::termios::{tcsetwinsize, Winsize};
 
 use super::program::command;
 
-/// Where a person would sit, the program's end, and the program. `is_lead`: it is its session's terminal, of whose end the
-/// program is told by SIGHUP.
+/// Where a person would sit, the program's end, and the program. `is_lead`: it is its session's terminal, of whose end
+/// the program is told by SIGHUP.
 pub fn started(url: &str, words: &[&str], (rows, columns): (u16, u16), is_lead: bool) -> (File, File, Child) {
     // It is to be no terminal of this process's.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
