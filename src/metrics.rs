@@ -113,6 +113,15 @@ impl Series<'_> {
         );
     }
 
+    /// One more: until it is fewer again, by what this returns.
+    fn more(self) -> Gauge {
+        let more = |gauge: &Gauge| {
+            gauge.increment(1.0);
+            gauge.clone()
+        };
+        Handles::with(|handles| &mut handles.gauges, self, |series| gauge!(series.name, series.labels()), more)
+    }
+
     fn took(self, time: Duration) {
         Handles::with(
             |handles| &mut handles.histograms,
@@ -166,8 +175,8 @@ impl Hasher for Mixed {
 #[derive(Default)]
 struct Handles {
     clients: u64,
-    waiting: Option<Gauge>,
     holds: Option<Gauge>,
+    gauges: Found<Gauge>,
     counters: Found<Counter>,
     histograms: Found<Histogram>,
 }
@@ -189,36 +198,28 @@ impl Handles {
             let mut handles = handles.try_borrow_mut().ok()?;
             let clients = CLIENTS.load(Ordering::Relaxed);
             if handles.clients != clients {
-                let (waiting, holds) = (Some(gauge!("lockson_waiting")), Some(gauge!("lockson_holds")));
-                *handles = Self { clients, waiting, holds, ..Self::default() };
+                *handles = Self { clients, holds: Some(gauge!("lockson_holds")), ..Self::default() };
             }
             Some(of(&mut handles))
         });
         used.ok().flatten()
     }
 
-    fn with<T>(
+    fn with<T, R>(
         of: impl Fn(&mut Self) -> &mut Found<T>,
         series: Series<'_>,
         look_up: impl Fn(&Series<'_>) -> T,
-        record: impl Fn(&T),
-    ) {
+        record: impl Fn(&T) -> R,
+    ) -> R {
         let place = series.place();
-        if Self::use_own(|own| of(own).get(&place).map(|(_, handle)| record(handle))).flatten().is_some() {
-            return;
-        }
-        let handle = look_up(&series);
-        record(&handle);
-        Self::use_own(|own| of(own).insert(place, (series.class.cloned(), handle)));
+        let known = Self::use_own(|own| of(own).get(&place).map(|(_, handle)| record(handle)));
+        known.flatten().unwrap_or_else(|| {
+            let handle = look_up(&series);
+            let done = record(&handle);
+            Self::use_own(|own| of(own).insert(place, (series.class.cloned(), handle)));
+            done
+        })
     }
-}
-
-/// So many acquisitions are under way more, or less.
-#[cfg(feature = "metrics")]
-fn waiting(more: f64) {
-    Handles::use_own(|own| own.waiting.as_ref().map(|gauge| gauge.increment(more)))
-        .flatten()
-        .unwrap_or_else(|| gauge!("lockson_waiting").increment(more));
 }
 
 /// So many things are held more, or less.
@@ -230,13 +231,15 @@ fn held(more: f64) {
 }
 
 /// An acquisition under way.
-pub(crate) struct Acquiring(Asking);
+pub(crate) struct Acquiring(Asking, #[cfg(feature = "metrics")] Gauge);
 
 impl Acquiring {
-    pub(crate) fn begin() -> Self {
-        #[cfg(feature = "metrics")]
-        waiting(1.0);
-        Self(Asking::begin())
+    pub(crate) fn begin(kind: &'static str, class: &Class) -> Self {
+        Self(
+            Asking::begin(),
+            #[cfg(feature = "metrics")]
+            Series { class: class.0.as_ref(), ..series("lockson_waiting", [("kind", kind), NONE]) }.more(),
+        )
     }
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
@@ -249,7 +252,7 @@ impl Acquiring {
 #[cfg(feature = "metrics")]
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        waiting(-1.0);
+        self.1.decrement(1.0);
     }
 }
 
@@ -350,7 +353,7 @@ pub(crate) fn describe() {
         describe_counter!("lockson_renewals_total", "holds that a batch was about");
         describe_counter!("lockson_events_total", "what Locks::events tells");
         describe_counter!("lockson_hand_overs_total", "turns inside a process, without a script");
-        describe_gauge!("lockson_waiting", "acquisitions under way");
+        describe_gauge!("lockson_waiting", "acquisitions under way: the queue of this process");
         describe_gauge!("lockson_holds", "locks and permits that are held");
     }
 }

@@ -4,7 +4,7 @@
 //! Such a connection sends a command once and answers in the order of the requests. What breaks it ends it
 //! (`MultiplexedConnection`), or it is made anew by itself (`ConnectionManager`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use ::futures::future::{join_all, ready, BoxFuture, FutureExt};
 use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
-use redis::{cmd, Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
+use redis::{cmd, from_redis_value, Cmd, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Notify};
 use tokio::time::timeout;
@@ -111,6 +111,13 @@ impl Link for Way {
 
     /// It is the program's: what answers it wrongly does so for all that it does.
     fn reset(&self) {}
+
+    fn settings(&self, names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
+        let mut command = cmd("CONFIG");
+        command.arg("GET").arg(names);
+        let answer = self.ask(command);
+        async move { answer.await.ok().and_then(|found| from_redis_value(found).ok()).unwrap_or_default() }.boxed()
+    }
 }
 
 /// What is known of the server.

@@ -27,7 +27,7 @@ pub(crate) fn acquiring<'a, T, E: Passing + Display>(
         target: "lockson", "acquire", otel.kind = "client", db.system.name = "redis", db.operation.name = "acquire",
         kind, name, owner, attempts = Empty, waited = Empty, outcome = Empty, error.type = Empty
     );
-    let acquiring = Acquiring::begin();
+    let acquiring = Acquiring::begin(kind, class);
     let acquisition = acquisition.inspect(move |outcome| acquiring.end(kind, class, word(outcome)));
     if span.is_disabled() {
         return acquisition.left_future();

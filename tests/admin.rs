@@ -377,6 +377,8 @@ async fn a_server_says_what_it_is_and_which_rights_are_missing() {
     let (well, raw) = (report().await, server.raw().await.must(&["INFO"]).await.text());
     assert_eq!((well.address, well.lacks), (format!("127.0.0.1:{}", server.port()), BTreeMap::new()));
     assert!(well.clock_ahead.abs() < 5_000, "{}", well.clock_ahead);
+    let setting = |name: &str| well.settings.get(name).map(String::as_str);
+    assert_eq!((setting("appendfsync"), setting("timeout")), (Some("everysec"), Some("0")), "{:?}", well.settings);
     for (key, section) in ["run_id", "maxclients", "maxmemory_policy", "aof_enabled", "evicted_keys", "role"]
         .iter()
         .zip(["server", "clients", "memory", "persistence", "stats", "replication"])
@@ -389,10 +391,11 @@ async fn a_server_says_what_it_is_and_which_rights_are_missing() {
         CALLS.map(|(kind, commands)| (kind.to_owned(), words(commands))).into_iter().collect();
     may(&all.values().flatten().cloned().collect::<Vec<_>>());
     assert_eq!(report().await.lacks, all);
-    may(&["GET".to_owned(), "INFO".to_owned()]);
+    may(&["GET", "INFO", "CONFIG"].map(str::to_owned));
     let without = report().await;
     let lacks = ["fenced", "latch", "permits", "plain", "semaphore"].map(|kind| (kind.to_owned(), words("GET")));
     assert_eq!((without.info, without.lacks), (BTreeMap::new(), lacks.into()));
+    assert_eq!(without.settings, BTreeMap::new(), "who may not ask");
 }
 
 /// Also behind a connection that was cut; and who may not say so may lock all the same.

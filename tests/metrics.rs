@@ -57,14 +57,14 @@ async fn acquisitions_and_holds_are_counted() {
     let stranger = locks.mutex("orders:1").owned_by(&Owner::unique());
     let waiting = tokio::spawn(async move { stranger.acquire().wait(secs(5)).await });
     sleep(secs(1)).await;
-    counted.is("lockson_waiting", 1.0);
+    counted.is("lockson_waiting kind=mutex class=orders", 1.0);
     assert!(!waiting.await.unwrap().unwrap().is_acquired());
     counted.is("lockson_acquire_seconds kind=mutex outcome=busy class=orders", 1.0);
-    counted.is("lockson_waiting", 0.0);
+    counted.is("lockson_waiting kind=mutex class=orders", 0.0);
     // Dropped half-way, it does not wait any more, and has no outcome.
     let stranger = locks.mutex("orders:1").owned_by(&Owner::unique());
     assert!(tokio::time::timeout(secs(1), stranger.guard()).await.is_err());
-    counted.is("lockson_waiting", 0.0);
+    counted.is("lockson_waiting kind=mutex class=orders", 0.0);
     guard.unlock().await.unwrap();
     counted.is("lockson_hold_seconds ended=released class=orders", 1.0);
     counted.is("lockson_holds", 0.0);

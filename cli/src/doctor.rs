@@ -15,9 +15,10 @@ const CLOCKS: i64 = 1_000;
 /// Of the memory, or of the connections, in percent.
 const NEARLY: u64 = 90;
 
-/// What no `INFO` tells: the library asks for nothing else.
-const NOT_KNOWN: &str = "not known are appendfsync, timeout, client-output-buffer-limit, min-replicas-max-lag and \
-cluster-require-full-coverage";
+/// Of who listens, in bytes: the server's defaults.
+const PILED_UP: [u64; 2] = [32 << 20, 8 << 20];
+/// Seconds that a primary may be cut off and grant.
+const CUT_OFF: u64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -53,7 +54,9 @@ pub async fn run(locks: &Locks, out: &Out) -> Outcome {
     let health = locks.health();
     let mut worst = Level::Fine;
     let all = std::iter::once((None, of_deployment(&health, &servers)));
-    for (server, findings) in all.chain(servers.iter().map(|server| (Some(&server.address), of_server(server)))) {
+    for (server, findings) in
+        all.chain(servers.iter().map(|server| (Some(&server.address), of_server(server, &health))))
+    {
         let place = server.map_or_else(|| health.topology.to_string(), |address| clean(address));
         if !out.json {
             out.line(&out.paint(Paint::Bold, &place))?;
@@ -129,7 +132,6 @@ fn of_deployment(health: &Health, servers: &[ServerReport]) -> Vec<Finding> {
         )),
         _ => None,
     });
-    findings.push(note("settings", NOT_KNOWN, "ask redis-cli CONFIG GET: docs/OPERATIONS.md says what each should be"));
     findings
 }
 
@@ -138,7 +140,7 @@ fn number(server: &ServerReport, key: &str) -> Option<u64> {
 }
 
 /// What one of them says of itself.
-fn of_server(server: &ServerReport) -> Vec<Finding> {
+fn of_server(server: &ServerReport, health: &Health) -> Vec<Finding> {
     let text = |key: &str| server.info.get(key).map(String::as_str);
     let mut findings = vec![timing(server), clocks(server)];
     if server.info.is_empty() {
@@ -159,6 +161,7 @@ fn of_server(server: &ServerReport) -> Vec<Finding> {
         findings.extend(connections(server));
         findings.extend(cut_off(server));
     }
+    findings.extend(settings(server, health.topology == Topology::Cluster));
     findings.extend(server.lacks.iter().map(|(kind, commands)| {
         let advice = "grant them to this user, if it is to use such: docs/GUARANTEES.md, Rights on the server";
         note("rights", format!("no {kind} for this user: it may not call {}", commands.join(", ")), advice)
@@ -229,11 +232,19 @@ fn persistence(server: &ServerReport) -> Vec<Finding> {
         findings.push(bad("loading", "it is reading its data", "it answers when that is done"));
     }
     findings.push(match number(server, "aof_enabled") {
-        Some(1) => note(
-            "persistence",
-            "append-only file",
-            "with appendfsync everysec (CONFIG GET appendfsync) a crash may lose what was granted in the last second",
-        ),
+        Some(1) => match server.settings.get("appendfsync").map(String::as_str) {
+            Some("always") => fine("persistence", "append-only file, appendfsync always"),
+            Some("no") => note(
+                "persistence",
+                "append-only file, appendfsync no",
+                "a crash may lose what was granted in half a minute: appendfsync everysec, or always",
+            ),
+            _ => note(
+                "persistence",
+                "append-only file",
+                "with appendfsync everysec a crash may lose what was granted in the last second",
+            ),
+        },
         _ => note(
             "persistence",
             "no append-only file",
@@ -255,6 +266,49 @@ fn replicas(server: &ServerReport) -> Option<Finding> {
             "a primary that is cut off goes on granting: min-replicas-to-write 1, min-replicas-max-lag 10",
         ),
     })
+}
+
+/// What `INFO` does not tell.
+fn settings(server: &ServerReport, is_cluster: bool) -> Vec<Finding> {
+    if server.settings.is_empty() {
+        let advice = "grant +config|get to see them, or ask redis-cli: docs/OPERATIONS.md says what each should be";
+        return vec![note("settings", "this user may not ask", advice)];
+    }
+    let text = |key: &str| server.settings.get(key).map_or("", String::as_str);
+    let count = |key: &str| text(key).parse::<u64>().unwrap_or_default();
+    let mut findings = Vec::new();
+    if let seconds @ 1.. = count("timeout") {
+        let advice = "a connection that is closed for idleness is a gap, in which messages are missed: timeout 0";
+        findings.push(note("timeout", format!("{seconds} s"), advice));
+    }
+    if are_low(text("client-output-buffer-limit")) {
+        let advice = "who listens and reads slowly is cut off, which is a gap: pubsub 32mb 8mb 60, or more";
+        findings.push(note("client-output-buffer-limit", "pubsub below its default", advice));
+    }
+    if count("min-replicas-to-write") > 0 && count("min-replicas-max-lag") > CUT_OFF {
+        let advice = "a primary that is cut off goes on granting for so long: min-replicas-max-lag 1, up to 10";
+        findings.push(note("min-replicas-max-lag", text("min-replicas-max-lag"), advice));
+    }
+    if !text("save").is_empty() && text("stop-writes-on-bgsave-error") == "yes" {
+        let advice =
+            "where a snapshot fails it refuses to lock: watch its disk, or save \"\" on a server for locks alone";
+        findings.push(note("save", text("save"), advice));
+    }
+    if is_cluster && text("cluster-require-full-coverage") == "yes" {
+        let advice = "healthy shards refuse too while one has no primary: cluster-require-full-coverage no";
+        findings.push(note("cluster-require-full-coverage", "yes", advice));
+    }
+    if findings.is_empty() {
+        findings.push(fine("settings", "none endangers a lock"));
+    }
+    findings
+}
+
+/// Whether the limits of who listens are below the server's defaults; 0 is none. (`.. pubsub HARD SOFT SECONDS`)
+fn are_low(limits: &str) -> bool {
+    let of_pubsub = limits.split_whitespace().skip_while(|word| *word != "pubsub").skip(1);
+    let limits = of_pubsub.take(2).filter_map(|word| word.parse::<u64>().ok());
+    limits.zip(PILED_UP).any(|(limit, least)| limit > 0 && limit < least)
 }
 
 fn connections(server: &ServerReport) -> Option<Finding> {

@@ -35,11 +35,33 @@ fn the_server_can_be_named_in_place_of_the_option() {
 fn what_it_can_not_know_is_said() {
     let server = Server::start();
     let ran = lockson(&server.url(), &["doctor", "--json"]).expect(0);
-    finds(&ran, "settings", "note", "appendfsync");
+    finds(&ran, "settings", "ok", "none endangers");
     finds(&ran, "persistence", "note", "no append-only file");
-    server.control(&["ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info"]);
+    server.control(&["ACL", "SETUSER", "blind", "on", ">pw", "~*", "&*", "+@all", "-info", "-config"]);
     let url = server.url().replace("redis://", "redis://blind:pw@");
-    finds(&lockson(&url, &["doctor", "--json"]).expect(0), "INFO", "note", "may not ask");
+    let ran = lockson(&url, &["doctor", "--json"]).expect(0);
+    finds(&ran, "INFO", "note", "may not ask");
+    finds(&ran, "settings", "note", "may not ask");
+}
+
+#[test]
+fn settings_that_endanger_a_lock_are_said() {
+    let server = Server::start();
+    let set = |name: &str, value: &str| drop(server.control(&["CONFIG", "SET", name, value]));
+    set("timeout", "300");
+    set("client-output-buffer-limit", "pubsub 1mb 1mb 60");
+    set("min-replicas-to-write", "1");
+    set("min-replicas-max-lag", "60");
+    set("save", "900 1");
+    let ran = lockson(&server.url(), &["doctor", "--json"]).expect(0);
+    finds(&ran, "timeout", "note", "300 s");
+    finds(&ran, "client-output-buffer-limit", "note", "below its default");
+    finds(&ran, "min-replicas-max-lag", "note", "60");
+    finds(&ran, "save", "note", "900 1");
+    let server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always"), ("save", "")]);
+    finds(&lockson(&server.url(), &["doctor", "--json"]).expect(0), "persistence", "ok", "always");
+    let cluster = Cluster::of(&program(), 0, secs(30), &[("cluster-require-full-coverage", "yes")]);
+    finds(&lockson(&cluster.url(), &["doctor", "--json"]).expect(0), "cluster-require-full-coverage", "note", "yes");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! fred is used as a pipelined transport alone: it never sends a command twice, keeps no subscriptions for us, and its
 //! URL parser, cluster router and redirections stay unused.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -220,6 +221,16 @@ impl Link for Commands {
 
     fn reset(&self) {
         self.way.replace();
+    }
+
+    fn settings(&self, names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
+        let client = self.way.client.clone();
+        async move {
+            let words: Vec<Value> = ["GET"].iter().chain(names).map(|word| (*word).into()).collect();
+            let found = client.custom(CustomCommand::new_static("CONFIG", None, false), words).await;
+            found.map(|found: HashMap<String, String>| found.into_iter().collect()).unwrap_or_default()
+        }
+        .boxed()
     }
 }
 

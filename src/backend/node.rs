@@ -1,12 +1,13 @@
 //! One server as a client sees it: the way to it, its clock, and since when it is silent or away. Rules 24 and 25 of
 //! docs/PROTOCOL.md.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::futures::future::BoxFuture;
+use ::futures::future::{ready, BoxFuture, FutureExt};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -24,6 +25,11 @@ pub(crate) trait Link: Send + Sync + 'static {
 
     /// Drops the connection and makes a new one: an answer did not belong to its question.
     fn reset(&self);
+
+    /// For an operator: the server's settings of these names, as far as this user may ask and there are any.
+    fn settings(&self, _names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
+        ready(BTreeMap::new()).boxed()
+    }
 }
 
 /// A server in one of its generations: one run of its process, with one history of writes. Restarted, demoted or

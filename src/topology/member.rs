@@ -1,7 +1,7 @@
 //! One server of a deployment: a connection by fred for scripts, once it is a primary, and one of our own, which
 //! listens and answers questions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -255,6 +255,10 @@ impl Link for Watched {
 
     fn reset(&self) {
         self.inner.reset();
+    }
+
+    fn settings(&self, names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
+        self.inner.settings(names)
     }
 }
 
