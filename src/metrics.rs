@@ -90,6 +90,10 @@ struct Series<'a> {
 
 #[cfg(feature = "metrics")]
 impl Series<'_> {
+    fn of(self, class: &Class) -> Series<'_> {
+        Series { name: self.name, labels: self.labels, class: class.0.as_ref() }
+    }
+
     /// Where its texts are, which stay there: no two series that are told apart share that.
     fn place(&self) -> Place {
         let [(_, first), (_, second)] = self.labels;
@@ -175,7 +179,6 @@ impl Hasher for Mixed {
 #[derive(Default)]
 struct Handles {
     clients: u64,
-    holds: Option<Gauge>,
     gauges: Found<Gauge>,
     counters: Found<Counter>,
     histograms: Found<Histogram>,
@@ -198,7 +201,7 @@ impl Handles {
             let mut handles = handles.try_borrow_mut().ok()?;
             let clients = CLIENTS.load(Ordering::Relaxed);
             if handles.clients != clients {
-                *handles = Self { clients, holds: Some(gauge!("lockson_holds")), ..Self::default() };
+                *handles = Self { clients, ..Self::default() };
             }
             Some(of(&mut handles))
         });
@@ -222,14 +225,6 @@ impl Handles {
     }
 }
 
-/// So many things are held more, or less.
-#[cfg(feature = "metrics")]
-fn held(more: f64) {
-    Handles::use_own(|own| own.holds.as_ref().map(|gauge| gauge.increment(more)))
-        .flatten()
-        .unwrap_or_else(|| gauge!("lockson_holds").increment(more));
-}
-
 /// An acquisition under way.
 pub(crate) struct Acquiring(Asking, #[cfg(feature = "metrics")] Gauge);
 
@@ -238,14 +233,13 @@ impl Acquiring {
         Self(
             Asking::begin(),
             #[cfg(feature = "metrics")]
-            Series { class: class.0.as_ref(), ..series("lockson_waiting", [("kind", kind), NONE]) }.more(),
+            series("lockson_waiting", [("kind", kind), NONE]).of(class).more(),
         )
     }
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
         #[cfg(feature = "metrics")]
-        Series { class: class.0.as_ref(), ..series("lockson_acquire_seconds", [("kind", kind), ("outcome", outcome)]) }
-            .took(self.0.took());
+        series("lockson_acquire_seconds", [("kind", kind), ("outcome", outcome)]).of(class).took(self.0.took());
     }
 }
 
@@ -257,25 +251,22 @@ impl Drop for Acquiring {
 }
 
 /// Something that is held, until its end.
-pub(crate) struct Held(#[cfg(feature = "metrics")] Mutex<Option<Instant>>);
+pub(crate) struct Held(#[cfg(feature = "metrics")] Mutex<Option<(Instant, Gauge)>>);
 
 impl Held {
     pub(crate) fn begin() -> Self {
-        #[cfg(feature = "metrics")]
-        held(1.0);
         Self(
             #[cfg(feature = "metrics")]
-            Mutex::new(Some(Instant::now())),
+            Mutex::new(Some((Instant::now(), series("lockson_holds", [NONE; 2]).more()))),
         )
     }
 
     /// The first time counts.
     pub(crate) fn end(&self, class: &Class, how: &'static str) {
         #[cfg(feature = "metrics")]
-        if let Some(began) = self.0.lock().take() {
-            held(-1.0);
-            Series { class: class.0.as_ref(), ..series("lockson_hold_seconds", [("ended", how), NONE]) }
-                .took(began.elapsed());
+        if let Some((began, held)) = self.0.lock().take() {
+            held.decrement(1.0);
+            series("lockson_hold_seconds", [("ended", how), NONE]).of(class).took(began.elapsed());
         }
     }
 }

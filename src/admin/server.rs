@@ -51,9 +51,9 @@ impl ServerReport {
         let (began, at) = (engine.now(), SystemTime::now());
         let answer = engine.ask_at(node, script, [name]).await?;
         let round_trip = engine.now().since(began);
-        let settings = timeout(engine.look_limit(), node.link.settings(SETTINGS)).await.unwrap_or_default();
         // The answer's time is of some moment between.
         let here = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + round_trip / 2;
+        let settings = timeout(engine.look_limit(), node.link.settings(SETTINGS)).await.unwrap_or_default();
         let lines = answer.text(0).unwrap_or_default().lines();
         let info = lines.filter_map(|line| line.trim().split_once(':'));
         let pairs = (1..answer.items().len()).step_by(2);

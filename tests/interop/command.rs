@@ -1,12 +1,11 @@
 //! The program `lockson` on what Redisson holds: it lists, shows, watches and ends it, and is kept out by it.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use support::process::Process;
 
 use crate::*;
 
@@ -20,7 +19,7 @@ fn program() -> &'static Path {
         let sources = std::fs::read_dir(support::root().join("cli/src")).unwrap();
         let newest = sources.map(|file| built(&file.unwrap().path()).unwrap()).max().unwrap();
         if built(&program).ok() < Some(newest) {
-            let mut cargo = std::process::Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+            let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
             let words = ["build", "--quiet", "--workspace", "--all-features", "--bin", "lockson"];
             assert!(cargo.args(words).current_dir(support::root()).status().unwrap().success());
         }
@@ -31,17 +30,16 @@ fn program() -> &'static Path {
 fn command(world: &World, words: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(["--url", &world.place.url()]).args(words).env_remove("LOCKSON_PREFIX");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
 
 /// What it printed, if it ended with this.
 #[track_caller]
 fn lockson(world: &World, words: &[&str], code: i32) -> impl Future<Output = String> {
-    let (mut command, words) = (command(world, words), words.join(" "));
+    let (mut command, words) = (tokio::process::Command::from(command(world, words)), words.join(" "));
     let caller = std::panic::Location::caller();
     async move {
-        let ran = command.output().await.unwrap();
+        let ran = command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
         let [out, err] = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!(ran.status.code(), Some(code), "{words} (at {caller}): {out}{err}");
         out
@@ -49,24 +47,18 @@ fn lockson(world: &World, words: &[&str], code: i32) -> impl Future<Output = Str
 }
 
 /// One that prints an event a line.
-struct Watch {
-    _child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+struct Watch(Process);
 
 impl Watch {
     fn start(world: &World, name: &str) -> Watch {
-        let mut child = command(world, &["watch", name, "--interval", "50ms", "--json"]).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Watch { _child: child, lines }
+        Watch(Process::of(command(world, &["watch", name, "--interval", "50ms", "--json"])))
     }
 
     /// The next event of this sort, and of whom it is.
-    async fn until(&mut self, what: &str) -> String {
+    async fn until(&self, what: &str) -> String {
         let next = async {
             loop {
-                let line = self.lines.next_line().await.unwrap().expect("it goes on");
-                let event: Value = serde_json::from_str(&line).unwrap();
+                let event: Value = serde_json::from_str(&self.0.line_within(SOON).await).unwrap();
                 if event["event"] == what {
                     return event["owner"].as_str().unwrap_or_default().to_owned();
                 }
@@ -117,7 +109,7 @@ pub async fn the_program_sees_and_ends_what_java_holds(world: Arc<World>) {
         lockson(&world, &["run", &name, "--kind", other, "--wait", "0", "--", "true"], 75).await;
         lockson(&world, &["force", &name, "--owner", &format!("{field}9"), "--yes"], 1).await;
         assert!(java.get::<bool>(&who(object), object, &name, "held").await, "another one's was meant");
-        let mut watch = Watch::start(&world, &name);
+        let watch = Watch::start(&world, &name);
         assert_eq!(watch.until("held").await, field);
         lockson(&world, &["force", &name, "--yes"], 0).await;
         assert_eq!(watch.until("released").await, field);
@@ -129,7 +121,7 @@ pub async fn the_program_sees_and_ends_what_java_holds(world: Arc<World>) {
     let shown: Value = serde_json::from_str(&lockson(&world, &["show", &permits, "--json"], 0).await).unwrap();
     assert!(shown["permits"][0]["id"] == permit && shown["number"] == 0, "{shown}");
     lockson(&world, &["run", &permits, "--kind", "semaphore:1", "--wait", "0", "--", "true"], 75).await;
-    let mut watch = Watch::start(&world, &permits);
+    let watch = Watch::start(&world, &permits);
     assert_eq!(watch.until("held").await, permit);
     lockson(&world, &["force", &permits, "--yes"], 0).await;
     assert_eq!(watch.until("released").await, permit);
@@ -137,14 +129,13 @@ pub async fn the_program_sees_and_ends_what_java_holds(world: Arc<World>) {
 
     // What nobody holds any more, `run` takes, and Java is kept out.
     let lock = name("lock");
-    let mut watch = Watch::start(&world, &lock);
+    let watch = Watch::start(&world, &lock);
     watch.until("free").await;
-    let running = command(&world, &["run", &lock, "--", "sh", "-c", "read -r end"]).stdin(Stdio::piped()).spawn();
-    let mut running = running.unwrap();
+    let mut running = Process::of(command(&world, &["run", &lock, "--", "sh", "-c", "read -r end"]));
     watch.until("held").await;
     assert!(!java.get::<bool>(&who("lock"), "lock", &lock, "try_lock").await, "`run` holds it");
-    drop(running.stdin.take());
-    running.wait().await.unwrap();
+    running.say("end");
+    assert!(running.ends_within(SOON).await);
     assert!(java.get::<bool>(&who("lock"), "lock", &lock, "try_lock").await, "`run` has given it back");
     java.must(&who("lock"), "lock", &lock, "unlock").await;
 }
