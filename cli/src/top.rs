@@ -16,7 +16,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde_json::json;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::{oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::args::{Sort, Top};
 use crate::ls;
@@ -223,13 +223,13 @@ fn as_text(screen: &Screen, sort: Sort) -> Result<Vec<String>, Failure> {
 /// On a terminal, until somebody quits, or it is gone.
 async fn live(locks: &Locks, args: Top) -> Outcome {
     let (shown, screen) = watch::channel(Screen::default());
-    let (painting, painted) = oneshot::channel::<()>();
+    let (painting, mut painted) = oneshot::channel::<()>();
     let end = |kind| signal(kind).map_err(Failure::unreachable);
     let (mut interrupted, mut terminated) = (end(SignalKind::interrupt())?, end(SignalKind::terminate())?);
     let mut hung_up = end(SignalKind::hangup())?;
     // Restored however this ends: on a panic too.
     let terminal = ratatui::try_init().map_err(Failure::unreachable)?;
-    let painter = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         paint(terminal, &screen, args.sort);
         drop(painting);
     });
@@ -241,19 +241,37 @@ async fn live(locks: &Locks, args: Top) -> Outcome {
             sleep(args.interval).await;
         }
     };
-    tokio::select! {
-        () = looks => {}
-        // Somebody quits, or the terminal is gone.
-        _ = painted => {}
-        _ = interrupted.recv() => {}
-        _ = terminated.recv() => {}
-        _ = hung_up.recv() => {}
-    }
+    let is_painted = tokio::select! {
+        // Somebody quits.
+        _ = &mut painted => true,
+        () = looks => false,
+        () = gone() => false,
+        _ = interrupted.recv() => false,
+        _ = terminated.recv() => false,
+        _ = hung_up.recv() => false,
+    };
     drop(shown);
-    let _ = painter.join();
+    if !is_painted {
+        // What reads keys tries again for ever where the terminal is gone: it ends with the process then.
+        let _ = timeout(2 * PAUSE, painted).await;
+    }
     // Of one that is gone nothing can be restored, and nobody could be told.
     let _ = ratatui::try_restore();
     Ok(End::Done)
+}
+
+/// Until the terminal is gone.
+async fn gone() {
+    while !is_gone() {
+        sleep(PAUSE).await;
+    }
+}
+
+fn is_gone() -> bool {
+    let stdout = std::io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let seen = poll(&mut fds, Some(&Timespec::default()));
+    seen.is_ok() && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
 enum Key {
@@ -269,32 +287,18 @@ fn paint(mut terminal: DefaultTerminal, screen: &watch::Receiver<Screen>, mut so
         match drawn.and_then(|()| key()) {
             Ok(None) => {}
             Ok(Some(Key::Sort(by))) => sort = by,
-            Ok(Some(Key::Quit)) => return,
-            Err(_) => {
-                // It would say that it can't show the cursor, where nobody is, and end with a panic.
-                std::mem::forget(terminal);
-                return;
-            }
+            Ok(Some(Key::Quit)) | Err(_) => break,
         }
+    }
+    if is_gone() {
+        // It would say that it can't show the cursor, where nobody is, and end with a panic.
+        std::mem::forget(terminal);
     }
 }
 
 /// The next key that means something, if one comes soon.
 fn key() -> std::io::Result<Option<Key>> {
-    let stdin = std::io::stdin();
-    let mut pause = PAUSE;
-    // What reads keys tries again for ever where the terminal is gone: so that is seen before.
-    if stdin.is_terminal() {
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(PAUSE.subsec_nanos()) };
-        // A signal ends it early, as when the window has another size.
-        let _ = poll(&mut fds, Some(&limit));
-        if fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)) {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        pause = Duration::ZERO;
-    }
-    if !event::poll(pause)? {
+    if !event::poll(PAUSE)? {
         return Ok(None);
     }
     let Event::Key(key) = event::read()? else { return Ok(None) };
