@@ -7,11 +7,13 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 #[cfg(feature = "metrics")]
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+#[cfg(feature = "metrics")]
+use std::ptr;
 #[cfg(feature = "metrics")]
 use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "metrics")]
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[cfg(feature = "metrics")]
@@ -38,9 +40,41 @@ struct Known {
     seen: Mutex<BTreeSet<Arc<str>>>,
 }
 
-/// The class of one name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Class(#[cfg(feature = "metrics")] Option<Arc<str>>);
+#[cfg(feature = "metrics")]
+impl Known {
+    fn of(&self, name: &str) -> Arc<str> {
+        let class: Arc<str> = (self.class)(name).into();
+        let mut seen = self.seen.lock();
+        match seen.get(&class) {
+            Some(seen) => seen.clone(),
+            None if seen.len() >= MOST_CLASSES => {
+                let other = seen.get("other").cloned().unwrap_or_else(|| "other".into());
+                seen.insert(other.clone());
+                other
+            }
+            None => {
+                seen.insert(class.clone());
+                class
+            }
+        }
+    }
+}
+
+/// The class of one name, and the holds of it, which are found once.
+#[derive(Default)]
+pub(crate) struct Class(
+    #[cfg(feature = "metrics")] Option<Arc<str>>,
+    #[cfg(feature = "metrics")] OnceLock<Arc<UnderWay>>,
+);
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(feature = "metrics")]
+        return write!(f, "Class({:?})", self.0);
+        #[cfg(not(feature = "metrics"))]
+        f.write_str("Class")
+    }
+}
 
 impl fmt::Debug for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,52 +91,71 @@ impl Classes {
     /// Those that come when there are very many are all `other`.
     pub(crate) fn of(&self, name: &str) -> Class {
         #[cfg(feature = "metrics")]
-        return Class(self.0.as_ref().map(|known| {
-            let class: Arc<str> = (known.class)(name).into();
-            let mut seen = known.seen.lock();
-            match seen.get(&class) {
-                Some(seen) => seen.clone(),
-                None if seen.len() >= MOST_CLASSES => {
-                    let other = seen.get("other").cloned().unwrap_or_else(|| "other".into());
-                    seen.insert(other.clone());
-                    other
-                }
-                None => {
-                    seen.insert(class.clone());
-                    class
-                }
-            }
-        }));
+        return Class(self.0.as_ref().map(|known| known.of(name)), OnceLock::new());
         #[cfg(not(feature = "metrics"))]
         Class()
     }
 }
 
-/// A time series: its name, and what its labels say.
+/// A metric: its name, and those of its labels.
+#[cfg(feature = "metrics")]
+struct Metric(&'static str, [&'static str; 2]);
+
+/// In place of a label, and of what it says.
+#[cfg(feature = "metrics")]
+const NONE: &str = "";
+
+#[cfg(feature = "metrics")]
+static ACQUIRE: Metric = Metric("lockson_acquire_seconds", ["kind", "outcome"]);
+#[cfg(feature = "metrics")]
+static HOLD: Metric = Metric("lockson_hold_seconds", ["ended", NONE]);
+#[cfg(feature = "metrics")]
+static SCRIPT: Metric = Metric("lockson_script_seconds", ["script", "outcome"]);
+#[cfg(feature = "metrics")]
+static RENEWAL: Metric = Metric("lockson_renewal_seconds", [NONE; 2]);
+#[cfg(feature = "metrics")]
+static RENEWALS: Metric = Metric("lockson_renewals_total", ["outcome", NONE]);
+#[cfg(feature = "metrics")]
+static EVENTS: Metric = Metric("lockson_events_total", ["event", "why"]);
+#[cfg(feature = "metrics")]
+static HAND_OVERS: Metric = Metric("lockson_hand_overs_total", [NONE; 2]);
+#[cfg(feature = "metrics")]
+static WAITING: Metric = Metric("lockson_waiting", ["kind", NONE]);
+#[cfg(feature = "metrics")]
+static HOLDS: Metric = Metric("lockson_holds", [NONE; 2]);
+
+#[cfg(feature = "metrics")]
+impl Metric {
+    fn of<'a>(&'static self, said: [&'static str; 2], class: &'a Class) -> Series<'a> {
+        Series { metric: self, said, class: class.0.as_ref() }
+    }
+
+    /// Without classes.
+    fn series(&'static self, said: [&'static str; 2]) -> Series<'static> {
+        Series { metric: self, said, class: None }
+    }
+}
+
+/// One time series of a metric: what its labels say.
 #[cfg(feature = "metrics")]
 #[derive(Clone, Copy)]
 struct Series<'a> {
-    name: &'static str,
-    /// Label and value; one without a name is none.
-    labels: [(&'static str, &'static str); 2],
+    metric: &'static Metric,
+    said: [&'static str; 2],
     class: Option<&'a Arc<str>>,
 }
 
 #[cfg(feature = "metrics")]
 impl Series<'_> {
-    fn of(self, class: &Class) -> Series<'_> {
-        Series { name: self.name, labels: self.labels, class: class.0.as_ref() }
-    }
-
     /// Where its texts are, which stay there: no two series that are told apart share that.
     fn place(&self) -> Place {
-        let [(_, first), (_, second)] = self.labels;
+        let metric: *const Metric = self.metric;
         let class = self.class.map_or(0, |class| class.as_ptr().addr());
-        (self.name.as_ptr().addr(), first.as_ptr().addr(), second.as_ptr().addr(), class)
+        Place([metric.addr(), self.said[0].as_ptr().addr(), self.said[1].as_ptr().addr(), class])
     }
 
     fn labels(&self) -> Vec<Label> {
-        let fixed = self.labels.into_iter().filter(|(name, _)| !name.is_empty());
+        let fixed = self.metric.1.into_iter().zip(self.said).filter(|(name, _)| !name.is_empty());
         let fixed = fixed.map(|(name, value)| Label::from_static_parts(name, value));
         let class = self.class.cloned().map(|class| Label::new("class", SharedString::from(class)));
         fixed.chain(class).collect()
@@ -112,42 +165,31 @@ impl Series<'_> {
         Handles::with(
             |handles| &mut handles.counters,
             self,
-            |series| counter!(series.name, series.labels()),
+            |series| counter!(series.metric.0, series.labels()),
             |counter| counter.increment(by),
         );
     }
 
-    /// One more: until it is fewer again, by what this returns.
-    fn more(self) -> Gauge {
-        let more = |gauge: &Gauge| {
-            gauge.increment(1.0);
-            gauge.clone()
-        };
-        Handles::with(|handles| &mut handles.gauges, self, |series| gauge!(series.name, series.labels()), more)
+    fn times(&self) -> Histogram {
+        histogram!(self.metric.0, self.labels())
     }
 
     fn took(self, time: Duration) {
-        Handles::with(
-            |handles| &mut handles.histograms,
-            self,
-            |series| histogram!(series.name, series.labels()),
-            |times| times.record(time),
-        );
+        Handles::with(|handles| &mut handles.histograms, self, |series| series.times(), |times| times.record(time));
     }
 }
 
-/// A series without classes.
 #[cfg(feature = "metrics")]
-const fn series(name: &'static str, labels: [(&'static str, &'static str); 2]) -> Series<'static> {
-    Series { name, labels, class: None }
+#[derive(PartialEq, Eq)]
+struct Place([usize; 4]);
+
+#[cfg(feature = "metrics")]
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [metric, first, second, class] = self.0;
+        state.write_usize(metric ^ first.rotate_left(16) ^ second.rotate_left(32) ^ class.rotate_left(48));
+    }
 }
-
-/// In place of a label.
-#[cfg(feature = "metrics")]
-const NONE: (&str, &str) = ("", "");
-
-#[cfg(feature = "metrics")]
-type Place = (usize, usize, usize, usize);
 
 /// By their places; each with its class, whose text so stays where it is.
 #[cfg(feature = "metrics")]
@@ -165,8 +207,9 @@ impl Hasher for Mixed {
     }
 
     fn write_usize(&mut self, number: usize) {
-        // Fibonacci's multiplier.
-        self.0 = (self.0.rotate_left(5) ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // Fibonacci's multiplier; what its high bits have got is wanted at both ends.
+        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
     }
 
     fn finish(&self) -> u64 {
@@ -179,7 +222,7 @@ impl Hasher for Mixed {
 #[derive(Default)]
 struct Handles {
     clients: u64,
-    gauges: Found<Gauge>,
+    under_way: Found<Arc<UnderWay>>,
     counters: Found<Counter>,
     histograms: Found<Histogram>,
 }
@@ -214,59 +257,109 @@ impl Handles {
         look_up: impl Fn(&Series<'_>) -> T,
         record: impl Fn(&T) -> R,
     ) -> R {
-        let place = series.place();
-        let known = Self::use_own(|own| of(own).get(&place).map(|(_, handle)| record(handle)));
-        known.flatten().unwrap_or_else(|| {
-            let handle = look_up(&series);
-            let done = record(&handle);
-            Self::use_own(|own| of(own).insert(place, (series.class.cloned(), handle)));
-            done
-        })
+        let known = Self::use_own(|own| of(own).get(&series.place()).map(|(_, handle)| record(handle)));
+        known.flatten().unwrap_or_else(|| Self::first(of, series, look_up, record))
+    }
+
+    #[cold]
+    fn first<T, R>(
+        of: impl Fn(&mut Self) -> &mut Found<T>,
+        series: Series<'_>,
+        look_up: impl Fn(&Series<'_>) -> T,
+        record: impl Fn(&T) -> R,
+    ) -> R {
+        let handle = look_up(&series);
+        let done = record(&handle);
+        Self::use_own(|own| of(own).insert(series.place(), (series.class.cloned(), handle)));
+        done
+    }
+}
+
+/// What is counted while it goes on, and timed at its end: the time of the usual end is found at the beginning, with the
+/// count, as to find things takes longer than to record them.
+#[cfg(feature = "metrics")]
+struct UnderWay {
+    count: Gauge,
+    usual: (&'static str, Histogram),
+}
+
+#[cfg(feature = "metrics")]
+impl UnderWay {
+    fn of(count: Series<'_>, usual: &'static str, times: Series<'_>) -> Arc<Self> {
+        let look_up = |times: &Series<'_>| {
+            Arc::new(Self { count: gauge!(count.metric.0, count.labels()), usual: (usual, times.times()) })
+        };
+        Handles::with(|handles| &mut handles.under_way, times, look_up, Arc::clone)
+    }
+
+    /// One more.
+    fn begin(self: Arc<Self>) -> Arc<Self> {
+        self.count.increment(1.0);
+        self
+    }
+
+    fn took<'a>(&self, time: Duration, end: &'static str, times: impl FnOnce() -> Series<'a>) {
+        match &self.usual {
+            // This very text: one that only reads the same is looked up.
+            (usual, times) if ptr::eq(*usual, end) => times.record(time),
+            _ => times().took(time),
+        }
     }
 }
 
 /// An acquisition under way.
-pub(crate) struct Acquiring(Asking, #[cfg(feature = "metrics")] Gauge);
+pub(crate) struct Acquiring(#[cfg(feature = "metrics")] Instant, #[cfg(feature = "metrics")] Arc<UnderWay>);
 
 impl Acquiring {
-    pub(crate) fn begin(kind: &'static str, class: &Class) -> Self {
+    pub(crate) fn begin(kind: &'static str, class: &Class, usual: &'static str) -> Self {
         Self(
-            Asking::begin(),
             #[cfg(feature = "metrics")]
-            series("lockson_waiting", [("kind", kind), NONE]).of(class).more(),
+            Instant::now(),
+            #[cfg(feature = "metrics")]
+            UnderWay::of(WAITING.of([kind, NONE], class), usual, ACQUIRE.of([kind, usual], class)).begin(),
         )
     }
 
     pub(crate) fn end(&self, kind: &'static str, class: &Class, outcome: &'static str) {
         #[cfg(feature = "metrics")]
-        series("lockson_acquire_seconds", [("kind", kind), ("outcome", outcome)]).of(class).took(self.0.took());
+        self.1.took(self.0.elapsed(), outcome, || ACQUIRE.of([kind, outcome], class));
     }
 }
 
 #[cfg(feature = "metrics")]
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        self.1.decrement(1.0);
+        self.1.count.decrement(1.0);
     }
 }
 
 /// Something that is held, until its end.
-pub(crate) struct Held(#[cfg(feature = "metrics")] Mutex<Option<(Instant, Gauge)>>);
+pub(crate) struct Held(#[cfg(feature = "metrics")] Option<(Instant, Arc<UnderWay>)>);
 
 impl Held {
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin(class: &Class, usual: &'static str) -> Self {
+        #[cfg(feature = "metrics")]
+        let holds = || UnderWay::of(HOLDS.series([NONE; 2]), usual, HOLD.of([usual, NONE], class));
         Self(
             #[cfg(feature = "metrics")]
-            Mutex::new(Some((Instant::now(), series("lockson_holds", [NONE; 2]).more()))),
+            Some((Instant::now(), class.1.get_or_init(holds).clone().begin())),
         )
     }
 
-    /// The first time counts.
-    pub(crate) fn end(&self, class: &Class, how: &'static str) {
+    /// What ends, the first time.
+    pub(crate) fn take(&mut self) -> Self {
+        Self(
+            #[cfg(feature = "metrics")]
+            self.0.take(),
+        )
+    }
+
+    #[cfg_attr(not(feature = "metrics"), allow(unused_mut))]
+    pub(crate) fn end(mut self, class: &Class, how: &'static str) {
         #[cfg(feature = "metrics")]
-        if let Some((began, held)) = self.0.lock().take() {
-            held.decrement(1.0);
-            series("lockson_hold_seconds", [("ended", how), NONE]).of(class).took(began.elapsed());
+        if let Some((began, one)) = self.0.take() {
+            one.count.decrement(1.0);
+            one.took(began.elapsed(), how, || HOLD.of([how, NONE], class));
         }
     }
 }
@@ -274,7 +367,9 @@ impl Held {
 #[cfg(feature = "metrics")]
 impl Drop for Held {
     fn drop(&mut self) {
-        self.end(&Class::default(), "dropped");
+        if self.0.is_some() {
+            self.take().end(&Class::default(), "dropped");
+        }
     }
 }
 
@@ -301,8 +396,8 @@ impl Asking {
     pub(crate) fn renewals(&self, holds: usize, failed: usize) {
         #[cfg(feature = "metrics")]
         {
-            let renewals = |outcome| series("lockson_renewals_total", [("outcome", outcome), NONE]);
-            series("lockson_renewal_seconds", [NONE; 2]).took(self.took());
+            let renewals = |outcome| RENEWALS.series([outcome, NONE]);
+            RENEWAL.series([NONE; 2]).took(self.took());
             renewals("answered").count((holds - failed) as u64);
             renewals("failed").count(failed as u64);
         }
@@ -312,19 +407,19 @@ impl Asking {
 /// One copy of a script, which took so long.
 pub(crate) fn asked(script: &'static str, outcome: &'static str, took: impl FnOnce() -> Duration) {
     #[cfg(feature = "metrics")]
-    series("lockson_script_seconds", [("script", script), ("outcome", outcome)]).took(took());
+    SCRIPT.series([script, outcome]).took(took());
 }
 
 /// What [`Event`](crate::Event) is about, and why.
 pub(crate) fn happened(event: &'static str, why: &'static str) {
     #[cfg(feature = "metrics")]
-    series("lockson_events_total", [("event", event), ("why", why)]).count(1);
+    EVENTS.series([event, why]).count(1);
 }
 
 /// A lock went from one task to the next without a script.
 pub(crate) fn handed_over() {
     #[cfg(feature = "metrics")]
-    series("lockson_hand_overs_total", [NONE; 2]).count(1);
+    HAND_OVERS.series([NONE; 2]).count(1);
 }
 
 /// A client begins: says what they are to whoever collects them from now on.
@@ -333,18 +428,14 @@ pub(crate) fn describe() {
     {
         CLIENTS.fetch_add(1, Ordering::Relaxed);
         let seconds = Unit::Seconds;
-        describe_histogram!("lockson_acquire_seconds", seconds, "from the wish for a lock to its outcome");
-        describe_histogram!("lockson_hold_seconds", seconds, "from the grant of a lock or permits to their end");
-        describe_histogram!(
-            "lockson_script_seconds",
-            seconds,
-            "from the sending of a script to its answer, or the lack of it"
-        );
-        describe_histogram!("lockson_renewal_seconds", seconds, "one batch of renewals");
-        describe_counter!("lockson_renewals_total", "holds that a batch was about");
-        describe_counter!("lockson_events_total", "what Locks::events tells");
-        describe_counter!("lockson_hand_overs_total", "turns inside a process, without a script");
-        describe_gauge!("lockson_waiting", "acquisitions under way: the queue of this process");
-        describe_gauge!("lockson_holds", "locks and permits that are held");
+        describe_histogram!(ACQUIRE.0, seconds, "from the wish for a lock to its outcome");
+        describe_histogram!(HOLD.0, seconds, "from the grant of a lock or permits to their end");
+        describe_histogram!(SCRIPT.0, seconds, "from the sending of a script to its answer, or the lack of it");
+        describe_histogram!(RENEWAL.0, seconds, "one batch of renewals");
+        describe_counter!(RENEWALS.0, "holds that a batch was about");
+        describe_counter!(EVENTS.0, "what Locks::events tells");
+        describe_counter!(HAND_OVERS.0, "turns inside a process, without a script");
+        describe_gauge!(WAITING.0, "acquisitions under way: the queue of this process");
+        describe_gauge!(HOLDS.0, "locks and permits that are held");
     }
 }

@@ -13,6 +13,9 @@ use crate::base::clock::Clock;
 use crate::error::{Lost, Passing};
 use crate::metrics::{Acquiring, Class};
 
+/// How most acquisitions end.
+const HELD: &str = "held";
+
 /// Runs an acquisition in a span that says of it what it is told, and the attempts that it counts. (No `async fn`: that
 /// would have room for the acquisition twice.)
 pub(crate) fn acquiring<'a, T, E: Passing + Display>(
@@ -27,7 +30,7 @@ pub(crate) fn acquiring<'a, T, E: Passing + Display>(
         target: "lockson", "acquire", otel.kind = "client", db.system.name = "redis", db.operation.name = "acquire",
         kind, name, owner, attempts = Empty, waited = Empty, outcome = Empty, error.type = Empty
     );
-    let acquiring = Acquiring::begin(kind, class);
+    let acquiring = Acquiring::begin(kind, class, HELD);
     let acquisition = acquisition.inspect(move |outcome| acquiring.end(kind, class, word(outcome)));
     if span.is_disabled() {
         return acquisition.left_future();
@@ -47,7 +50,7 @@ pub(crate) fn acquiring<'a, T, E: Passing + Display>(
 /// As a label of metrics.
 fn word<T, E: Passing>(outcome: &Result<Option<T>, E>) -> &'static str {
     match outcome {
-        Ok(Some(_)) => "held",
+        Ok(Some(_)) => HELD,
         Ok(None) => "busy",
         Err(error) if error.is_away() => "unreachable",
         Err(_) => "refused",

@@ -251,8 +251,8 @@ async fn live(locks: &Locks, args: Top) -> Outcome {
         _ = hung_up.recv() => false,
     };
     drop(shown);
-    if !is_painted {
-        // What reads keys tries again for ever where the terminal is gone: it ends with the process then.
+    // What reads keys tries again for ever where the terminal is gone: it ends with the process then.
+    if !is_painted && !is_gone() {
         let _ = timeout(2 * PAUSE, painted).await;
     }
     // Of one that is gone nothing can be restored, and nobody could be told.

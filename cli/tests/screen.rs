@@ -8,6 +8,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{kill_process, Pid, Signal};
 use rustix::termios::{tcgetattr, LocalModes};
 use support::prelude::*;
+use support::soak;
 
 use super::pty::started;
 
@@ -182,9 +183,12 @@ async fn keys_change_what_comes_first_and_end_it() {
 async fn it_ends_with_its_terminal() {
     let server = Server::start();
     let (_locks, _held) = scene(&server).await;
-    for is_lead in [true, false] {
+    // Whatever it is about: it looks, paints, and waits for keys.
+    for moment in 0..soak(80) {
+        let is_lead = moment % 2 == 0;
         let mut top = Terminal::start(&server.url(), &["top", "--interval", "50ms"], is_lead);
         top.until("all of it", |screen| are_in_order(screen, &["alone", "busy", "calm"]));
+        std::thread::sleep(ms((moment * 35 % 250) as u64));
         // A terminal window is closed.
         drop(top.master.take());
         assert_eq!(top.ended().code(), Some(0), "led by it: {is_lead}");

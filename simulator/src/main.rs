@@ -14,6 +14,9 @@ use lockson_simulator::plan::{Kind, Plan, KINDS, SERVERS};
 use lockson_simulator::play::{play, Outcome};
 use lockson_simulator::{code, shrink, stories};
 
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What was asked for on the command line.
 struct Asked {
     schedules: u64,

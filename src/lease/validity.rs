@@ -73,7 +73,6 @@ pub(crate) fn margin(lease: Duration) -> Duration {
 /// The lease that a share is renewed to, and the end of that.
 type Renewal = (Duration, Option<Moment>);
 
-#[derive(Debug)]
 struct Validity {
     until: Moment,
     /// The lease is being set to this, exactly: copies of that may run until then, and shorten what was confirmed
@@ -96,6 +95,7 @@ struct Validity {
     /// Where the watchdog has it in its queue.
     due: Option<Moment>,
     renewing: bool,
+    held: Held,
 }
 
 /// What a renewal came to, for one hold.
@@ -153,7 +153,6 @@ pub(crate) struct Leased {
     pub(crate) reported: AtomicBool,
     /// Whether its loss was.
     loss_reported: AtomicBool,
-    held: Held,
 }
 
 /// Of leases and their shares.
@@ -178,7 +177,7 @@ impl Leased {
         sent: Moment,
         lease: Lease,
     ) -> Arc<Self> {
-        let id = next_number();
+        let (id, held) = (next_number(), Held::begin(&keys.class, LostReason::Released.label()));
         Arc::new(Self {
             id,
             keys,
@@ -201,12 +200,12 @@ impl Leased {
                 confirm: None,
                 due: None,
                 renewing: false,
+                held,
             }),
             changed: Notify::new(),
             observers: Mutex::default(),
             reported: AtomicBool::new(false),
             loss_reported: AtomicBool::new(false),
-            held: Held::begin(),
         })
     }
 
@@ -361,8 +360,10 @@ impl Leased {
 
     /// It is over.
     pub(crate) fn end(&self, why: LostReason) {
-        let why = *self.validity.lock().lost.get_or_insert(why);
-        self.held.end(&self.keys.class, why.label());
+        let mut validity = self.validity.lock();
+        let (why, held) = (*validity.lost.get_or_insert(why), validity.held.take());
+        drop(validity);
+        held.end(&self.keys.class, why.label());
         self.changed.notify_waiters();
         self.observers().for_each(|observer| observer.ended());
     }
