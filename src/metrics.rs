@@ -275,8 +275,8 @@ impl Handles {
     }
 }
 
-/// What is counted while it goes on, and timed at its end: the time of the usual end is found at the beginning, with the
-/// count, as to find things takes longer than to record them.
+/// What is counted while it goes on, and timed at its end: the time of the usual end is found with the count, at the
+/// beginning, as to find things takes longer than to record them.
 #[cfg(feature = "metrics")]
 struct UnderWay {
     count: Gauge,

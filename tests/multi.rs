@@ -100,12 +100,12 @@ async fn one_script_takes_all_and_one_gives_them_back() {
     let server = Server::start();
     let (locks, rival) = (server.locks().await, server.locks().await);
     let all = over(&[&locks; 3], &["b", "c", "a"]);
-    // From here on the server knows the scripts.
-    all.guard().await.unwrap().unlock().await.unwrap();
     let keys = || async { server.raw().await.keys("*").await };
     let leases = [None, Some(secs(9))];
     for lease in leases {
         let request = lease.map_or(Request::default(), |lease| Request::default().lease(lease));
+        // The server knows the scripts behind that, and the client has done with what was dropped.
+        all.guard().await.unwrap().unlock().await.unwrap();
         server.reset_stats();
         let guard = all.guard_with(request.clone()).await.unwrap().unwrap();
         assert_eq!((server.calls("evalsha"), keys().await.len()), (1, 3), "{lease:?}");

@@ -1,7 +1,8 @@
 //! `cargo bench -p lockson-benches`: lockson beside its floor (the same scripts, raw on fred) and beside rslock, in one
 //! run on servers that it starts itself. docs/PERFORMANCE.md says how to read the table.
 //!
-//! `.. -- hot cost` runs only these groups; `LOCKSON_BENCH_SECONDS` is the time per cell of the table (default 2).
+//! `.. -- hot cost` runs only these groups; `.. -- --quick` those that say most, in a minute, and roughly.
+//! `LOCKSON_BENCH_SECONDS` is the time per cell of the table (default 2).
 
 mod bounds;
 mod child;
@@ -15,6 +16,7 @@ mod heap;
 mod hot;
 mod memory;
 mod names;
+mod plot;
 mod processes;
 mod red;
 mod renewals;
@@ -44,6 +46,10 @@ const GROUPS: [&str; 14] = [
     "bounds",
 ];
 
+/// Those of `--quick`, and its time per cell.
+const QUICK: [&str; 4] = ["uncontended", "distinct", "hot", "cost"];
+const QUICK_SECONDS: f64 = 0.4;
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -61,18 +67,20 @@ fn main() {
         eprintln!("there is no group {unknown:?}; there are {}", GROUPS.join(", "));
         std::process::exit(2);
     }
-    let groups = GROUPS.into_iter().filter(|name| wanted.is_empty() || wanted.contains(name));
+    let is_quick = args.iter().any(|arg| arg == "--quick");
+    let seconds = if is_quick { Duration::from_secs_f64(QUICK_SECONDS) } else { seconds() };
+    let all = if is_quick { &QUICK[..] } else { &GROUPS };
+    let groups = all.iter().copied().filter(|name| wanted.is_empty() || wanted.contains(name));
     let mut table = Table::new();
     for group in groups {
         // In a task: what runs in `block_on` itself is on a thread apart from the workers.
-        let rows = runtime.block_on(async move { tokio::spawn(run(group)).await.expect("the group runs") });
+        let rows = runtime.block_on(async move { tokio::spawn(run(group, seconds)).await.expect("the group runs") });
         table.add(rows);
     }
     table.summary();
 }
 
-async fn run(group: &'static str) -> Vec<table::Row> {
-    let seconds = seconds();
+async fn run(group: &'static str, seconds: Duration) -> Vec<table::Row> {
     eprintln!("{group} ..");
     match group {
         "uncontended" => uncontended::run(seconds).await,

@@ -217,8 +217,7 @@ impl Leased {
         let before = self.validity.lock();
         let mut validity = next.validity.lock();
         validity.renewals = lease.renewal(now).map(|renewal| (next.id, renewal)).into_iter().collect();
-        (validity.until, validity.changed) = (before.until, before.changed);
-        validity.confirm = before.confirm;
+        (validity.until, validity.changed, validity.confirm) = (before.until, before.changed, before.confirm);
         drop(validity);
         next
     }
