@@ -13,8 +13,9 @@ use crate::*;
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let here = std::env::current_exe().unwrap();
-        let program = here.ancestors().nth(2).unwrap().join("lockson");
+        // This program may have been copied to another place, as the soak does.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let program = target.join("debug/lockson");
         let built = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified());
         let sources = std::fs::read_dir(support::root().join("cli/src")).unwrap();
         let newest = sources.map(|file| built(&file.unwrap().path()).unwrap()).max().unwrap();
