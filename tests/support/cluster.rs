@@ -237,10 +237,16 @@ impl Cluster {
 impl Cluster {
     /// One more primary, without slots: its place.
     pub fn add(&mut self, program: &str, settings: &[(&str, &str)]) -> usize {
-        let node = Server::of(program, &[&[("cluster-enabled", "yes")], settings].concat());
-        node.control(&["CLUSTER", "MEET", "127.0.0.1", &self.nodes[0].port().to_string()]);
-        self.nodes.push(node);
-        self.until("all nodes know the new one", || self.views().iter().all(|view| view.len() == self.nodes.len()));
+        self.nodes.push(Server::of(program, &[&[("cluster-enabled", "yes")], settings].concat()));
+        let (first, new) = (self.nodes[0].port().to_string(), &self.nodes[self.nodes.len() - 1]);
+        self.until("all nodes know the new one", || {
+            let views = self.views();
+            if views.last().is_some_and(|view| view.len() == 1) {
+                // Once more where it was not answered in time: nobody else begins again.
+                new.control(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+            }
+            views.iter().all(|view| view.len() == self.nodes.len())
+        });
         self.settle();
         self.nodes.len() - 1
     }
