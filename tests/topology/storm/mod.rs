@@ -417,7 +417,8 @@ fn start(orders: &Orders) -> Process {
 }
 
 fn single() -> Server {
-    Server::with(&[&SETTINGS[..], &[("appendonly", "yes")]].concat())
+    // What it answers it has written: with `everysec` it may answer first while a disk is slow.
+    Server::with(&[&SETTINGS[..], &[("appendonly", "yes"), ("appendfsync", "always")]].concat())
 }
 
 fn cluster() -> Cluster {
