@@ -9,7 +9,7 @@ use futures::future::{join_all, FutureExt};
 
 use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
-use crate::plot::{plot, Curve};
+use crate::plot::Chart;
 use crate::table::{interleave_rounds, median, Cell, Goal, Ratio, Row};
 use lockson::Locks;
 use support::{unique, Server};
@@ -163,8 +163,8 @@ fn goals(tasks: usize) -> Option<[f64; 2]> {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let names = ["lockson", "redis-rs: the two EVALSHA", "rslock", "fred: the two EVALSHA"];
-    let (mut rows, mut curves) = (Vec::new(), names.map(|name| Curve { name, points: Vec::new() }));
+    let (mut rows, mut chart) =
+        (Vec::new(), Chart::new(&["lockson", "redis-rs: the two EVALSHA", "rslock", "fred: the two EVALSHA"]));
     for tasks in TASKS {
         let cells = [
             lockson(&server, tasks).await,
@@ -173,9 +173,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
             fred(&server, tasks).await,
         ];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
-        for (curve, figures) in curves.iter_mut().zip(&figures) {
-            curve.points.push((tasks as f64, median(figures)));
-        }
+        chart.add(tasks, &figures);
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
         let row = |what: &str, cell: usize| {
             let task = if tasks == 1 { "task" } else { "tasks" };
@@ -190,6 +188,6 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         };
         rows.extend([by_redis, by_rslock, row("the two EVALSHA by fred", 3)]);
     }
-    plot("distinct", "Lock + unlock a second: each task has a lock of its own", &curves);
+    chart.write("distinct", "Lock + unlock a second: each task has a lock of its own");
     rows
 }

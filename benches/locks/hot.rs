@@ -11,7 +11,7 @@ use rslock::LockManager;
 use rustix::time::ClockId;
 
 use crate::floor::{self, Ready};
-use crate::plot::{plot, Curve};
+use crate::plot::Chart;
 use crate::table::{interleave_rounds, median, time, Cell, Goal, Ratio, Row};
 use lockson::{Locks, ReentrantLock};
 use support::{unique, Server};
@@ -198,16 +198,13 @@ async fn limit(server: &Server, figure: Figure) -> Cell {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let names = ["lockson", "rslock", "the hand-over script in a loop"];
-    let (mut rows, mut curves) = (Vec::new(), names.map(|name| Curve { name, points: Vec::new() }));
+    let (mut rows, mut chart) = (Vec::new(), Chart::new(&["lockson", "rslock", "the hand-over script in a loop"]));
     for (tasks, goal) in [(8, None), (64, Some(20.0)), (1000, Some(20.0))] {
         let rate: Figure = |run| run.rate;
         let ours = cell("lockson", &server, tasks, rate).await;
         let cells = [ours, cell("rslock", &server, tasks, rate).await, limit(&server, rate).await];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
-        for (curve, figures) in curves.iter_mut().zip(&figures) {
-            curve.points.push((tasks as f64, median(figures)));
-        }
+        chart.add(tasks, &figures);
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
         let what = format!("hot lock, {tasks} tasks: acquisitions");
         let beside =
@@ -227,7 +224,7 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         let turns = Duration::from_secs_f64(40.0 * tasks as f64 / median(&figures[0]));
         rows.push(fairness(&server, tasks, seconds.max(turns)).await);
     }
-    plot("hot", "Acquisitions a second: all tasks want one lock", &curves);
+    chart.write("hot", "Acquisitions a second: all tasks want one lock");
     rows
 }
 

@@ -76,12 +76,23 @@ impl Cluster {
                 node.control(&["CLUSTER", "MEET", "127.0.0.1", &other.peer_port().to_string()]);
             }
         }
-        self.until("all nodes know each other", || self.views().iter().all(|view| view.len() == self.nodes.len()));
+        self.know_each_other();
         for (at, replica) in self.nodes.iter().enumerate().skip(PRIMARIES) {
             let primary = self.nodes[at % PRIMARIES].control(&["CLUSTER", "MYID"]).text();
             replica.control(&["CLUSTER", "REPLICATE", &primary]);
         }
         self.settle();
+    }
+
+    /// Waits until they do. Who knows nobody asks the first, and again where that was not answered in time.
+    fn know_each_other(&self) {
+        self.until("all nodes know each other", || {
+            let views = self.views();
+            for ((_, node), _) in self.running().zip(&views).skip(1).filter(|(_, view)| view.len() == 1) {
+                node.control(&["CLUSTER", "MEET", "127.0.0.1", &self.nodes[0].peer_port().to_string()]);
+            }
+            views.iter().all(|view| view.len() == self.nodes.len())
+        });
     }
 
     /// Waits until all nodes that run agree on who has which slots, none is missing, and every replica is in step.
@@ -238,15 +249,7 @@ impl Cluster {
     /// One more primary, without slots: its place.
     pub fn add(&mut self, program: &str, settings: &[(&str, &str)]) -> usize {
         self.nodes.push(Server::of(program, &[&[("cluster-enabled", "yes")], settings].concat()));
-        let (first, new) = (self.nodes[0].port().to_string(), &self.nodes[self.nodes.len() - 1]);
-        self.until("all nodes know the new one", || {
-            let views = self.views();
-            if views.last().is_some_and(|view| view.len() == 1) {
-                // Once more where it was not answered in time: nobody else begins again.
-                new.control(&["CLUSTER", "MEET", "127.0.0.1", &first]);
-            }
-            views.iter().all(|view| view.len() == self.nodes.len())
-        });
+        self.know_each_other();
         self.settle();
         self.nodes.len() - 1
     }
