@@ -14,12 +14,15 @@ pub struct Scripts {
     places: BTreeMap<String, Vec<usize>>,
 }
 
+/// The scripts as they are in `lua/`.
+pub fn texts() -> BTreeMap<String, String> {
+    let paths = files::below("lua").into_iter();
+    paths.map(|path| (path["lua/".len()..path.len() - ".lua".len()].to_owned(), files::read(&path))).collect()
+}
+
 impl Scripts {
     pub fn of(program: &Path) -> Scripts {
-        let bytes = fs::read(program).unwrap();
-        let paths = files::below("lua").into_iter();
-        let texts: BTreeMap<String, String> =
-            paths.map(|path| (path["lua/".len()..path.len() - ".lua".len()].to_owned(), files::read(&path))).collect();
+        let (bytes, texts) = (fs::read(program).unwrap(), texts());
         let mut places = BTreeMap::<String, Vec<usize>>::new();
         // Each text begins with `-- NAME.lua: `.
         let begins = memchr::memmem::find_iter(&bytes, b".lua: ");
