@@ -197,14 +197,18 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
             let same_time = times.is_some_and(|(real, embedded)| near(real, embedded, 1));
             // What is left of a permit's lease, which is a text where it is a score less the time.
             let left = |text: &str| text.parse().ok().filter(|left: &i64| *left >= 1_000_000);
-            let same_left = left(real).zip(left(embedded)).is_some_and(|(real, embedded)| near(real, embedded, 1));
             // What answers in one text says there when that was, in seconds and microseconds.
             let is_time =
                 |word: &str| word.len() > 10 && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
-            let same_but_time =
-                real.split(' ').filter(|word| !is_time(word)).eq(embedded.split(' ').filter(|word| !is_time(word)));
+            let words = |text: &str| text.split([' ', '\n']).map(str::to_owned).collect::<Vec<_>>();
+            let (words, others) = (words(real), words(embedded));
+            let alike = |(one, other): (&String, &String)| {
+                let both_left = left(one).zip(left(other));
+                one == other || is_time(one) && is_time(other) || both_left.is_some_and(|(a, b)| near(a, b, 1))
+            };
+            let same_but_time = words.len() == others.len() && words.iter().zip(&others).all(alike);
             let same_tokens = token(real) && token(embedded);
-            real == embedded || same_time || same_left || same_but_time || same_end || same_tokens
+            real == embedded || same_time || same_but_time || same_end || same_tokens
         }
         (Reply::List(real), Reply::List(embedded)) => {
             real.len() == embedded.len()

@@ -84,12 +84,13 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// Those of a reply that is one text, as lua/begin.lua has it.
+    /// Those of a reply that is one text, as lua/begin.lua has it; further lines are one each.
     pub(crate) fn of_text(text: &str) -> Vec<Self> {
-        let mut words = text.split(' ');
+        let mut lines = text.split('\n');
+        let mut words = lines.next().unwrap_or_default().split(' ');
         let status = words.next().unwrap_or_default();
         let status = status.parse().map_or_else(|_| Self::Text(status.to_owned()), Self::Int);
-        iter::once(status).chain(words.map(|word| Self::Text(word.to_owned()))).collect()
+        iter::once(status).chain(words.chain(lines).map(|word| Self::Text(word.to_owned()))).collect()
     }
 }
 

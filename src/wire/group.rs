@@ -20,9 +20,11 @@ use crate::wire::reply::{take_text, Answer};
 use crate::wire::table::script;
 
 /// Calls in one script (rule 12).
-const MOST: usize = 64;
+const MOST: usize = 128;
+/// So many that wait are worth a group of their own.
+const FEW: usize = 32;
 /// Groups under way at once: while the server works on one, the next is made.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 4;
 /// Words of a call: its key, three arguments and a channel at most.
 const WORDS: usize = 5;
 /// What a call has to say of an error that its script raised.
@@ -181,7 +183,7 @@ impl Groups {
         }
         let (said, answer) = oneshot::channel();
         lane.waiting.push_back(Waiting::new(query, abandoned, said));
-        if lane.groups == 0 || lane.groups < AT_ONCE && lane.waiting.len() >= MOST {
+        if lane.groups == 0 || lane.groups < AT_ONCE && lane.waiting.len() >= FEW {
             lane.groups += 1;
             drop(lanes);
             self.begin(node, place);
@@ -195,12 +197,14 @@ impl Groups {
         (self.spawn)(Box::pin(turn.carry(node.clone())));
     }
 
-    /// Takes the next group. Who gives back comes first: what is freed may be needed by who takes.
+    /// Takes the next group: of many a half, so that the server has one to work on while the next is written. Who gives
+    /// back comes first: what is freed may be needed by who takes.
     fn take(&self, place: Place) -> Vec<Waiting> {
         let mut taken: Vec<Waiting> = Vec::new();
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.get_mut(&place) {
-            let count = lane.waiting.len().min(MOST);
+            let waiting = lane.waiting.len();
+            let count = waiting.div_ceil(2).clamp(FEW, MOST).min(waiting);
             taken.extend(lane.waiting.drain(..count));
         }
         drop(lanes);
@@ -229,8 +233,7 @@ impl Groups {
                 flight.tell(answer);
             }
             calls => {
-                let first = self.copies.numbers(calls.len());
-                let numbers: Vec<String> = calls.iter().zip(first..).map(|(call, nonce)| call.number(nonce)).collect();
+                let numbers: Vec<String> = calls.iter().map(Waiting::number).collect();
                 // Where the scripts of one call have their channel, this one has none.
                 let (mut names, mut args) = (vec![""], Vec::with_capacity(calls.len() * WORDS));
                 for (call, number) in calls.iter().zip(&numbers) {
@@ -239,7 +242,7 @@ impl Groups {
                     args.extend(call.args().chain(call.channel()));
                 }
                 let answer = self.copies.ask(&flight.sent, GROUP, &names, &args, false).await;
-                flight.land(answer, first);
+                flight.land(answer);
             }
         }
     }
@@ -247,9 +250,9 @@ impl Groups {
 
 impl Waiting {
     /// What stands before its words.
-    fn number(&self, nonce: u64) -> String {
+    fn number(&self) -> String {
         let words = self.args + usize::from(self.names > 1);
-        ((nonce * 8 + words as u64) * 8 + self.script.body.unwrap_or_default()).to_string()
+        (self.script.body.unwrap_or_default() * 8 + words as u64).to_string()
     }
 
     /// Who went away knows what it may have left.
@@ -268,8 +271,8 @@ impl Flight {
     }
 
     /// Tells each what became of it.
-    fn land(&mut self, answer: Result<Answer, Fate>, first: u64) {
-        let mut answer = match answer {
+    fn land(&mut self, answer: Result<Answer, Fate>) {
+        let answer = match answer {
             // One of them is what the server refuses, or has not: none of them ran.
             Err(Fate::Refused(why)) if !matches!(why, Refused::Other(_)) => return self.calls.clear(),
             Err(Fate::TryAgain(_)) => return self.calls.clear(),
@@ -278,39 +281,41 @@ impl Flight {
             Err(fate) => return self.end(&fate),
             Ok(answer) => answer,
         };
-        let items = std::mem::take(&mut answer.rest);
-        let of_call = |(items, nonce): (&[Item], u64)| match items {
-            [Item::Int(echo), Item::Int(_), _] => u64::try_from(*echo) == Ok(nonce),
-            _ => false,
-        };
-        let is_whole = items.len() == self.calls.len() * 3 && items.chunks(3).zip(first..).all(of_call);
-        if !is_whole {
+        let lines: Vec<_> = answer.rest.iter().map_while(|line| Line::of(line, self.sent.nonce)).collect();
+        if lines.len() != answer.rest.len() || lines.len() != self.calls.len() {
             let poisoned = poisoned(&self.sent.node, GROUP.name, "the reply has not the shape of a group's");
             return poisoned.unwrap_or_else(|fate| self.end(&fate));
         }
-        let mut items = items.into_iter();
-        for call in std::mem::take(&mut self.calls) {
-            let (_, status, value) = (items.next(), items.next(), items.next());
-            let read = match (status, value) {
-                (Some(Item::Int(status)), Some(value)) => self.read(status, value, &answer),
-                _ => Err(Fate::Doubtful("there is nothing of it in the answer".to_owned())),
-            };
-            call.tell(read, &self.sent);
+        for (call, line) in std::mem::take(&mut self.calls).into_iter().zip(lines) {
+            call.tell(self.read(&line, &answer), &self.sent);
         }
     }
 
-    fn read(&self, status: i64, value: Item, group: &Answer) -> Result<Answer, Fate> {
-        let mut rest = match value {
-            Item::Nil => Vec::new(),
-            value => vec![value],
-        };
-        if status == RAISED {
+    fn read(&self, line: &Line<'_>, group: &Answer) -> Result<Answer, Fate> {
+        let mut rest: Vec<Item> = line.value.map(|value| Item::Text(value.to_owned())).into_iter().collect();
+        if line.status == RAISED {
             let text = take_text(&mut rest);
             return Err(Fate::of_error(&text).unwrap_or(Fate::Doubtful(text)));
         }
-        let status = status_of(status, &mut rest)
+        let status = status_of(line.status, &mut rest)
             .unwrap_or_else(|| poisoned(&self.sent.node, GROUP.name, "the reply has an unknown status"))?;
         Ok(Answer { status, time: group.time, rest, sent: group.sent })
+    }
+}
+
+/// What one of them answered: `status nonce time`, and a value behind it, which may have blanks.
+struct Line<'a> {
+    status: i64,
+    value: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn of(item: &'a Item, nonce: u64) -> Option<Self> {
+        let Item::Text(line) = item else { return None };
+        let mut words = line.splitn(4, ' ');
+        let (status, echo, _time) = (words.next()?, words.next()?, words.next()?);
+        let is_own = echo.parse() == Ok(nonce);
+        is_own.then_some(Self { status: status.parse().ok()?, value: words.next() })
     }
 }
 

@@ -22,7 +22,7 @@ macro_rules! script {
                 $($crate::wire::table::script!(@ $shared),)*
                 $("local function acquire()\n", $crate::wire::table::script!(@ $inner), "end\n",)?
                 $("local bodies = {}\n", $(
-                    "bodies[#bodies + 1] = function(KEYS, ARGV, nonce)\n",
+                    "bodies[#bodies + 1] = function(KEYS, ARGV)\n",
                     $crate::wire::table::script!(@ $bodies),
                     "end\n",
                 )*)?

@@ -20,10 +20,10 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 /// - `hear c d`: somebody listens on these channels from now on. Scripts announce on `c`.
 /// - `script key key / arg arg -> answer | all that is stored | what was heard`: a call. `_` is an empty argument, `~`
 ///   a blank in one, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is without nonce and
-///   time; it may end with `*`. Without a second part nothing has changed. Before the script may stand `by 5` (its
-///   not_after from now), `without GET`, where the user may not call that, and `silent`, `fenced` or `red` as the
-///   client joins it then, or `sharded`, as it announces in a cluster, or `unheard`, where the server refuses the
-///   message.
+///   time, of several lines with `;` between; it may end with `*`. Without a second part nothing has changed. Before the
+///   script may stand `by 5` (its not_after from now), `without GET`, where the user may not call that, and `silent`,
+///   `fenced` or `red` as the client joins it then, or `sharded`, as it announces in a cluster, or `unheard`, where the
+///   server refuses the message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -278,13 +278,16 @@ impl Teller {
         self.stage.heard();
         let answer = match self.stage.eval(&call.text, &keys, &args).await {
             Ok(reply @ (Reply::List(_) | Reply::Text(_))) => {
-                let words: Vec<String> = match reply {
-                    Reply::List(items) => items.iter().map(word).collect(),
-                    text => text.text().split(' ').map(str::to_owned).collect(),
+                let lines: Vec<Vec<String>> = match reply {
+                    Reply::List(items) => vec![items.iter().map(word).collect()],
+                    text => text.text().lines().map(|line| line.split(' ').map(str::to_owned).collect()).collect(),
                 };
-                assert_eq!(words[1], "nonce", "{}: the nonce", call.line);
-                self.stage.is_now(&words[2], now);
-                [&words[..1], &words[3..]].concat().join(" ")
+                let said = lines.iter().map(|words| {
+                    assert_eq!(words[1], "nonce", "{}: the nonce", call.line);
+                    self.stage.is_now(&words[2], now);
+                    [&words[..1], &words[3..]].concat().join(" ")
+                });
+                said.collect::<Vec<_>>().join("; ")
             }
             Err(error) if is_refusal(&error) => error,
             other => panic!("{}: {other:?}", call.line),

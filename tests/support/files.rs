@@ -72,7 +72,7 @@ fn joined(script: &str, is_quick: bool) -> String {
 fn group() -> String {
     let bodies = BODIES.map(|script| {
         let text = read(&format!("lua/{script}.lua"));
-        format!("bodies[#bodies + 1] = function(KEYS, ARGV, nonce)\n{text}end\n")
+        format!("bodies[#bodies + 1] = function(KEYS, ARGV)\n{text}end\n")
     });
     let [begin, now, announce, own] =
         ["begin", "now", "announce", "group"].map(|file| read(&format!("lua/{file}.lua")));
