@@ -83,7 +83,7 @@ pub const BOUNDS: [Bound; 57] = [
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
     bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
     bound("multi/acquire", "100 free locks", "", "[x#]", "[o 60000]"),
-    bound("group", "100 free locks", "", "[x#]", "[89 o 60000 0]"),
+    bound("group", "100 free locks", "", "[x#]", "[11 o 60000 0]"),
     bound("multi/release", "100 holds", HELD_ONCE, "[x#]", "[o c]"),
     bound("fenced/fence", "a token", "redis.call('SET', 'token', n)", "x token", "o 60000 0 o 7 0"),
     bound("preflight", "nothing", "", "x", ""),
