@@ -25,10 +25,14 @@ fn touched(bound: &Bound, size: usize) -> Result<(usize, Vec<i64>), String> {
         let args = bound.args(call);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let (reply, touched) = server.eval_counted(&text, &keys, &args)?;
-        let Reply::List(items) = reply else { panic!("{}: {reply:?}", bound.script) };
-        let Some(Reply::Int(status)) = items.first() else { panic!("{}: {items:?}", bound.script) };
+        let status = match &reply {
+            Reply::List(items) => items.first().cloned(),
+            Reply::Text(text) => text.split(' ').next().and_then(|word| word.parse().ok()).map(Reply::Int),
+            _ => None,
+        };
+        let Some(Reply::Int(status)) = status else { panic!("{}: {reply:?}", bound.script) };
         most = most.max(touched);
-        statuses.push(*status);
+        statuses.push(status);
     }
     Ok((most, statuses))
 }

@@ -17,7 +17,7 @@ pub struct Script {
     /// Of one lock: its KEYS, and the channel, if it announces anything.
     pub(crate) keys: &'static [Key],
     /// Which of the bodies of lua/group.lua it is, if calls of it may go with others.
-    pub(crate) body: Option<u64>,
+    pub(crate) body: Option<&'static str>,
     sha: OnceLock<String>,
 }
 
@@ -27,7 +27,7 @@ impl Script {
     }
 
     /// The same as a body of lua/group.lua.
-    pub(crate) const fn in_groups(mut self, body: u64) -> Self {
+    pub(crate) const fn in_groups(mut self, body: &'static str) -> Self {
         self.body = Some(body);
         self
     }

@@ -2,6 +2,7 @@
 //! with them. Rule 26 of docs/PROTOCOL.md.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -25,8 +26,10 @@ const MOST: usize = 128;
 const FEW: usize = 32;
 /// Groups under way at once: while the server works on one, the next is made.
 const AT_ONCE: usize = 4;
-/// Words of a call: its key, three arguments and a channel at most.
-const WORDS: usize = 5;
+/// Arguments of a call, at most.
+const ARGS: usize = 3;
+/// Room for the body, and for the new lines.
+const LINES: usize = 8;
 /// What a call has to say of an error that its script raised.
 const RAISED: i64 = 7;
 
@@ -97,10 +100,10 @@ impl Drop for Turn {
 /// A copy that waits for its group.
 struct Waiting {
     script: &'static Script,
-    /// Its key, channel and arguments, one behind the other, and where each ends.
-    text: String,
-    ends: [usize; WORDS],
-    names: usize,
+    key: String,
+    /// As lua/group.lua reads them: the body, the channel and the arguments, each in a line. None has a new line in it,
+    /// as names, labels and owners have no control characters.
+    words: String,
     args: usize,
     abandoned: Option<Arc<AtomicBool>>,
     said: oneshot::Sender<Said>,
@@ -108,28 +111,26 @@ struct Waiting {
 
 impl Waiting {
     fn new(query: &Query<'_>, abandoned: Option<&Arc<AtomicBool>>, said: oneshot::Sender<Said>) -> Self {
-        let words = || query.keys.iter().chain(query.args).copied();
-        let mut text = String::with_capacity(words().map(str::len).sum());
-        let mut ends = [0; WORDS];
-        for (end, word) in ends.iter_mut().zip(words()) {
-            text.push_str(word);
-            *end = text.len();
+        let mut names = query.keys.iter().copied();
+        let (key, channel) = (names.next().unwrap_or_default().to_owned(), names.next().unwrap_or_default());
+        let lengths = query.args.iter().map(|arg| arg.len()).sum::<usize>() + channel.len();
+        let mut words = String::with_capacity(lengths + LINES);
+        words.push_str(query.script.body.unwrap_or_default());
+        let args = query.args.iter().copied().chain(iter::repeat("")).take(ARGS);
+        for word in iter::once(channel).chain(args) {
+            words.push('\n');
+            words.push_str(word);
         }
-        let (names, args) = (query.keys.len(), query.args.len());
-        Self { script: query.script, text, ends, names, args, abandoned: abandoned.cloned(), said }
-    }
-
-    fn word(&self, at: usize) -> &str {
-        let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
-        self.ends.get(at).and_then(|end| self.text.get(from..*end)).unwrap_or_default()
+        Self { script: query.script, key, words, args: query.args.len(), abandoned: abandoned.cloned(), said }
     }
 
     fn args(&self) -> impl Iterator<Item = &str> {
-        (self.names..self.names + self.args).map(|at| self.word(at))
+        self.words.split('\n').skip(2).take(self.args)
     }
 
-    fn channel(&self) -> Option<&str> {
-        (self.names > 1).then(|| self.word(1))
+    /// Empty, if it announces nothing.
+    fn channel(&self) -> &str {
+        self.words.split('\n').nth(1).unwrap_or_default()
     }
 
     /// Nobody waits for it any more.
@@ -208,7 +209,7 @@ impl Groups {
             taken.extend(lane.waiting.drain(..count));
         }
         drop(lanes);
-        taken.sort_by_key(|call| call.channel().is_none());
+        taken.sort_by_key(|call| call.channel().is_empty());
         taken
     }
 
@@ -227,20 +228,16 @@ impl Groups {
         match &*flight.calls {
             [] => {}
             [call] => {
-                let names: Vec<&str> = (0..call.names).map(|at| call.word(at)).collect();
+                let announces = Some(call.channel()).filter(|channel| !channel.is_empty());
+                let names: Vec<&str> = iter::once(&*call.key).chain(announces).collect();
                 let args: Vec<&str> = call.args().collect();
                 let answer = self.copies.ask(&flight.sent, call.script, &names, &args, false).await;
                 flight.tell(answer);
             }
             calls => {
-                let numbers: Vec<String> = calls.iter().map(Waiting::number).collect();
                 // Where the scripts of one call have their channel, this one has none.
-                let (mut names, mut args) = (vec![""], Vec::with_capacity(calls.len() * WORDS));
-                for (call, number) in calls.iter().zip(&numbers) {
-                    names.push(call.word(0));
-                    args.push(&**number);
-                    args.extend(call.args().chain(call.channel()));
-                }
+                let names: Vec<&str> = iter::once("").chain(calls.iter().map(|call| &*call.key)).collect();
+                let args: Vec<&str> = calls.iter().map(|call| &*call.words).collect();
                 let answer = self.copies.ask(&flight.sent, GROUP, &names, &args, false).await;
                 flight.land(answer);
             }
@@ -249,12 +246,6 @@ impl Groups {
 }
 
 impl Waiting {
-    /// What stands before its words.
-    fn number(&self) -> String {
-        let words = self.args + usize::from(self.names > 1);
-        (self.script.body.unwrap_or_default() * 8 + words as u64).to_string()
-    }
-
     /// Who went away knows what it may have left.
     fn tell(self, answer: Result<Answer, Fate>, sent: &Sent) {
         let sent = answer.is_err().then(|| sent.clone());

@@ -29,7 +29,7 @@ macro_rules! script {
                 $crate::wire::table::script!(@ $file)
             ),
             &[$($key),*],
-        )$(.in_groups($body))?;
+        )$(.in_groups(stringify!($body)))?;
         &SCRIPT
     }};
     ($($script:tt)+) => { $crate::wire::table::script!(@with "begin" "now"; $($script)+) };

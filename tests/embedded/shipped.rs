@@ -52,12 +52,9 @@ pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
 pub fn group_args(rng: &mut Rng) -> Vec<String> {
     let mut args = ["nonce", pick(rng, &["@600000", "@600000", "@600000", "@-600000"])].map(str::to_owned).to_vec();
     for _ in 1..=6 {
-        let body = rng.usize(..=files::BODIES.len());
+        let body = rng.usize(..=files::BODIES.len()).to_string();
         let (lease, n) = (((1 + rng.u64(..9)) * 1_000_000).to_string(), pick(rng, &["0", "1", "1", "2", "", "x"]));
-        let words = [pick(rng, &["o1", "o2", "o3"]), &lease, n, "channel"];
-        let count = rng.usize(3..=words.len());
-        args.push((body * 8 + count).to_string());
-        args.extend(words[..count].iter().map(|word| (*word).to_owned()));
+        args.push([&body, "channel", pick(rng, &["o1", "o2", "o3"]), &lease, n].join("\n"));
     }
     args
 }

@@ -19,11 +19,11 @@ const SCALES: [(usize, i64, &str); 3] = [(10, 1_000_000, "sec"), (13, 1_000, "no
 ///   asked for it.
 /// - `hear c d`: somebody listens on these channels from now on. Scripts announce on `c`.
 /// - `script key key / arg arg -> answer | all that is stored | what was heard`: a call. `_` is an empty argument, `~`
-///   a blank in one, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is without nonce and
-///   time, of several lines with `;` between; it may end with `*`. Without a second part nothing has changed. Before the
-///   script may stand `by 5` (its not_after from now), `without GET`, where the user may not call that, and `silent`,
-///   `fenced` or `red` as the client joins it then, or `sharded`, as it announces in a cluster, or `unheard`, where the
-///   server refuses the message.
+///   a blank in one, `^` a new line, `id:ab` two ids of permits, which are stored as `<a>` and `<b>`. The answer is
+///   without nonce and time, of several lines with `;` between; it may end with `*`. Without a second part nothing has
+///   changed. Before the script may stand `by 5` (its not_after from now), `without GET`, where the user may not call
+///   that, and `silent`, `fenced` or `red` as the client joins it then, or `sharded`, as it announces in a cluster, or
+///   `unheard`, where the server refuses the message.
 ///
 /// What is stored: `string=value hash{field=value} list[item] zset(member:score)`, each with `/TTL` if it has one.
 pub async fn tell(lines: &[&str]) {
@@ -203,7 +203,7 @@ fn text(way: &str, script: &str) -> String {
 fn argument(word: &str) -> String {
     let (before, ids) = word.split_once("id:").unwrap_or((word, ""));
     let ids: String = ids.bytes().map(|id| format!("{id:02x}").repeat(16)).collect();
-    format!("{}{ids}", if before == "_" { "" } else { before }).replace('~', " ")
+    format!("{}{ids}", if before == "_" { "" } else { before }).replace('~', " ").replace('^', "\n")
 }
 
 struct Teller {

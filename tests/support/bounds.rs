@@ -83,7 +83,7 @@ pub const BOUNDS: [Bound; 57] = [
     bound("reentrant/renew", "100 holds in a hash of n", HASH, "[x]", "[c:# 60000]"),
     bound("plain/renew", "100 holds", HUNDRED, "[x#]", "[t 60000]"),
     bound("multi/acquire", "100 free locks", "", "[x#]", "[o 60000]"),
-    bound("group", "100 free locks", "", "[x#]", "[11 o 60000 0]"),
+    bound("group", "100 free locks", "", "[x#]", "[1^^o^60000^0]"),
     bound("multi/release", "100 holds", HELD_ONCE, "[x#]", "[o c]"),
     bound("fenced/fence", "a token", "redis.call('SET', 'token', n)", "x token", "o 60000 0 o 7 0"),
     bound("preflight", "nothing", "", "x", ""),
@@ -180,15 +180,17 @@ pub const FAIR_BOUNDS: [Bound; 16] = [
     Bound { exception: Some(PLACE), ..bound("fair/place", "one of n", QUEUE, FAIR, "c900:900") },
 ];
 
-/// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one. What stands
-/// in brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+` that of the next
-/// one; `ids:5*3` are the ids of the third five permits.
+/// The words of a template for the call with this number. `_` is an empty one, `~` a blank inside of one, `^` a new
+/// line. What stands in brackets is there a hundred times, with its number for `#`. `@` is the number of the call, `+`
+/// that of the next one; `ids:5*3` are the ids of the third five permits.
 fn words(template: &str, call: usize) -> Vec<String> {
     let (before, repeated) = template.trim_end_matches(']').split_once('[').unwrap_or((template, ""));
     let hundred = (1..=100).map(|at| repeated.replace('#', &at.to_string()));
     let text = hundred.fold(before.to_owned(), |text, next| text + " " + &next);
     let text = text.replace('@', &call.to_string()).replace('+', &(call + 1).to_string());
-    let word = |word: &str| word.trim_start_matches('_').split('~').map(piece).collect::<Vec<_>>().join(" ");
+    let word = |word: &str| {
+        word.trim_start_matches('_').split('~').map(piece).collect::<Vec<_>>().join(" ").replace('^', "\n")
+    };
     text.split_whitespace().map(word).collect()
 }
 
