@@ -42,6 +42,10 @@ crate::lua::stories! {
           a{p=1}/5000 d{o=2}/9000"
         "without PEXPIRE group b d / 3^^u^700^ 1^^q^5000^0 -> 1; 1; 0 9000 | a{p=1}/5000 b=u/700 d{o=2}/9000"
     }
+    a_count_of_several_lines_is_one_answer {
+        "lua redis.call('HSET', 'a', 'o', '7\\n8')"
+        "group a b / 1^^o^5000^0 3^^u^700^ -> 1; 5 7 8; 1 | a{o=7\n8} b=u/700"
+    }
     a_late_group_does_nothing {
         "by -1 group a / 1^^p^5000^0 -> 2"
     }
