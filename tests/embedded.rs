@@ -200,9 +200,8 @@ fn close(real: &Reply, embedded: &Reply, unit: Option<i64>) -> bool {
             // What answers in one text says there when that was, in seconds and microseconds.
             let is_time =
                 |word: &str| word.len() > 10 && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
-            let words = |text: &str| text.split([' ', '\n']).map(str::to_owned).collect::<Vec<_>>();
-            let (words, others) = (words(real), words(embedded));
-            let alike = |(one, other): (&String, &String)| {
+            let [words, others] = [real, embedded].map(|text| text.split([' ', '\n']).collect::<Vec<_>>());
+            let alike = |(one, other): (&&str, &&str)| {
                 let both_left = left(one).zip(left(other));
                 one == other || is_time(one) && is_time(other) || both_left.is_some_and(|(a, b)| near(a, b, 1))
             };

@@ -309,3 +309,29 @@ async fn an_answer_that_is_lost_holds_up_no_other() {
     assert!(taken.iter().all(|taken| *taken == Ok(Acquired)), "{taken:?}");
     assert!(began.elapsed() >= secs(4));
 }
+
+/// However many wait behind a lost answer: all of them are sent as soon as it is slow, though none of these is answered.
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_gathers_nobody() {
+    let server = EmbeddedServer::new();
+    let builder = Locks::builder().command_timeout(secs(4)).watchdog_lease(secs(60));
+    let locks = server.connect_with(builder).unwrap();
+    locks.lock("clock").lock().await.unwrap();
+    let [lost, waiting] = [10, 300].map(|count| many(&locks, count));
+    server.inject(lockson::Faults::seeded(7).lose_replies(1000));
+    let (first, others, sent) = tokio::join!(
+        try_all(&lost),
+        async {
+            sleep(ms(100)).await;
+            try_all(&waiting).await
+        },
+        async {
+            sleep(ms(1100)).await;
+            let sent = server.command(&["DBSIZE"]);
+            server.heal();
+            sent
+        }
+    );
+    assert_eq!(sent, Ok(lockson::Reply::Int(311)), "the locks that the server was asked for");
+    assert!(first.iter().chain(&others).all(|taken| *taken == Ok(Acquired)));
+}

@@ -34,7 +34,7 @@ const LINES: usize = 8;
 const RAISED: i64 = 7;
 
 static GROUP: &Script = script!(
-    "group" of ("reentrant/acquire", "reentrant/release", "plain/acquire", "plain/release") after "announce",
+    quick "group" of ("reentrant/acquire", "reentrant/release", "plain/acquire", "plain/release") after "announce",
     [Channel]
 );
 
@@ -217,7 +217,8 @@ impl Groups {
     fn relieve(self: &Arc<Self>, node: &Arc<Node>, place: Place) {
         let mut lanes = self.lanes.lock();
         let Some(lane) = lanes.get_mut(&place) else { return };
-        let groups = lane.waiting.len().div_ceil(MOST);
+        // None takes fewer, but the last.
+        let groups = lane.waiting.len().div_ceil(FEW);
         lane.groups += groups;
         drop(lanes);
         (0..groups).for_each(|_| self.begin(node, place));

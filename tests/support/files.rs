@@ -74,9 +74,8 @@ fn group() -> String {
         let text = read(&format!("lua/{script}.lua"));
         format!("bodies[#bodies + 1] = function(KEYS, ARGV)\n{text}end\n")
     });
-    let [begin, now, announce, own] =
-        ["begin", "now", "announce", "group"].map(|file| read(&format!("lua/{file}.lua")));
-    format!("{begin}{now}{announce}local bodies = {{}}\n{}{own}", bodies.concat())
+    let [begin, announce, own] = ["begin", "announce", "group"].map(|file| read(&format!("lua/{file}.lua")));
+    format!("{begin}{announce}local bodies = {{}}\n{}{own}", bodies.concat())
 }
 
 /// The scripts whose calls may go together.
