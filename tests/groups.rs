@@ -310,7 +310,7 @@ async fn an_answer_that_is_lost_holds_up_no_other() {
     assert!(began.elapsed() >= secs(4));
 }
 
-/// However many wait behind a lost answer: all of them are sent as soon as it is slow, though none of these is answered.
+/// However many wait behind a lost answer: all of them are sent as soon as it is slow, though none has an answer yet.
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_gathers_nobody() {
     let server = EmbeddedServer::new();
