@@ -4,8 +4,8 @@
 -- ARGV[i + 2] call i, five lines: which body, its channel, and the words that its script takes from the third on; what it does
 --   not take is empty.
 -- Announces as announce.lua, each call on its own channel: the one that comes last is empty.
--- Returns lines: `1 nonce at`, then of each call what its script answers, with a blank between what is a list there. The
---   status 7 is this one's own: the script raised the error that ends the line.
+-- Returns lines: `1 nonce at`, then of each call what its script answers, with a blank between what is a list there, or
+--   `7 nonce at error`, which is this one's own: the script raised that error.
 -- Redisson: has none. Each call does what it does alone, the one after the other.
 local lines = {'1 ' .. nonce .. ' ' .. at}
 local lock_of_one, words, body = {}, {}, nil
