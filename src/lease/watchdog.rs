@@ -154,10 +154,11 @@ impl Watchdog {
         }
     }
 
-    /// It is lost: nobody renews it any more, and all who have to know are told.
+    /// It is lost: nobody renews it any more, and all who have to know are told. Whoever finds at this moment that
+    /// nobody watches it (a `force_unlock` that was answered) finds that it is over, too.
     pub(crate) fn lose(&self, hold: &Leased, why: LostReason) {
-        self.forget(hold);
         hold.end(why);
+        self.forget(hold);
         hold.report_lost(&self.herald);
     }
 
@@ -422,6 +423,23 @@ mod tests {
             watchdog.forget(&hold);
             watchdog.judge(vec![(hold.clone(), LEASE)], vec![verdict]);
             assert!(watchdog.holds().is_empty() && hold.lost(sent).is_none());
+        }
+    }
+
+    /// Two threads learn of a loss at once: the one that comes too late to tell it may rely on it.
+    #[test]
+    fn what_is_lost_is_over_before_it_is_forgotten() {
+        for _ in 0..300 {
+            let now = Moment::from_nanos(1);
+            let ((watchdog, _), hold) = (watchdog(Clock::System), hold(1, now));
+            watchdog.watch(&hold, now);
+            std::thread::scope(|scope| {
+                scope.spawn(|| watchdog.lose(&hold, LostReason::Forced));
+                while hold.is_watched() {
+                    std::hint::spin_loop();
+                }
+                assert!(hold.lost(now).is_some());
+            });
         }
     }
 

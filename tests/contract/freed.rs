@@ -6,8 +6,8 @@ use crate::contract::world::*;
 
 /// Deletes the lock, its members where it is made of some.
 async fn delete(case: &Case) {
-    for member in ["", ":m", ":z"] {
-        case.ask(&["DEL", &format!("{}{member}", case.name)]).await;
+    for member in case.members() {
+        case.ask(&["DEL", &member]).await;
     }
 }
 

@@ -10,14 +10,9 @@ pub fn make(locks: &Locks, name: &str) -> MultiLock {
     MultiLock::new(vec![Arc::new(last) as Arc<dyn RLock>, Arc::new(locks.lock(name)), Arc::new(middle)])
 }
 
-/// The keys of the members, in the order that they are taken in.
-fn keys(case: &Case) -> [String; 3] {
-    [case.name.clone(), format!("{}:m", case.name), format!("{}:z", case.name)]
-}
-
 async fn held(case: &Case) -> String {
     let mut held = String::new();
-    for key in keys(case) {
+    for key in case.members() {
         held.push_str(&case.ask(&["EXISTS", &key]).await);
     }
     held
@@ -30,19 +25,19 @@ async fn until_held(case: &Case, wanted: &str) {
 
 pub async fn all_members_or_none(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let (multi, last) = (case.lock(&a), b.fair_lock(&keys(&case)[2]));
+    let (multi, last) = (case.lock(&a), b.fair_lock(&case.members()[2]));
     let rival = last.guard().await.unwrap();
-    let [first, middle, last] = keys(&case);
+    let [first, middle, last] = case.members();
     assert_eq!(multi.name(), format!("{last} + {first} + {middle}"));
     assert!(!multi.try_lock().await.unwrap().is_acquired());
     until_held(&case, "001").await;
     assert!(!multi.acquire_with(Request::default().wait(ms(150))).await.unwrap().is_acquired());
     until_held(&case, "001").await;
     // What fails gives back too.
-    case.ask(&["SET", &keys(&case)[1], "mine"]).await;
+    case.ask(&["SET", &case.members()[1], "mine"]).await;
     assert_matches!(multi.lock().await, Err(LockError::Query(QueryError::WrongType { name, .. })) if name == middle);
     until_held(&case, "011").await;
-    case.ask(&["DEL", &keys(&case)[1]]).await;
+    case.ask(&["DEL", &case.members()[1]]).await;
     rival.unlock().await.unwrap();
     multi.lock().await.unwrap();
     assert_eq!(held(&case).await, "111");
@@ -54,7 +49,7 @@ pub async fn all_members_or_none(case: Case) {
 /// Whatever order the members are given in.
 pub async fn the_order_is_everybodys(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let [first, middle, last] = keys(&case);
+    let [first, middle, last] = case.members();
     let orders = [[&first, &middle, &last], [&last, &middle, &first], [&middle, &last, &first]];
     for order in orders {
         let locks = order.map(|key| Arc::new(a.lock(key)) as Arc<dyn RLock>);
@@ -100,7 +95,7 @@ pub async fn multi_locks_nest(case: Case) {
         Arc::new(MultiLock::new(vec![Arc::new(outer.clone()) as Arc<dyn RLock>, case.lock(&a)]));
     let guard = outermost.guard().await.unwrap();
     assert_eq!(held(&case).await, "111");
-    for key in keys(&case).iter().chain([&format!("{}:a", case.name)]) {
+    for key in case.members().iter().chain([&format!("{}:a", case.name)]) {
         assert!(!b.lock(key).try_lock().await.unwrap().is_acquired(), "{key}");
     }
     guard.verify().await.unwrap();
@@ -150,7 +145,7 @@ pub async fn no_members(_: Case) {
 
 pub async fn a_mutex_member_is_not_entered_again(case: Case) {
     let locks = case.client().await;
-    let [first, middle, _] = keys(&case);
+    let [first, middle, _] = case.members();
     let (reentrant, mutex) = (locks.lock(&first), locks.mutex(&middle));
     let multi = MultiLock::new(vec![Arc::new(mutex.clone()) as Arc<dyn RLock>, Arc::new(reentrant.clone())]);
     let guard = multi.guard().await.unwrap();
@@ -165,7 +160,7 @@ pub async fn a_mutex_member_is_not_entered_again(case: Case) {
 /// Not one a member: the limit ends while the second busy member is waited for.
 pub async fn one_wait_limit_for_all(case: Case) {
     let (a, b) = (case.client().await, case.client().await);
-    let [first, middle, _] = keys(&case);
+    let [first, middle, _] = case.members();
     let (one, two) = (b.lock(&first).guard().await.unwrap(), b.lock(&middle).guard().await.unwrap());
     let began = Instant::now();
     let waiter =
@@ -185,14 +180,14 @@ pub async fn one_wait_limit_for_all(case: Case) {
 pub async fn a_lease_begins_when_all_are_held(case: Case) {
     let builder = || Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
     let (a, b) = (case.client_with(builder()).await, case.client().await);
-    let rival = b.fair_lock(&keys(&case)[2]).guard().await.unwrap();
+    let rival = b.fair_lock(&case.members()[2]).guard().await.unwrap();
     let waiter =
         spawn_with(case.lock(&a), |multi| async move { multi.guard_with(Request::default().lease(ms(1500))).await });
     until_held(&case, "111").await;
     sleep(ms(2500)).await;
     rival.unlock().await.unwrap();
     let guard = patient("the last is free", waiter).await.unwrap().unwrap().unwrap();
-    for key in keys(&case) {
+    for key in case.members() {
         let ttl = case.pttl_of(&key).await;
         assert!((1..=1500).contains(&ttl), "{key}: {ttl}");
     }
@@ -205,7 +200,7 @@ pub async fn an_outer_lease_is_not_shortened(case: Case) {
     let locks = case.client().await;
     let lock = locks.lock(&case.name);
     let outer = lock.acquire().lease(secs(600)).guard().await.unwrap().unwrap();
-    let members: Vec<Arc<dyn RLock>> = vec![Arc::new(lock.clone()), Arc::new(locks.lock(&keys(&case)[1]))];
+    let members: Vec<Arc<dyn RLock>> = vec![Arc::new(lock.clone()), Arc::new(locks.lock(&case.members()[1]))];
     let guard = MultiLock::new(members).acquire().lease(secs(20)).guard().await.unwrap().unwrap();
     assert!(case.pttl().await > 590_000 && outer.remaining() > secs(590));
     assert!(guard.remaining() <= secs(20));
@@ -235,7 +230,7 @@ pub async fn limits_are_of_their_shares(case: Case) {
 
 pub async fn one_lost_member_loses_the_guard(case: Case) {
     let locks = case.client_with(Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3))).await;
-    for key in keys(&case) {
+    for key in case.members() {
         let guard = case.lock(&locks).guard().await.unwrap();
         assert_eq!(guard.state(), HoldState::Held);
         case.ask(&["DEL", &key]).await;
@@ -253,7 +248,7 @@ pub async fn one_lost_member_loses_the_guard(case: Case) {
 /// Each error is told, and no member is left out for it.
 pub async fn one_lost_member_keeps_nothing_else_locked(case: Case) {
     let locks = case.client().await;
-    let (multi, [first, middle, last]) = (case.lock(&locks), keys(&case));
+    let (multi, [first, middle, last]) = (case.lock(&locks), case.members());
     for guarded in [true, false] {
         let guard = if guarded { Some(multi.guard().await.unwrap()) } else { None };
         if !guarded {
@@ -283,7 +278,7 @@ pub async fn one_lost_member_keeps_nothing_else_locked(case: Case) {
 pub async fn a_member_that_is_lost_while_others_are_waited_for(case: Case) {
     let builder = Locks::builder().command_timeout(ms(300)).watchdog_lease(secs(3));
     let (a, b) = (case.client_with(builder).await, case.client().await);
-    let ([first, _, last], owner) = (keys(&case), Owner::named("me").unwrap());
+    let ([first, _, last], owner) = (case.members(), Owner::named("me").unwrap());
     for is_held_before in [false, true] {
         let outer = a.lock(&first).owned_by(&owner);
         let outer = if is_held_before { Some(outer.guard().await.unwrap()) } else { None };

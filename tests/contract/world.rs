@@ -306,8 +306,18 @@ impl Case {
         self.ask(&["PTTL", key]).await.parse().unwrap()
     }
 
+    /// The keys of the members where it is made of some, in the order that they are taken in; the first is any lock's.
+    pub fn members(&self) -> [String; 3] {
+        ["", ":m", ":z"].map(|member| format!("{}{member}", self.name))
+    }
+
     pub async fn is_free(&self) -> bool {
-        self.ask(&["EXISTS", &self.name]).await == "0"
+        for member in self.members() {
+            if self.ask(&["EXISTS", &member]).await != "0" {
+                return false;
+            }
+        }
+        true
     }
 
     /// The server's time in milliseconds.
