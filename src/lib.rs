@@ -41,6 +41,8 @@ pub use backend::node::{NodeHealth, Role, Topology};
 pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
+#[cfg(feature = "map-entries")]
+pub use base::map_entry::MapEntry;
 pub use base::owner::{InvalidOwner, Owner};
 pub use client::builder::Builder;
 #[cfg(feature = "embedded")]

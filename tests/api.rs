@@ -20,7 +20,7 @@ fn future<T: std::future::Future + Send>(_: impl FnOnce(Locks) -> T) {}
 #[test]
 fn types_are_what_users_count_on() {
     all!(Locks, Builder, EmbeddedServer, Owner, Holder, Health, NodeHealth, Role, Topology, HoldState, Request, Reply,
-        WaitOutcome, PermitId => Send + Sync + Unpin + Debug + 'static);
+        WaitOutcome, PermitId, MapEntry => Send + Sync + Unpin + Debug + 'static);
     all!(ReentrantLock, Mutex, PlainLock, ReadWriteLock, ReadLock, WriteLock, FencedLock, Arc<dyn RLock>, MultiLock,
         OncePer, MultiLock<FencedGuards>, RedLock<Reentrant>, Semaphore, PermitSemaphore, Latch
         => Send + Sync + Unpin + Debug + 'static);

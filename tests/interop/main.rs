@@ -176,7 +176,7 @@ macro_rules! cases {
 const EVERYWHERE: &[Case] = &cases! {
     locks: all_verbs all_renew;
     crash: a_killed_jvm_frees_what_it_held a_killed_rust_process_frees_what_it_held;
-    names: prefixes_braces_and_tokens mapped_names hold_counts_of_many_owners;
+    names: prefixes_braces_and_tokens mapped_names hold_counts_of_many_owners entries_of_a_map;
     transactions: transactions_exclude transactions_end;
     command: the_program_sees_and_ends_what_java_holds;
     composite: multi_locks_keep_each_other_out;

@@ -1,5 +1,7 @@
 //! Names, prefixes, tokens and hold counts: both read the same.
 
+use lockson::MapEntry;
+
 use crate::*;
 
 /// One key prefix on both sides, names with hash tags, and the client id as it stands on the server.
@@ -57,6 +59,38 @@ pub async fn mapped_names(world: Arc<World>) {
     assert_eq!(java.must("t", "lock", "mapped", "name").await, "mapped");
     assert!(rust.semaphore("counted").try_set_permits(3).await.unwrap());
     assert_eq!(java.get::<u32>("t", "semaphore", "counted", "available").await, 3);
+}
+
+/// The locks of a map's entries: their names by the jar, and one lock of both sides.
+pub async fn entries_of_a_map(world: Arc<World>) {
+    let (java, rust, map) = (world.java("").await, world.rust(client()).await, unique("map"));
+    let keys = (1..=65).map(|length| "k".repeat(length)).chain(["Schlüssel-ß".to_owned()]);
+    for (map, key) in keys.map(|key| (map.clone(), key)).chain([(format!("{{{map}}}:of"), "42".to_owned())]) {
+        let entry = MapEntry::new(&map, &key);
+        let (lock, fair, both) = (entry.lock(), entry.fair_lock(), entry.read_write_lock());
+        let names = [lock, fair, both, entry.semaphore(), entry.permit_semaphore(), entry.latch()];
+        assert_eq!(java.must("t", "client", "-", &format!("entry {map} {key}")).await, names.join(" "));
+    }
+    let object = format!("{map}/42");
+    // Redisson maps the map's name, and then the lock's.
+    let (mapped, prefixed) = (world.java("prefix=app:").await, world.rust(client().key_prefix("app:")).await);
+    let lock = prefixed.lock(&MapEntry::new(&format!("app:{map}"), "42").lock());
+    mapped.must("t", "entry", &object, "lock").await;
+    assert!(lock.is_locked().await.unwrap());
+    mapped.must("t", "entry", &object, "unlock").await;
+    assert!(!lock.is_locked().await.unwrap());
+    let name = MapEntry::new(&map, "42").lock();
+    let lock = rust.lock(&name).owned_by(&Owner::unique());
+    java.must("t", "entry", &object, "lock").await;
+    assert!(!lock.try_lock().await.unwrap().is_acquired());
+    let waiter = spawn_with(lock.clone(), |lock| async move { lock.lock().await });
+    sleep(ms(300)).await;
+    java.must("t", "entry", &object, "unlock").await;
+    patient("its turn", waiter).await.unwrap().unwrap();
+    let state = java.must("t", "entry", &object, "state").await;
+    assert!(state.starts_with("true false "), "{state}");
+    lock.unlock().await.unwrap();
+    leaves_nothing(&world, &name).await;
 }
 
 fn rival(kind: Kind) -> Kind {

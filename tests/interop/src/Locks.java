@@ -9,6 +9,7 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RFuture;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 
 /** The verbs of locks. Times are milliseconds; a lease of -1 is the watchdog's. */
 final class Locks {
@@ -42,6 +43,10 @@ final class Locks {
             case "fenced_lock" -> redisson.getFencedLock(name);
             case "read" -> redisson.getReadWriteLock(name).readLock();
             case "write" -> redisson.getReadWriteLock(name).writeLock();
+            case "entry" -> {
+                String[] parts = name.split("/", 2);
+                yield redisson.getMap(parts[0], StringCodec.INSTANCE).getLock(parts[1]);
+            }
             case "multi" -> redisson.getMultiLock(members(name));
             case "red" -> redisson.getRedLock(members(name));
             default -> throw new IllegalArgumentException(object);

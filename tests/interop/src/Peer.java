@@ -11,7 +11,9 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.stream.Collectors;
 import org.redisson.Redisson;
+import org.redisson.api.RMap;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.codec.StringCodec;
 import org.redisson.config.BaseConfig;
 import org.redisson.config.BaseMasterSlaveServersConfig;
 import org.redisson.config.Config;
@@ -118,9 +120,19 @@ public final class Peer {
             case "thread" -> {
                 return Thread.currentThread().getId();
             }
+            case "entry" -> {
+                return entry(client(command.client).getMap(command.args[0], StringCodec.INSTANCE), command.args[1]);
+            }
             default -> throw new IllegalArgumentException(command.verb);
         }
         return "done";
+    }
+
+    /** The names of all that an entry of a map can have. */
+    private static String entry(RMap<String, String> map, String key) {
+        return String.join(" ", map.getLock(key).getName(), map.getFairLock(key).getName(),
+            map.getReadWriteLock(key).readLock().getName(), map.getSemaphore(key).getName(),
+            map.getPermitExpirableSemaphore(key).getName(), map.getCountDownLatch(key).getName());
     }
 
     /** Settings are "name=value"; the URL, as lockson has it, is one of them. With a replica's port both servers are used. */

@@ -1,0 +1,77 @@
+//! The names that Redisson gives to the locks and permits of an entry of a map, a set or a multimap.
+
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::Engine;
+use highway::{HighwayHash, HighwayHasher, Key};
+
+/// Redisson's: it is the same for all of its users.
+const KEY: Key = Key([0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_f3a2_7251, 0xf86c_6a11_d0c1_8e95]);
+
+/// An entry of a Redisson map (`RMap`, `RSet`, `RMultimap`, ..): the names of what `map.getLock(key)` and its like give
+/// in Java, to be asked of [`Locks`](crate::Locks). Rust and Java then keep each other from one entry of the map.
+///
+/// Redisson makes the name of the bytes that the map's codec gives for the key. For `StringCodec` these are the key's
+/// own in UTF-8; for any other codec the caller has to give what that codec writes, byte for byte.
+///
+/// ```
+/// # #[cfg(feature = "embedded")]
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lockson::{MapEntry, Locks};
+///
+/// let locks = Locks::connect("embedded://").await?;
+/// // Java: redisson.getMap("orders", StringCodec.INSTANCE).getLock("42")
+/// let order = locks.lock(&MapEntry::new("orders", "42").lock());
+/// let guard = order.guard().await?;
+/// guard.unlock().await?;
+/// # Ok(()) }
+/// # #[cfg(not(feature = "embedded"))] fn main() {}
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapEntry {
+    stem: String,
+}
+
+impl MapEntry {
+    /// The entry `key`, as its codec encodes it, of the map of that name. Nothing is looked up: there need be no such map,
+    /// and no such entry in it, nor in Java. Where Java has a `NameMapper`, `map` is the name that it gives to the map:
+    /// Redisson maps the names of these locks twice, so [`key_prefix`](crate::Builder::key_prefix) `"app:"` goes with the
+    /// map `"app:orders"`.
+    pub fn new(map: &str, key: impl AsRef<[u8]>) -> Self {
+        let hash = HighwayHasher::new(KEY).hash128(key.as_ref());
+        let bytes: Vec<u8> = hash.into_iter().flat_map(u64::to_be_bytes).collect();
+        let hash = STANDARD_NO_PAD.encode(bytes);
+        // One slot for the map and its locks.
+        let stem = if map.contains('{') { format!("{map}:{hash}") } else { format!("{{{map}}}:{hash}") };
+        Self { stem }
+    }
+
+    /// Of `getLock(key)`, for [`Locks::lock`](crate::Locks::lock). Redisson's transactions take it to change the entry.
+    pub fn lock(&self) -> String {
+        format!("{}:lock", self.stem)
+    }
+
+    /// Of `getFairLock(key)`, for [`Locks::fair_lock`](crate::Locks::fair_lock).
+    pub fn fair_lock(&self) -> String {
+        format!("{}:fairlock", self.stem)
+    }
+
+    /// Of `getReadWriteLock(key)`, for [`Locks::read_write_lock`](crate::Locks::read_write_lock).
+    pub fn read_write_lock(&self) -> String {
+        format!("{}:rw_lock", self.stem)
+    }
+
+    /// Of `getSemaphore(key)`, for [`Locks::semaphore`](crate::Locks::semaphore).
+    pub fn semaphore(&self) -> String {
+        format!("{}:semaphore", self.stem)
+    }
+
+    /// Of `getPermitExpirableSemaphore(key)`, for [`Locks::permit_semaphore`](crate::Locks::permit_semaphore).
+    pub fn permit_semaphore(&self) -> String {
+        format!("{}:permitexpirablesemaphore", self.stem)
+    }
+
+    /// Of `getCountDownLatch(key)`, for [`Locks::latch`](crate::Locks::latch).
+    pub fn latch(&self) -> String {
+        format!("{}:countdownlatch", self.stem)
+    }
+}
