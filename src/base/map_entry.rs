@@ -32,10 +32,10 @@ pub struct MapEntry {
 }
 
 impl MapEntry {
-    /// The entry `key`, as its codec encodes it, of the map of that name. Nothing is looked up: there need be no such map,
-    /// and no such entry in it, nor in Java. Where Java has a `NameMapper`, `map` is the name that it gives to the map:
-    /// Redisson maps the names of these locks twice, so [`key_prefix`](crate::Builder::key_prefix) `"app:"` goes with the
-    /// map `"app:orders"`.
+    /// The entry `key`, as its codec encodes it, of the map of that name. Nothing is looked up: there need be no such
+    /// map, and no such entry in it, nor in Java. Where Java has a `NameMapper`, `map` is the name that it gives to the
+    /// map: Redisson maps the names of these locks twice, so [`key_prefix`](crate::Builder::key_prefix) `"app:"` goes
+    /// with the map `"app:orders"`.
     pub fn new(map: &str, key: impl AsRef<[u8]>) -> Self {
         let hash = HighwayHasher::new(KEY).hash128(key.as_ref());
         let bytes: Vec<u8> = hash.into_iter().flat_map(u64::to_be_bytes).collect();
