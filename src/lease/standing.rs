@@ -55,3 +55,19 @@ pub(crate) enum Place {
     /// Its holder.
     Own,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_holds_as_one_are_as_good_as_the_worse() {
+        let of = |sure, left, lost| Standing { sure, left: Duration::from_secs(left), lost };
+        let both = of(true, 2, None).and(of(true, 1, None));
+        assert_eq!((both.state(), both.left), (HoldState::Held, Duration::from_secs(1)));
+        assert_eq!(of(true, 2, None).and(of(false, 3, None)).state(), HoldState::Uncertain);
+        assert_eq!(of(false, 2, None).and(of(true, 3, None)).state(), HoldState::Uncertain);
+        let lost = Standing::over(LostReason::Server);
+        assert_eq!(of(true, 2, None).and(lost).state(), HoldState::Lost);
+    }
+}

@@ -539,3 +539,103 @@ impl Validity {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::keys::Naming;
+
+    const LEASE: Duration = Duration::from_secs(30);
+    const BEGAN: Moment = Moment::from_nanos(1);
+    static SCRIPT: Script = Script::new("renew", "", &[]);
+
+    fn leased(mark: &str, sent: Moment, lease: Lease) -> Arc<Leased> {
+        let keys = Arc::new(Keys::new(&Naming::default(), "thing").unwrap());
+        Leased::new(keys, ["holder".into(), mark.into()], 1, &SCRIPT, sent, lease)
+    }
+
+    fn watched(lease: Duration) -> Lease {
+        Lease::Watched { lease, max_hold: None }
+    }
+
+    #[test]
+    fn one_run_has_one_mark_and_one_beginning() {
+        let of = |mark, sent| leased(mark, sent, watched(LEASE));
+        let (first, later) = (of("run-1", BEGAN), BEGAN.after(LEASE));
+        assert!(first.is_of_run(&of("run-1", BEGAN)));
+        assert!(!first.is_of_run(&of("run-2", BEGAN)) && !first.is_of_run(&of("run-1", later)));
+    }
+
+    /// What may go on to another task without a script is renewed, by one lease all the time, and sure; half of it is
+    /// left.
+    #[test]
+    fn what_is_whole_may_be_handed_on() {
+        let lease = watched(LEASE);
+        let whole = || leased("run-1", BEGAN, lease);
+        assert!(whole().is_whole(lease, BEGAN));
+        assert!(!whole().is_whole(Lease::Fixed(LEASE), BEGAN), "a lease of its own is not this one");
+        assert!(!whole().is_whole(watched(LEASE * 2), BEGAN), "another lease");
+        assert!(!leased("run-1", BEGAN, Lease::Fixed(LEASE)).is_whole(lease, BEGAN), "nobody renews it");
+        let half = BEGAN.after(LEASE / 2);
+        assert!(!whole().is_whole(lease, half), "less than half is left");
+        let doubted = whole();
+        doubted.doubted();
+        assert!(!doubted.is_whole(lease, BEGAN));
+        let lost = whole();
+        lost.end(LostReason::Server);
+        assert!(!lost.is_whole(lease, BEGAN));
+        let longer = whole();
+        longer.begin_change(BEGAN, LEASE * 2);
+        assert!(!longer.is_whole(lease, BEGAN), "it is being changed");
+        longer.end_change(Some(BEGAN), BEGAN, None);
+        assert!(!longer.is_whole(lease, BEGAN), "the server may have it for longer");
+        let given_back = whole();
+        given_back.stop_renewing(given_back.id);
+        assert!(!given_back.is_whole(lease, BEGAN));
+    }
+
+    #[test]
+    fn a_change_shortens_at_once_and_lengthens_when_it_is_confirmed() {
+        let hold = leased("mark", BEGAN, watched(LEASE));
+        let (short, long) = (LEASE / 10, LEASE * 2);
+        hold.begin_change(BEGAN, long);
+        assert_eq!(hold.valid_until(), BEGAN.after(LEASE - margin(LEASE)));
+        hold.end_change(Some(BEGAN), BEGAN, None);
+        assert_eq!(hold.valid_until(), BEGAN.after(long - margin(long)));
+        hold.begin_change(BEGAN, short);
+        assert_eq!(hold.valid_until(), BEGAN.after(short - margin(short)), "before it is answered");
+        assert_eq!(hold.longest(), long);
+    }
+
+    #[test]
+    fn what_is_unsure_is_confirmed_while_something_is_left() {
+        let hold = leased("mark", BEGAN, Lease::Fixed(LEASE));
+        assert_eq!(hold.unconfirmed(BEGAN), None);
+        assert!(hold.doubted() && !hold.doubted(), "new once");
+        assert_eq!(hold.unconfirmed(BEGAN), Some(LEASE - margin(LEASE)));
+        assert_eq!(hold.unconfirmed(BEGAN.after(LEASE)), None);
+    }
+
+    #[test]
+    fn a_changed_lease_keeps_its_own_length_where_both_are_watched() {
+        let limit = Some(Duration::from_secs(5));
+        let (own, other) = (watched(LEASE), Lease::Watched { lease: LEASE * 2, max_hold: limit });
+        let Lease::Watched { lease, max_hold } = own.changed(other) else { panic!("it is watched") };
+        assert_eq!((lease, max_hold), (LEASE, limit));
+        assert!(matches!(own.changed(Lease::Fixed(LEASE / 2)), Lease::Fixed(fixed) if fixed == LEASE / 2));
+    }
+
+    /// A re-entered hold is told of, over and over: whoever is gone is not kept.
+    #[test]
+    fn observers_that_are_gone_are_forgotten() {
+        struct Someone;
+        impl Observer for Someone {}
+        let (hold, stays) = (leased("mark", BEGAN, watched(LEASE)), Arc::new(Someone));
+        hold.tell(Arc::downgrade(&stays));
+        for _ in 0..3 {
+            hold.tell(Arc::downgrade(&Arc::new(Someone)));
+        }
+        let kept = hold.observers.lock().len();
+        assert_eq!((kept, hold.observers().count()), (2, 1));
+    }
+}

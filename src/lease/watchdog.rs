@@ -426,6 +426,39 @@ mod tests {
         }
     }
 
+    /// Who granted a hold was found to be over behind that: it is not sure, and renewed at once.
+    #[test]
+    fn what_was_granted_by_who_is_gone_is_renewed_at_once() {
+        let clock = Clock::System;
+        let ((watchdog, _), before) = (watchdog(clock), clock.now());
+        let [first, second] = [(); 2].map(|()| hold(1, before));
+        watchdog.watch(&first, before);
+        assert_eq!(first.unconfirmed(before), None);
+        watchdog.confirm(vec![0..=9].into());
+        assert!(first.unconfirmed(before).is_some(), "one that was there");
+        watchdog.watch(&second, before);
+        assert!(second.unconfirmed(before).is_some(), "one whose answer came later");
+        let after = clock.now().after(Duration::from_millis(1));
+        let third = hold(1, after);
+        watchdog.watch(&third, after);
+        assert_eq!(third.unconfirmed(after), None, "the one in its place granted it");
+        let other = vec![1..=9].into();
+        watchdog.confirm(other);
+        assert_eq!(third.unconfirmed(after), None, "it is in another slot");
+    }
+
+    /// What is done for a hold that is due panics: it is looked at again soon.
+    #[test]
+    fn a_hold_whose_attendance_panicked_is_due_again() {
+        let ((watchdog, _), now) = (watchdog(Clock::System), Moment::from_nanos(1));
+        let hold = hold(1, now);
+        watchdog.watch(&hold, now);
+        watchdog.again(&hold, now);
+        assert_eq!(hold.reschedule(None), Some(now.after(SHORTEST_RETRY)));
+        watchdog.again(&hold, now);
+        assert!(!hold.is_watched(), "what was given back meanwhile is not");
+    }
+
     /// Two threads learn of a loss at once: the one that comes too late to tell it may rely on it.
     #[test]
     fn what_is_lost_is_over_before_it_is_forgotten() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod crowd;
+pub(crate) mod others;
 pub(crate) mod request;
 pub(crate) mod row;
 pub(crate) mod turns;

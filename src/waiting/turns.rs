@@ -1,11 +1,12 @@
-//! Taking turns: who of this process is the next to have one lock, and when this process stands aside, so that others
-//! get their chance. It knows neither Redis nor what is handed over. Rule 16 of docs/PROTOCOL.md.
+//! Taking turns: who of this process is the next to have one lock, and when others are to get their chance. It knows
+//! neither Redis nor what is handed over. Rule 16 of docs/PROTOCOL.md.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
+use crate::waiting::others::Others;
 use crate::waiting::waiters::{Mail, Waiter, Waiters};
 use crate::wire::table::Role;
 
@@ -15,16 +16,6 @@ use crate::wire::table::Role;
 const LONGEST_RUN: u32 = 32;
 /// And the time that they may take, whoever listens.
 pub(crate) const LONGEST_RUN_TIME: Duration = Duration::from_millis(20);
-
-/// How long a process stands aside for the next of the others at most, when the last one that it stood aside for came
-/// ..
-const LONGEST: Duration = Duration::from_millis(50);
-/// .. and when none came for a while: whoever listens need not wait.
-const SHORTEST: Duration = Duration::from_millis(2);
-/// How often it stands aside in vain before it waits shorter than any of them was seen to need.
-const PATIENCE: u32 = 8;
-/// How long where no message tells whether anybody else waits.
-const BLIND: Duration = Duration::from_micros(300);
 
 /// The holds `H` of one lock in this process, and those who wait with a wish `W` to be given a `P`.
 pub(crate) struct Turns<H, W, P> {
@@ -280,112 +271,6 @@ impl<H, W, P> Turns<H, W, P> {
     }
 }
 
-/// Standing aside, now.
-#[derive(Debug)]
-struct Aside {
-    /// When the last message came, at first our own release.
-    since: Moment,
-    /// When the next message has to come.
-    until: Moment,
-    /// Messages to come: one from each of the others, and one more when our own release is heard too. `None`: no
-    /// message tells.
-    left: Option<u32>,
-    /// Runs of others that were heard of.
-    came: u32,
-    /// Whether our own release is still to be heard.
-    own: bool,
-}
-
-/// What is known of the other processes that want a lock.
-#[derive(Debug, Default)]
-pub(crate) struct Others {
-    aside: Option<Aside>,
-    /// How many listened the last time.
-    listeners: u32,
-    /// How many came the last time that fewer came than listened.
-    rivals: Option<u32>,
-    /// How long the next of them is waited for; `None`: as long as any.
-    span: Option<Duration>,
-    /// The longest that one of them took to come, have its run and be heard of.
-    need: Duration,
-    /// How often none came since one did.
-    vain: u32,
-}
-
-impl Others {
-    /// The last release of a run: each of the `listening` goes first. (The server tells all of them, but always in one
-    /// order: whoever comes first in it would win every time.) Where nobody can tell (`None`), they get a chance, no
-    /// more.
-    pub(crate) fn begin(&mut self, now: Moment, own: bool, listening: Option<u32>) {
-        let Some(listening) = listening else {
-            self.aside = Some(Aside { since: now, until: now.after(BLIND), left: None, came: 0, own: false });
-            return;
-        };
-        if listening == 0 {
-            *self = Self::default();
-            return;
-        }
-        if listening > self.listeners {
-            // Of a newcomer nothing is known, whatever the others did.
-            (self.span, self.rivals, self.vain) = (None, None, 0);
-        }
-        self.listeners = listening;
-        let left = self.rivals.map_or(listening, |rivals| rivals.clamp(1, listening)) + u32::from(own);
-        self.aside = Some(Aside { since: now, until: now.after(self.span()), left: Some(left), came: 0, own });
-    }
-
-    fn span(&self) -> Duration {
-        self.span.unwrap_or(LONGEST)
-    }
-
-    /// A message came while standing aside.
-    pub(crate) fn heard(&mut self, now: Moment) {
-        let span = self.span();
-        let Some(Aside { since, until, left: Some(left), came, own }) = &mut self.aside else { return };
-        *left -= 1;
-        if !std::mem::take(own) {
-            *came += 1;
-            self.need = self.need.max(now.since(*since).min(LONGEST));
-            self.vain = 0;
-            *since = now;
-            *until = now.after(span);
-        }
-        if *left == 0 {
-            self.aside = None;
-            self.span = None;
-        }
-    }
-
-    /// Until when to stand aside, unless it is over before.
-    pub(crate) fn until(&self) -> Option<Moment> {
-        self.aside.as_ref().map(|aside| aside.until)
-    }
-
-    /// This process has it.
-    fn stop(&mut self) {
-        self.aside = None;
-    }
-
-    /// No more of them come. Who comes rarely is far away, or listens only: it is waited for no longer than it needs,
-    /// and one that never comes not even so long.
-    pub(crate) fn end(&mut self) {
-        let Some(Aside { left: Some(_), came, .. }) = self.aside.take() else { return };
-        self.rivals = Some(came);
-        if came > 0 {
-            self.span = None;
-            return;
-        }
-        self.vain += 1;
-        let least = if self.vain > PATIENCE { SHORTEST } else { self.need.max(SHORTEST) };
-        self.span = Some((self.span() / 2).max(least));
-    }
-
-    /// Another process has it: it came.
-    fn have_it(&mut self) {
-        (self.aside, self.span, self.rivals, self.vain) = (None, None, None, 0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -472,6 +357,65 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_besides_is_known() {
+        let mut turns = turns();
+        assert!(!turns.is_waited_for() && turns.is_idle());
+        let [first, second] = [Role::Exclusive; 2].map(|role| turns.join(role));
+        assert!(turns.is_waited_for() && turns.has_others(&first));
+        turns.leave(&second);
+        assert!(!turns.has_others(&first), "it is the only one");
+        assert!(turns.has_others(&second), "which has left");
+        turns.leave(&first);
+        assert!(!turns.has_others(&first));
+    }
+
+    /// A reader that arrives beside readers is told at once, unless somebody waits who is none: also one to whom the
+    /// lock was handed, and who did not take it.
+    #[test]
+    fn whom_a_writer_keeps_out_is_counted() {
+        let mut turns = turns();
+        let hold = Arc::new(Role::Read);
+        turns.took(&hold, *hold, 1, NOW);
+        let writer = turns.join(Role::Write);
+        turns.join(Role::Read);
+        let (Some(heir), false) = turns.next(NOW, true) else { panic!("the writer is next") };
+        assert!(Arc::ptr_eq(&heir, &writer));
+        assert!(is_told(&turns.join(Role::Read)), "no writer waits any more");
+        turns.put_back(heir);
+        assert!(!is_told(&turns.join(Role::Read)), "it does again");
+    }
+
+    /// Whoever stands behind one that was let in is told, and nobody where none was.
+    #[test]
+    fn who_was_served_wakes_the_next() {
+        let mut turns = turns();
+        let waiters = [Role::Read; 2].map(|role| turns.join(role));
+        assert!(is_told(&waiters[0]));
+        turns.served(&waiters);
+        assert!(!is_told(&waiters[0]), "none of them was");
+        waiters[0].post(Mail::Won(()));
+        turns.served(&waiters);
+        assert!(turns.is_head(&waiters[1]) && is_told(&waiters[1]));
+    }
+
+    #[test]
+    fn who_has_it_stands_aside_for_nobody() {
+        let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
+        turns.others.begin(NOW, false, Some(1));
+        assert!(!turns.is_idle(), "others go first");
+        turns.took(&hold, *hold, 1, NOW);
+        turns.ended(1);
+        assert!(turns.is_idle());
+        turns.others.begin(NOW, false, Some(1));
+        turns.busy_elsewhere();
+        assert!(turns.is_idle(), "the other one came");
+        turns.took(&hold, *hold, 2, NOW);
+        turns.others.begin(NOW, false, Some(1));
+        turns.busy_elsewhere();
+        assert!(turns.others.until().is_some(), "busy as it is held here");
+    }
+
+    #[test]
     fn readers_come_along_until_a_writer_stands_before_them() {
         let mut turns = turns();
         let readers = [Role::Read; 3].map(|role| turns.join(role));
@@ -489,41 +433,6 @@ mod tests {
         turns.took(&Arc::new(Role::Write), Role::Write, 2, NOW);
         assert!(turns.first_readers(|_| Some(())).is_empty());
     }
-    const MS: Duration = Duration::from_millis(1);
-
-    /// Stands aside for one that does not come, and says for how long.
-    fn in_vain(others: &mut Others, now: Moment, listening: u32) -> Duration {
-        others.begin(now, false, Some(listening));
-        let span = others.until().map(|until| until.since(now));
-        others.end();
-        span.unwrap_or_default()
-    }
-
-    #[test]
-    fn a_distant_rival_is_waited_for_as_long_as_it_needs() {
-        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
-        others.begin(now, true, Some(1));
-        // Our own release is heard first.
-        others.heard(now.after(MS));
-        others.heard(now.after(11 * MS));
-        assert!(others.until().is_none());
-        for span in [50 * MS, 25 * MS, 25 * MS / 2, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS, 11 * MS] {
-            assert_eq!(in_vain(&mut others, now, 1), span);
-        }
-        let last = (0..10).map(|_| in_vain(&mut others, now, 1)).last();
-        assert_eq!(last, Some(SHORTEST), "one that never comes costs little");
-    }
-
-    #[test]
-    fn a_newcomer_is_waited_for_however_rarely_the_others_came() {
-        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
-        for _ in 0..20 {
-            in_vain(&mut others, now, 1);
-        }
-        assert_eq!(in_vain(&mut others, now, 1), SHORTEST);
-        assert_eq!(in_vain(&mut others, now, 2), LONGEST);
-    }
-
     /// It looks from time to time from then on, which those behind it do not.
     #[test]
     fn who_becomes_the_head_is_rung_for() {
@@ -538,14 +447,5 @@ mod tests {
         assert!(rung(&third) && !rung(&fourth));
         turns.put_back(heir);
         assert!(rung(&first) && !rung(&fourth));
-    }
-
-    #[test]
-    fn who_is_alone_does_not_stand_aside() {
-        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
-        in_vain(&mut others, now, 1);
-        others.begin(now, true, Some(0));
-        assert!(others.until().is_none());
-        assert_eq!(in_vain(&mut others, now, 1), LONGEST);
     }
 }

@@ -10,6 +10,8 @@ mod base {
 }
 
 mod waiting {
+    #[path = "../../../../src/waiting/others.rs"]
+    pub(crate) mod others;
     #[path = "../../../../src/waiting/row.rs"]
     pub(crate) mod row;
     #[path = "../../../../src/waiting/turns.rs"]

@@ -40,8 +40,10 @@ pub(crate) fn is(id: u32) -> bool {
 "#;
 
 /// The programs of the tests: all suites, and the unit tests.
-const BUILD: [&str; 9] =
+const TESTS: [&str; 9] =
     ["test", "--no-run", "--message-format", "json", "-p", "lockson", "-p", "lockson-tests", "--test=suites"];
+const SIMULATOR: [&str; 7] =
+    ["build", "--message-format", "json", "-p", "lockson-simulator", "--bin", "lockson-simulator"];
 
 pub struct Copy {
     folder: PathBuf,
@@ -81,12 +83,12 @@ impl Copy {
     }
 
     /// What cargo has to say, and whether it could build.
-    fn built(&self, more: &[&str]) -> (Vec<Value>, bool) {
+    fn built(&self, what: &[&str], more: &[&str]) -> (Vec<Value>, bool) {
         let mut command = Command::new("cargo");
         // Beside the sources themselves cargo would take the one for the other.
         let target = self.folder.join("target");
         command
-            .args(BUILD)
+            .args(what)
             .args(more)
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target)
@@ -109,7 +111,7 @@ impl Copy {
             for (file, text) in &pages {
                 self.write(file, text.clone());
             }
-            let (messages, good) = self.built(&[]);
+            let (messages, good) = self.built(&TESTS, &[]);
             if good {
                 break;
             }
@@ -125,12 +127,19 @@ impl Copy {
 
     /// The unit tests, and the suites.
     pub fn programs(&self) -> Vec<PathBuf> {
-        let (messages, good) = self.built(&["--lib"]);
+        let (messages, good) = self.built(&TESTS, &["--lib"]);
         assert!(good, "the tests do not compile");
         let tests = messages.iter().filter(|message| message["profile"]["test"] == true);
         let paths = tests.filter_map(|test| Some((test["target"]["name"].as_str()?, test["executable"].as_str()?)));
         let programs: BTreeMap<&str, &str> = paths.collect();
         ["lockson", "suites"].map(|name| programs[name].into()).to_vec()
+    }
+
+    pub fn simulator(&self) -> PathBuf {
+        let (messages, good) = self.built(&SIMULATOR, &[]);
+        assert!(good, "the simulator does not compile");
+        let mut programs = messages.iter().filter_map(|message| message["executable"].as_str());
+        programs.next_back().expect("it is a program").into()
     }
 }
 

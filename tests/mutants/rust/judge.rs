@@ -1,4 +1,5 @@
-//! Whether the tests see a mutant: those that come by it, from the quickest on, until the first that fails.
+//! Whether the tests see a mutant: those that come by it, from the quickest on, until the first that fails, and then the
+//! simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,6 +11,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::run::{End, Run};
+use super::simulated::Simulator;
 use crate::book::Verdict;
 
 /// Suites about texts, which say nothing of what the code does, those of other servers and libraries, the one that
@@ -36,10 +38,12 @@ pub enum Round {
     OneOfEachCase,
     OtherKinds,
     Long,
+    /// No tests: the simulator.
+    Simulated,
 }
 
 impl Round {
-    pub const ALL: [Round; 3] = [Round::OneOfEachCase, Round::OtherKinds, Round::Long];
+    pub const ALL: [Round; 4] = [Round::OneOfEachCase, Round::OtherKinds, Round::Long, Round::Simulated];
 }
 
 impl fmt::Display for Test {
@@ -71,6 +75,8 @@ pub struct Judges {
     programs: Vec<(PathBuf, Vec<Test>)>,
     /// Whether they are those of `WITH_SERVERS`, or all others.
     servers: bool,
+    /// Not where servers are asked.
+    simulator: Option<Simulator>,
 }
 
 fn names(program: &Path, servers: bool) -> Vec<String> {
@@ -134,14 +140,18 @@ fn tests(program: &Path, folder: &Path, servers: bool) -> Vec<Test> {
 }
 
 impl Judges {
-    pub fn new(programs: &[PathBuf], folder: &Path, servers: bool) -> Judges {
+    pub fn new(programs: &[PathBuf], simulator: &Path, folder: &Path, servers: bool) -> Judges {
         fs::create_dir_all(folder).unwrap();
-        let programs = programs.iter().map(|program| (program.clone(), tests(program, folder, servers)));
-        Judges { programs: programs.collect(), servers }
+        let programs = programs.iter().map(|program| (program.clone(), tests(program, folder, servers))).collect();
+        let simulator = (!servers).then(|| Simulator::new(simulator, folder));
+        Judges { programs, servers, simulator }
     }
 
     /// Whether a test of this round sees it.
     pub fn judge(&self, mutant: usize, round: Round) -> Option<Verdict> {
+        if round == Round::Simulated {
+            return self.simulator.as_ref()?.judge(mutant);
+        }
         for (program, tests) in &self.programs {
             let mut cases = BTreeSet::new();
             let mut rest: Vec<&Test> = tests.iter().filter(|test| test.reached.contains(&mutant)).collect();

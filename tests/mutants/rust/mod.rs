@@ -6,6 +6,7 @@ mod judge;
 mod list;
 mod render;
 mod run;
+mod simulated;
 mod sites;
 
 use std::collections::BTreeMap;
@@ -145,7 +146,7 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
         book.note(&name, Verdict::Unviable);
     }
     let chosen = chosen(&options, &book, &mutants);
-    let judges = Judges::new(&copy.programs(), &options.folder.join("reached"), options.servers);
+    let judges = Judges::new(&copy.programs(), &copy.simulator(), &options.folder.join("reached"), options.servers);
     let book = Mutex::new(book);
     judge_chosen(&judges, &chosen, &book, options.jobs);
     let book = book.into_inner().unwrap();
