@@ -84,7 +84,8 @@ impl Contender {
         let turns = &entry.line.turns;
         let left = || turns.lock().others.until().map(|until| until.since(engine.now()));
         let Some(limit) = left() else { return };
-        if backoff.is_none() && self.listener.subscribe(limit).await {
+        let is_heard = turns.lock().others.is_heard();
+        if backoff.is_none() && is_heard && self.listener.subscribe(limit).await {
             self.listener.drain();
         }
         while let Some(left) = left() {

@@ -96,6 +96,11 @@ impl Others {
         self.aside.as_ref().map(|aside| aside.until)
     }
 
+    /// Whether a message tells when it is over: else it is not worth a subscription.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.aside.as_ref().is_some_and(|aside| aside.left.is_some())
+    }
+
     /// This process has it.
     pub(super) fn stop(&mut self) {
         self.aside = None;
@@ -173,6 +178,18 @@ mod tests {
         }
         assert_eq!(in_vain(&mut others, now, 1), SHORTEST);
         assert_eq!(in_vain(&mut others, now, 2), LONGEST);
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_listened_to() {
+        let (mut others, now) = (Others::default(), Moment::from_nanos(1));
+        others.begin(now, false, None);
+        assert!(others.until() == Some(now.after(BLIND)) && !others.is_heard());
+        others.heard(now);
+        assert!(others.until().is_some(), "a message is of somebody else");
+        others.end();
+        others.begin(now, false, Some(1));
+        assert!(others.is_heard());
     }
 
     #[test]

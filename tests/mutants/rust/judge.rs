@@ -18,8 +18,9 @@ use crate::book::Verdict;
 /// takes longest, and what the other processes of some tests begin with.
 const NO_JUDGES: [&str; 9] =
     ["house::", "tidy::", "scripts::", "choosing::", "topology::", "peers::", "processes::", "red_schedules::", "part"];
-/// What only several servers have: replicas that confirm, and others in their place.
-const WITH_SERVERS: [&str; 2] = ["topology::confirm::", "topology::quarantine::"];
+/// What only real servers have: groups of calls, replicas that confirm, others in a server's place, and other processes.
+const WITH_SERVERS: [&str; 6] =
+    ["groups::", "runs::", "topology::confirm::", "topology::quarantine::", "turns::", "wakeups::"];
 /// Such tests come last.
 const LONG: Duration = Duration::from_secs(1);
 /// What takes far longer is none either.
