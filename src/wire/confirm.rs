@@ -60,75 +60,11 @@ pub(crate) fn short(items: &mut Vec<Item>, confirm: Confirm, wanted: u32) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use futures::future::{ready, BoxFuture, FutureExt};
-    use parking_lot::Mutex;
-
     use super::*;
-    use crate::backend::node::{Link, NodeHealth, Topology};
-    use crate::backend::{Call, Outcome};
-    use crate::base::clock::Clock;
+    use crate::wire::stub::Stub;
 
-    struct Nowhere;
-
-    impl Link for Nowhere {
-        fn call(&self, _: Call<'_>) -> BoxFuture<'static, Outcome> {
-            ready(Err(Fate::NotSent(String::new()))).boxed()
-        }
-
-        fn reset(&self) {}
-    }
-
-    /// One node that says how many replicas it has, and is asked only so often.
-    struct Shard {
-        node: Arc<Node>,
-        answers: Mutex<Vec<Result<u32, Fate>>>,
-    }
-
-    impl Shard {
-        fn new(answers: impl Into<Vec<Result<u32, Fate>>>) -> Self {
-            let node = Node::new("shard", Arc::new(Nowhere), Clock::System);
-            Self { node, answers: Mutex::new(answers.into()) }
-        }
-
-        async fn check(&self, replicas: Replicas) -> Result<(), Refused> {
-            check(self, "key", Some(confirm(replicas))).await
-        }
-    }
-
-    impl Backend for Shard {
-        fn node(&self, _: &str) -> Result<Arc<Node>, Fate> {
-            Ok(self.node.clone())
-        }
-
-        fn nodes(&self) -> Vec<Arc<Node>> {
-            vec![self.node.clone()]
-        }
-
-        fn topology(&self) -> Topology {
-            Topology::Cluster
-        }
-
-        fn seen(&self) -> Vec<NodeHealth> {
-            Vec::new()
-        }
-
-        fn replicas(&self, _: &Node) -> BoxFuture<'static, Result<u32, Fate>> {
-            ready(self.answers.lock().pop().unwrap()).boxed()
-        }
-
-        fn subscribe(&self, _: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-            ready(Ok(())).boxed()
-        }
-
-        fn unsubscribe(&self, _: Vec<String>) -> BoxFuture<'static, ()> {
-            ready(()).boxed()
-        }
-
-        fn close(&self) -> BoxFuture<'static, ()> {
-            ready(()).boxed()
-        }
+    async fn check(stub: &Stub, replicas: Replicas) -> Result<(), Refused> {
+        super::check(stub, "key", Some(confirm(replicas))).await
     }
 
     fn confirm(replicas: Replicas) -> Confirm {
@@ -138,30 +74,32 @@ mod tests {
     #[tokio::test]
     async fn all_that_are_listed_have_to_have_it_and_one_at_least() {
         for (listed, all) in [(0, 1), (1, 1), (3, 3)] {
-            let shard = Shard::new([Ok(listed)]);
-            assert_eq!(wanted(&shard, &shard.node, confirm(Replicas::AtLeast(2))).await, Ok(2));
-            assert_eq!(wanted(&shard, &shard.node, confirm(Replicas::All)).await, Ok(all), "{listed}");
+            let stub = Stub::new();
+            stub.list([Ok(listed)]);
+            assert_eq!(wanted(&*stub, &stub.node, confirm(Replicas::AtLeast(2))).await, Ok(2));
+            assert_eq!(wanted(&*stub, &stub.node, confirm(Replicas::All)).await, Ok(all), "{listed}");
         }
     }
 
     #[tokio::test]
     async fn what_is_listed_is_asked_once_while_it_suffices() {
-        let shard = Shard::new([Ok(1), Ok(2)]);
+        let stub = Stub::new();
+        stub.list([Ok(2), Ok(1)]);
         for replicas in [Replicas::AtLeast(2), Replicas::AtLeast(1), Replicas::All, Replicas::AtLeast(2)] {
-            assert_eq!(shard.check(replicas).await, Ok(()));
+            assert_eq!(check(&stub, replicas).await, Ok(()));
         }
-        assert_eq!(shard.node.replicas(), Some(2));
-        let refused = shard.check(Replicas::AtLeast(3)).await;
+        assert_eq!(stub.node.replicas(), Some(2));
+        let refused = check(&stub, Replicas::AtLeast(3)).await;
         assert_eq!(refused, Err(Refused::Replicas { asked: 3, listed: 1 }), "there are others by now");
     }
 
     #[tokio::test]
     async fn a_refusal_is_one_and_silence_is_none() {
-        let answers = [Err(Fate::Doubtful(String::new())), Err(Fate::Refused(Refused::OutOfMemory))];
-        let shard = Shard::new(answers);
-        assert_eq!(shard.check(Replicas::All).await, Err(Refused::OutOfMemory));
-        assert_eq!(shard.check(Replicas::All).await, Ok(()));
-        assert_eq!(check(&shard, "key", None).await, Ok(()));
+        let stub = Stub::new();
+        stub.list([Err(Fate::Refused(Refused::OutOfMemory)), Err(Fate::Doubtful(String::new()))]);
+        assert_eq!(check(&stub, Replicas::All).await, Err(Refused::OutOfMemory));
+        assert_eq!(check(&stub, Replicas::All).await, Ok(()));
+        assert_eq!(super::check(&*stub, "key", None).await, Ok(()));
     }
 
     #[test]

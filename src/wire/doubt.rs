@@ -240,3 +240,46 @@ impl Doubt {
         self.0.iter().any(|(node, time)| node.is_past(time.saturating_add(millis)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::wire::stub::{Stub, TIMEOUT};
+
+    static SCRIPT: Script = Script::new("test/copy", "", &[]);
+
+    #[test]
+    fn doubts_are_taken_once_and_forgotten_with_those_that_run_no_earlier() {
+        let nodes = [(); 2].map(|()| Stub::new().node.clone());
+        let doubt = |at: usize, time| Doubt::new(nodes.get(at).unwrap().clone(), time);
+        for (other, is_left) in [(doubt(0, 6), true), (doubt(0, 7), false), (doubt(0, 8), false), (doubt(1, 8), true)] {
+            let mut own = doubt(0, 7);
+            own.forget(&other);
+            assert_eq!(!own.is_empty(), is_left, "{other:?}");
+        }
+        let mut own = doubt(0, 7);
+        assert!(own.take().is_some_and(|taken| !taken.is_empty()));
+        assert!(own.is_empty() && own.take().is_none());
+    }
+
+    /// A copy without an answer shows a silent node: not, where that has answered others meanwhile.
+    #[tokio::test]
+    async fn a_node_is_silent_since_the_first_copy_without_an_answer() {
+        let (stub, copies) = (Stub::new(), Copies::new(Clock::System, TIMEOUT));
+        for answers_others in [false, true] {
+            stub.close();
+            stub.tell([Err(Fate::Doubtful("lost".to_owned()))]);
+            let sent = copies.begin(&stub.node, None);
+            let mut copy = pin!(copies.ask(&sent, &SCRIPT, &[], &[], false));
+            assert!(futures::poll!(&mut copy).is_pending());
+            if answers_others {
+                stub.node.answered(1, Clock::System.now());
+            }
+            stub.open(1);
+            assert!(matches!(copy.await, Err(Fate::Doubtful(_))));
+            assert_eq!(stub.node.silent_since().is_none(), answers_others);
+        }
+    }
+}

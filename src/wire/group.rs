@@ -343,3 +343,105 @@ impl Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use futures::future::join_all;
+
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::wire::stub::{Stub, TIMEOUT};
+
+    static SCRIPT: &Script = script!(quick "reentrant/release" as 2, [Channel]);
+
+    /// The calls of a client, and how many tasks they began.
+    fn groups() -> (Arc<Groups>, Arc<AtomicUsize>) {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = begun.clone();
+        let spawn = move |work| {
+            count.fetch_add(1, Ordering::Relaxed);
+            drop(tokio::spawn(work));
+        };
+        (Groups::new(Copies::new(Clock::System, TIMEOUT), Arc::new(spawn)), begun)
+    }
+
+    /// So many calls that come while one is under way.
+    fn joined(groups: &Arc<Groups>, stub: &Stub, count: usize) -> Vec<oneshot::Receiver<Said>> {
+        let ways = (0..count).map(|_| groups.join(&stub.node, 7, &Query::new(SCRIPT, &["key"], &["word"]), None));
+        let receivers = ways.map(|way| match way {
+            Way::Together(receiver) => receiver,
+            Way::Alone(_) => panic!("one is under way"),
+        });
+        receivers.collect()
+    }
+
+    fn alone(groups: &Arc<Groups>, stub: &Stub) -> Turn {
+        match groups.join(&stub.node, 7, &Query::new(SCRIPT, &["key"], &["word"]), None) {
+            Way::Alone(turn) => turn,
+            Way::Together(_) => panic!("nothing is under way"),
+        }
+    }
+
+    async fn until_asked(stub: &Stub, count: usize) {
+        while stub.asked().len() < count {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_one_is_under_way_goes_together() {
+        let (stub, (groups, begun)) = (Stub::new(), groups());
+        let first = alone(&groups, &stub);
+        let others = joined(&groups, &stub, 3);
+        // Whoever ends first: those that wait are its group's.
+        drop(first);
+        for said in join_all(others).await {
+            let (Ok(answer), None) = said.unwrap() else { panic!("it has an answer") };
+            assert_eq!(answer.status, crate::wire::reply::Status::Done);
+        }
+        let asked: Vec<_> = stub.asked().iter().map(|asked| (asked.script, asked.args)).collect();
+        assert_eq!((asked, begun.load(Ordering::Relaxed)), (vec![("group", 3)], 1));
+        while !groups.lanes.lock().values().all(Lane::is_idle) {
+            yield_now().await;
+        }
+        drop(alone(&groups, &stub));
+    }
+
+    /// While a group is under way another one begins where many wait, up to four.
+    #[tokio::test]
+    async fn many_that_wait_are_groups_of_their_own() {
+        let (stub, (groups, begun)) = (Stub::new(), groups());
+        stub.close();
+        let first = alone(&groups, &stub);
+        let one = joined(&groups, &stub, 1);
+        until_asked(&stub, 1).await;
+        let few = joined(&groups, &stub, FEW - 1);
+        assert_eq!(begun.load(Ordering::Relaxed), 1, "they wait for the next");
+        let more = joined(&groups, &stub, 1);
+        until_asked(&stub, 2).await;
+        assert_eq!(stub.asked().iter().map(|asked| asked.args).collect::<Vec<_>>(), [1, FEW]);
+        stub.open(usize::from(u16::MAX));
+        for said in join_all(one.into_iter().chain(few).chain(more)).await {
+            assert!(said.unwrap().0.is_ok());
+        }
+        drop(first);
+    }
+
+    /// What is not the answer of so many calls is nobody's: each of them is in doubt, and none is sent again.
+    #[tokio::test]
+    async fn an_answer_of_another_shape_leaves_each_in_doubt() {
+        for lines in [vec!["1 NONCE 0"], vec!["1 NONCE 0", "1 OTHER 0"], vec!["1 NONCE 0", "what"]] {
+            let (stub, (groups, _)) = (Stub::new(), groups());
+            let first = alone(&groups, &stub);
+            let nonce = groups.copies.numbers(1) + 1;
+            let lines = lines.iter().map(|line| Item::Text(line.replace("NONCE", &nonce.to_string())));
+            stub.tell([Ok((1, lines.collect()))]);
+            for said in join_all(joined(&groups, &stub, 2)).await {
+                assert!(matches!(said.unwrap(), (Err(Fate::Doubtful(_)), Some(_))));
+            }
+            drop(first);
+        }
+    }
+}

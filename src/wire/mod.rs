@@ -6,4 +6,6 @@ mod group;
 pub(crate) mod life;
 pub(crate) mod reply;
 pub(crate) mod script;
+#[cfg(test)]
+mod stub;
 pub(crate) mod table;

@@ -349,3 +349,94 @@ impl Wire {
 fn overslept(patience: &Patience, began: Moment, first_doubt: &Doubt) -> bool {
     patience.end.is_some_and(|end| first_doubt.is_past_by(millis(end.since(began))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Item;
+    use crate::base::config::{Confirm, Replicas};
+    use crate::wire::confirm::Short;
+    use crate::wire::reply::Status;
+    use crate::wire::stub::{Stub, TIMEOUT};
+
+    static SCRIPT: Script = Script::new("test/call", "", &[]);
+
+    fn not_sent() -> Fate {
+        Fate::NotSent("nobody is there".to_owned())
+    }
+
+    fn patience() -> Patience {
+        Patience::new(Clock::System.now(), TIMEOUT)
+    }
+
+    async fn called(stub: &Arc<Stub>, patience: &Patience) -> Called {
+        stub.wire().call(&SCRIPT, &["key"], &[], patience).await
+    }
+
+    #[tokio::test]
+    async fn a_call_is_sent_again_until_its_caller_has_left() {
+        let stub = Stub::new();
+        stub.tell([Err(not_sent()), Err(not_sent())]);
+        assert!(called(&stub, &patience()).await.result.is_ok());
+        assert_eq!(stub.asked().len(), 3);
+        let flag = Arc::new(AtomicBool::new(true));
+        for ended in [patience().unless(flag), patience().until(Clock::System.now())] {
+            let stub = Stub::new();
+            stub.tell([Err(not_sent()), Err(not_sent())]);
+            assert!(matches!(called(&stub, &ended).await.result, Err(Fault::Unreachable(_))));
+            assert_eq!(stub.asked().len(), 1, "{ended:?}");
+        }
+    }
+
+    /// The answer that says so has told the time: a second copy is in time. What goes to one node gets no third one.
+    #[tokio::test]
+    async fn what_came_too_late_is_sent_once_more() {
+        let stub = Stub::new();
+        stub.tell([Err(Fate::Late), Ok((1, Vec::new()))]);
+        assert!(stub.wire().call_at(&stub.node, &SCRIPT, &[], &[]).await.is_ok());
+        stub.tell([Err(Fate::Late), Err(Fate::Late)]);
+        assert_eq!(stub.wire().call_at(&stub.node, &SCRIPT, &[], &[]).await.err(), Some(Fate::Late));
+        assert_eq!(stub.asked().len(), 4);
+    }
+
+    /// Fewer replicas were known than there are: all that there are have to have it, which is asked for once.
+    #[tokio::test]
+    async fn replicas_that_came_are_waited_for() {
+        let confirm = Some(Confirm::new(Replicas::All, Duration::from_secs(1)));
+        let answer = |acked, online| Ok((1, vec![Item::Int(acked), Item::Int(online)]));
+        let stub = Stub::new();
+        stub.list([Ok(1), Ok(2)]);
+        stub.tell([answer(1, 2), answer(1, 2)]);
+        let (wire, patience) = (stub.wire(), patience());
+        let grant = async || {
+            let query = Query { confirm, ..Query::new(&SCRIPT, &["key"], &[]) };
+            wire.grant(query, &patience).await.result.unwrap().status
+        };
+        assert_eq!(grant().await, Status::NotConfirmed(Short { acked: 1, wanted: 2 }));
+        let wanted = || stub.asked().iter().map(|asked| asked.wanted).collect::<Vec<_>>();
+        assert_eq!(wanted(), [Some(1), Some(2)]);
+        assert_eq!(stub.node.replicas(), None, "they are counted anew, as two were known and one has it");
+        stub.tell([answer(2, 2)]);
+        assert_eq!(grant().await, Status::Done);
+        assert_eq!(wanted(), [Some(1), Some(2), Some(2)]);
+    }
+
+    #[tokio::test]
+    async fn what_a_node_is_asked_for_in_passing_goes_alone() {
+        let stub = Stub::new();
+        stub.tell([Err(Fate::Ask("elsewhere".to_owned()))]);
+        assert!(called(&stub, &patience()).await.result.is_ok());
+        assert_eq!(stub.asked().iter().map(|asked| asked.asking).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn what_is_known_of_a_node_is_known_of_its_keys() {
+        let (stub, before) = (Stub::new(), Clock::System.now());
+        let wire = stub.wire();
+        assert_eq!((wire.slot("key"), wire.slot("")), (3, 0));
+        assert!(!wire.heard_since("key", before));
+        assert!(called(&stub, &patience()).await.result.is_ok());
+        assert!(wire.heard_since("key", before) && !wire.heard_since("key", Clock::System.now()));
+        assert!(!wire.doubt("key").is_empty() && !wire.doubt("key").is_past());
+    }
+}
