@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::{LockError, UnlockError};
 use crate::hold::doubt::{owe, Rest};
 use crate::hold::entry::{Entry, Gate, Hold, Wish};
-use crate::hold::release::{may_have_more, Release};
+use crate::hold::release::Release;
 use crate::hold::ticket::Ticket;
 use crate::wire::reply::{Answer, Status};
 use crate::wire::script::{Fate, Patience, Query};
@@ -62,7 +62,7 @@ pub(crate) async fn take(wishes: Vec<Wish>) -> Result<Taken, LockError> {
 fn free_entry(wish: &Wish) -> Option<Gate> {
     let entry = &wish.entry;
     let gate = entry.gate.clone().try_lock_owned().ok()?;
-    let owes = !gate.release.is_empty() || may_have_more(&gate);
+    let owes = !gate.release.is_empty() || gate.may_have_more();
     let is_idle = entry.line.turns.lock().is_idle();
     let is_new = entry.count() == 0 && !entry.outer_lost.load(Ordering::Acquire);
     (!owes && is_idle && is_new && wish.confirm.is_none()).then_some(gate)
@@ -123,7 +123,7 @@ impl Part {
         let is_last = entry.has(self.share).is_some_and(|(_, count)| count == 1);
         let is_waited_for = entry.line.turns.lock().is_waited_for();
         let has_one_mark = self.hold.leased.marks().1.is_none();
-        (is_last && !is_waited_for && has_one_mark && !may_have_more(&gate)).then_some(gate)
+        (is_last && !is_waited_for && has_one_mark && !gate.may_have_more()).then_some(gate)
     }
 }
 

@@ -319,6 +319,12 @@ impl Debts {
         self.acquire.is_empty() && self.release.is_past() && !self.unanswered
     }
 
+    /// Whether the server may have more of this owner than is known: a late copy of an acquire may have added one, or
+    /// an earlier give-back was not answered. Then only what is left counts, not what was there.
+    pub(crate) fn may_have_more(&self) -> bool {
+        !self.acquire.is_empty() || self.unanswered
+    }
+
     /// Whether none can run any more.
     pub(crate) fn is_past(&self) -> bool {
         self.acquire.is_past() && self.release.is_past()
@@ -488,5 +494,31 @@ impl Entry {
 fn finish(ended: Counts, why: LostReason) {
     if let Some(hold) = &ended.hold {
         hold.leased.end(why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::stub::Stub;
+
+    /// What has to be waited for, and what may have more than is known: each of a debt that stands for itself.
+    #[test]
+    fn debts_are_settled_when_none_is_left() {
+        let node = Stub::new().node.clone();
+        node.answered(1_000, crate::base::clock::Clock::System.now());
+        let [past, open] = [0, i64::MAX].map(|time| Doubt::new(node.clone(), time));
+        let none = Debts::default;
+        for (debts, is_settled, is_past, more) in [
+            (none(), true, true, false),
+            (Debts { acquire: past.clone(), ..none() }, false, true, true),
+            (Debts { acquire: open.clone(), ..none() }, false, false, true),
+            (Debts { release: past, ..none() }, true, true, false),
+            (Debts { release: open, ..none() }, false, false, false),
+            (Debts { unanswered: true, ..none() }, false, true, true),
+        ] {
+            assert_eq!((debts.is_settled(), debts.is_past()), (is_settled, is_past), "{debts:?}");
+            assert_eq!(debts.may_have_more(), more, "{debts:?}");
+        }
     }
 }

@@ -108,7 +108,7 @@ impl Release {
         // What is lost is not there to be handed over.
         let is_lost = self.hold.leased.lost(self.engine.now()).is_some();
         let is_moving = self.hold.leased.place() == Where::Moving;
-        let can_hand_over = self.hold.kind.hand_over.is_some() && !may_have_more(&gate) && !is_lost && !is_moving;
+        let can_hand_over = self.hold.kind.hand_over.is_some() && !gate.may_have_more() && !is_lost && !is_moving;
         let (heir, last_of_run) = self.hold.entry.line.turns.lock().next(self.engine.now(), can_hand_over);
         match heir {
             Some(heir) => {
@@ -138,7 +138,7 @@ impl Release {
         let (script, args) = match (other, hold.runs) {
             // All that it has is one, of either.
             (Some(other), Some(Runs::Field { release, .. })) => (release, vec![&**mark, &**other]),
-            _ if may_have_more(&gate) => {
+            _ if gate.may_have_more() => {
                 left = (self.n - 1).to_string();
                 (hold.kind.settle, settle_args(hold.kind, &hold.entry, mark, &left))
             }
@@ -310,12 +310,6 @@ async fn leave_until(
     let called = engine.wire.call(script, &keys, &[&**hold.leased.mark(), &ms], patience).await;
     owe(engine, &hold.entry, gate, &called.doubt);
     called.result
-}
-
-/// Whether the server may have more of the owner of this gate than is known: a late copy of an acquire may have added
-/// one, or an earlier give-back was not answered. Then only what is left counts, not what was there.
-pub(crate) fn may_have_more(gate: &Gate) -> bool {
-    !gate.acquire.is_empty() || gate.unanswered
 }
 
 impl Ticket {

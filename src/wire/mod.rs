@@ -7,5 +7,5 @@ pub(crate) mod life;
 pub(crate) mod reply;
 pub(crate) mod script;
 #[cfg(test)]
-mod stub;
+pub(crate) mod stub;
 pub(crate) mod table;

@@ -1,5 +1,5 @@
-//! A server for the unit tests of this room: one node, which answers what a test tells it to, and writes down what it is
-//! asked.
+//! A server for the unit tests of this room: one node, which answers what a test tells it to, and writes down what it
+//! is asked.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::backend::{Backend, Call, Fate, Item, Outcome};
 use crate::base::clock::Clock;
 use crate::wire::script::Wire;
 
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a copy was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) script: &'static str,
+pub(crate) struct Asked {
+    pub(crate) script: &'static str,
     /// How many arguments it had.
-    pub(super) args: usize,
-    pub(super) asking: bool,
+    pub(crate) args: usize,
+    pub(crate) asking: bool,
     /// How many replicas have to have it.
-    pub(super) wanted: Option<u32>,
+    pub(crate) wanted: Option<u32>,
 }
 
 /// What the next copies come to: what a script answers behind its number and its time, or a fate.
 type Answers = Mutex<VecDeque<Result<(i64, Vec<Item>), Fate>>>;
 
-pub(super) struct Stub {
-    pub(super) node: Arc<Node>,
+pub(crate) struct Stub {
+    pub(crate) node: Arc<Node>,
     way: Arc<Way>,
     replicas: Mutex<VecDeque<Result<u32, Fate>>>,
 }
@@ -64,7 +64,7 @@ impl Link for Way {
 }
 
 impl Stub {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let open = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
         let way = Arc::new(Way { answers: Mutex::default(), asked: Mutex::default(), open });
         let node = Node::new("stub", way.clone(), Clock::System);
@@ -72,32 +72,32 @@ impl Stub {
     }
 
     /// A client's way to it, whose tasks are tokio's.
-    pub(super) fn wire(self: &Arc<Self>) -> Wire {
+    pub(crate) fn wire(self: &Arc<Self>) -> Wire {
         let spawn = |work| drop(tokio::spawn(work));
         Wire::new(self.clone(), Clock::System, TIMEOUT, None, Arc::new(spawn))
     }
 
     /// The next copies come to this.
-    pub(super) fn tell(&self, answers: impl IntoIterator<Item = Result<(i64, Vec<Item>), Fate>>) {
+    pub(crate) fn tell(&self, answers: impl IntoIterator<Item = Result<(i64, Vec<Item>), Fate>>) {
         self.way.answers.lock().extend(answers);
     }
 
     /// So many replicas are listed, each time it is asked.
-    pub(super) fn list(&self, replicas: impl IntoIterator<Item = Result<u32, Fate>>) {
+    pub(crate) fn list(&self, replicas: impl IntoIterator<Item = Result<u32, Fate>>) {
         self.replicas.lock().extend(replicas);
     }
 
-    pub(super) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.way.asked.lock().clone()
     }
 
     /// From here on nothing is answered ..
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.way.open.forget_permits(Semaphore::MAX_PERMITS);
     }
 
     /// .. until so many may be.
-    pub(super) fn open(&self, count: usize) {
+    pub(crate) fn open(&self, count: usize) {
         self.way.open.add_permits(count);
     }
 }
