@@ -11,8 +11,8 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::connection::Told;
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
-use super::resp::Told;
 use super::slots::{
     best, by_slot, commands, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
 };

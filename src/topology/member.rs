@@ -13,7 +13,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
-use super::resp::{Connection, Reply, State, Told, TLS};
+use super::connection::{Connection, State, Told};
+use super::resp::{Reply, TLS};
 use super::slots::{followers, AddressMap};
 use crate::backend::fred::link;
 use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};

@@ -10,8 +10,9 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::connection::{Connection, Told};
 use super::member::{gather, in_words, keep_looking, refused, unreachable, Access, Member};
-use super::resp::{Connection, Reply, Told};
+use super::resp::Reply;
 use super::slots::place;
 use crate::backend::fred_config::{Dial, Login};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
