@@ -24,6 +24,8 @@ mod hold;
 mod kinds;
 mod lease;
 mod locks;
+#[cfg(feature = "map-entries")]
+mod map_entry;
 mod messages;
 mod metrics;
 mod permits;
@@ -41,8 +43,6 @@ pub use backend::node::{NodeHealth, Role, Topology};
 pub use base::config::{InvalidLease, Replicas};
 pub use base::fault::{ConnectError, Refused};
 pub use base::keys::NameError;
-#[cfg(feature = "map-entries")]
-pub use base::map_entry::MapEntry;
 pub use base::owner::{InvalidOwner, Owner};
 pub use client::builder::Builder;
 #[cfg(feature = "embedded")]
@@ -59,6 +59,8 @@ pub use locks::lock::{Holder, Lock};
 pub use locks::multi::MultiLock;
 pub use locks::once_per::OncePer;
 pub use locks::red::RedLock;
+#[cfg(feature = "map-entries")]
+pub use map_entry::MapEntry;
 pub use permits::latch::{Latch, WaitOutcome};
 pub use permits::permit_semaphore::{InvalidPermitId, PermitGuard, PermitId, PermitSemaphore};
 pub use permits::semaphore::{AcquirePermits, Semaphore, SemaphorePermit};

@@ -1,6 +1,6 @@
 //! Some tasks that take something by turns with other processes: `upgrade URL KIND FOLDER TURNS TASKS`. Files of the
-//! folder are locked by the system while something is held, so that two holders meet there. It says how many turns it had,
-//! how often that was so, and the longest wait in milliseconds. Nobody looks by itself for a minute: who waited for so
+//! folder are locked by the system while something is held, so that two holders meet there. It says how many turns it
+//! had, how often that was so, and the longest wait in milliseconds. Nobody looks by itself for a minute: who waited so
 //! long was not woken.
 
 use std::fs::{File, OpenOptions};

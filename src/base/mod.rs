@@ -6,7 +6,5 @@ pub(crate) mod fault;
 pub(crate) mod host;
 pub(crate) mod janitor;
 pub(crate) mod keys;
-#[cfg(feature = "map-entries")]
-pub(crate) mod map_entry;
 pub(crate) mod owner;
 pub(crate) mod registry;

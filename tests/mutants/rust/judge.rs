@@ -1,5 +1,5 @@
-//! Whether the tests see a mutant: those that come by it, from the quickest on, until the first that fails, and then the
-//! simulator.
+//! Whether the tests see a mutant: those that come by it, from the quickest on, until the first that fails, and then
+//! the simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::book::Verdict;
 /// takes longest, and what the other processes of some tests begin with.
 const NO_JUDGES: [&str; 9] =
     ["house::", "tidy::", "scripts::", "choosing::", "topology::", "peers::", "processes::", "red_schedules::", "part"];
-/// What only real servers have: groups of calls, replicas that confirm, others in a server's place, and other processes.
+/// What only real servers have: groups of calls, replicas that confirm, others in a server's place, other processes.
 const WITH_SERVERS: [&str; 6] =
     ["groups::", "runs::", "topology::confirm::", "topology::quarantine::", "turns::", "wakeups::"];
 /// Such tests come last.
