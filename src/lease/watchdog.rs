@@ -434,7 +434,7 @@ mod tests {
         let [first, second] = [(); 2].map(|()| hold(1, before));
         watchdog.watch(&first, before);
         assert_eq!(first.unconfirmed(before), None);
-        watchdog.confirm(vec![0..=9].into());
+        watchdog.confirm(vec![0..=9]);
         assert!(first.unconfirmed(before).is_some(), "one that was there");
         watchdog.watch(&second, before);
         assert!(second.unconfirmed(before).is_some(), "one whose answer came later");
@@ -442,8 +442,7 @@ mod tests {
         let third = hold(1, after);
         watchdog.watch(&third, after);
         assert_eq!(third.unconfirmed(after), None, "the one in its place granted it");
-        let other = vec![1..=9].into();
-        watchdog.confirm(other);
+        watchdog.confirm(vec![1..=9]);
         assert_eq!(third.unconfirmed(after), None, "it is in another slot");
     }
 
