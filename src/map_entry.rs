@@ -14,17 +14,18 @@ const KEY: Key = Key([0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c834, 0x1082_276b_
 /// own in UTF-8; for any other codec the caller has to give what that codec writes, byte for byte.
 ///
 /// ```
-/// # #[cfg(feature = "embedded")]
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use lockson::{MapEntry, Locks};
+/// use lockson::{Locks, MapEntry};
 ///
-/// let locks = Locks::connect("embedded://").await?;
-/// // Java: redisson.getMap("orders", StringCodec.INSTANCE).getLock("42")
-/// let order = locks.lock(&MapEntry::new("orders", "42").lock());
-/// let guard = order.guard().await?;
-/// guard.unlock().await?;
-/// # Ok(()) }
-/// # #[cfg(not(feature = "embedded"))] fn main() {}
+/// async fn deliver(locks: &Locks) -> Result<(), Box<dyn std::error::Error>> {
+///     // Java: redisson.getMap("orders", StringCodec.INSTANCE).getLock("42")
+///     let order = locks.lock(&MapEntry::new("orders", "42").lock());
+///     let guard = order.guard().await?;
+///     // ..
+///     guard.unlock().await?;
+///     Ok(())
+/// }
+/// # #[cfg(feature = "embedded")]
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async { deliver(&Locks::embedded()).await.unwrap() });
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapEntry {

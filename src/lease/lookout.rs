@@ -108,7 +108,7 @@ impl Lookout {
             // Twice a cap, a little more often, so that clients drift apart: each time for those of half a cap ago.
             tokio::time::sleep(self.cap * 3 / 8 + self.wire.jittered(self.cap / 8)).await;
             let mut start = Instant::now();
-            let paced = self.due().into_iter().map(|batch| {
+            let paced = self.due(self.wire.clock.now()).into_iter().map(|batch| {
                 let begins = start;
                 start += EACH * u32::try_from(batch.len()).unwrap_or_default();
                 (begins, batch)
@@ -122,8 +122,7 @@ impl Lookout {
     }
 
     /// Those whose locks nobody looked for in half a cap, parted: each part is of one slot.
-    fn due(&self) -> Vec<Vec<Weak<dyn Sleeper>>> {
-        let now = self.wire.clock.now();
+    fn due(&self, now: Moment) -> Vec<Vec<Weak<dyn Sleeper>>> {
         let (mut parts, mut last) = (Vec::new(), None);
         for ((slot, _), asleep) in self.asleep.lock().iter_mut() {
             if now.since(asleep.since) < self.cap / 2 {
@@ -165,5 +164,44 @@ impl Lookout {
         let args = [soon.as_str()];
         let query = Query::new(LOOK, keys, &args);
         self.wire.copy_in_time(query).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::keys::Naming;
+    use crate::wire::stub::Stub;
+
+    struct Someone(Arc<Keys>);
+
+    impl Sleeper for Someone {
+        fn keys(&self) -> &Arc<Keys> {
+            &self.0
+        }
+
+        fn wake(self: Arc<Self>) {}
+    }
+
+    /// One script has keys of one slot, and no more than so many.
+    #[tokio::test]
+    async fn those_who_sleep_are_looked_for_slot_by_slot() {
+        let lookout = Lookout::new(Arc::new(Stub::new().wire()), Duration::from_secs(1));
+        let now = lookout.wire.clock.now();
+        // The slot is the length of the name here.
+        let many = (0..BATCH).map(|at| format!("{at:05}"));
+        let names = ["aa", "b", "cc", "d"].map(str::to_owned).into_iter().chain(many);
+        let sleepers = names.map(|name| Arc::new(Someone(Arc::new(Keys::new(&Naming::default(), &name).unwrap()))));
+        let sleepers: Vec<_> = sleepers.collect();
+        let watched: Vec<_> = sleepers.iter().map(|sleeper| lookout.watch(sleeper, now)).collect();
+        let due = |now| lookout.due(now).iter().map(Vec::len).collect::<Vec<_>>();
+        assert!(due(now.after(lookout.cap / 4)).is_empty(), "somebody looked a moment ago");
+        let later = now.after(lookout.cap / 2);
+        let more = Arc::new(Someone(Arc::new(Keys::new(&Naming::default(), "12345").unwrap())));
+        let one_more = lookout.watch(&more, now);
+        assert_eq!(due(later), [2, 2, BATCH, 1]);
+        assert!(due(later).is_empty(), "they were looked for");
+        drop((watched, one_more));
+        assert!(lookout.asleep.lock().is_empty());
     }
 }

@@ -607,6 +607,19 @@ mod tests {
         assert_eq!(hold.longest(), long);
     }
 
+    /// Copies of a change may run until then, and shorten what was confirmed meanwhile.
+    #[test]
+    fn a_change_without_an_answer_counts_until_no_copy_can_run() {
+        let (hold, short) = (leased("mark", BEGAN, watched(LEASE)), LEASE / 10);
+        let [last, behind] = [1, 2].map(|ms| BEGAN.after(Duration::from_millis(ms)));
+        hold.begin_change(BEGAN, short);
+        hold.end_change(None, BEGAN, Some(last));
+        hold.renewed(last, LEASE, last);
+        assert_eq!(hold.valid_until(), last.after(short - margin(short)));
+        hold.renewed(behind, LEASE, behind);
+        assert_eq!(hold.valid_until(), behind.after(LEASE - margin(LEASE)));
+    }
+
     #[test]
     fn what_is_unsure_is_confirmed_while_something_is_left() {
         let hold = leased("mark", BEGAN, Lease::Fixed(LEASE));

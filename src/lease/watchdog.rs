@@ -426,6 +426,27 @@ mod tests {
         }
     }
 
+    /// One script renews what is due and what will be soon: a twelfth of the lease early, and no more.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn what_is_due_soon_is_renewed_along() {
+        let clock = Clock::Tokio(tokio::time::Instant::now(), &ASLEEP);
+        let (watchdog, _) = watchdog(clock);
+        let mut holds = Vec::new();
+        for pause in [LEASE / 24, LEASE / 12, LEASE / 4] {
+            let hold = hold(1, clock.now());
+            watchdog.watch(&hold, clock.now());
+            holds.push(hold);
+            tokio::time::advance(pause).await;
+        }
+        let later = hold(1, clock.now());
+        watchdog.watch(&later, clock.now());
+        // The first has been due for a while, the second for less, and the third will be within a twelfth.
+        let due = watchdog.due_batches();
+        let ids = due.iter().flatten().map(|(hold, _)| hold.id);
+        assert_eq!(ids.collect::<Vec<_>>(), holds.iter().map(|hold| hold.id).collect::<Vec<_>>());
+    }
+
     /// Who granted a hold was found to be over behind that: it is not sure, and renewed at once.
     #[test]
     fn what_was_granted_by_who_is_gone_is_renewed_at_once() {

@@ -282,4 +282,11 @@ mod tests {
             assert_eq!(stub.node.silent_since().is_none(), answers_others);
         }
     }
+
+    #[test]
+    fn no_two_copies_have_one_number() {
+        let (stub, copies) = (Stub::new(), Copies::new(Clock::System, TIMEOUT));
+        let first = copies.numbers(3);
+        assert_eq!((copies.numbers(1), copies.begin(&stub.node, None).nonce), (first + 3, first + 4));
+    }
 }

@@ -390,6 +390,12 @@ mod tests {
         }
     }
 
+    async fn until_idle(groups: &Groups) {
+        while !groups.lanes.lock().values().all(Lane::is_idle) {
+            yield_now().await;
+        }
+    }
+
     #[tokio::test]
     async fn who_comes_while_one_is_under_way_goes_together() {
         let (stub, (groups, begun)) = (Stub::new(), groups());
@@ -403,9 +409,7 @@ mod tests {
         }
         let asked: Vec<_> = stub.asked().iter().map(|asked| (asked.script, asked.args)).collect();
         assert_eq!((asked, begun.load(Ordering::Relaxed)), (vec![("group", 3)], 1));
-        while !groups.lanes.lock().values().all(Lane::is_idle) {
-            yield_now().await;
-        }
+        until_idle(&groups).await;
         drop(alone(&groups, &stub));
     }
 
@@ -443,5 +447,66 @@ mod tests {
             }
             drop(first);
         }
+    }
+
+    /// What the server refuses, or has not, ran nowhere: each is sent alone. Else what ran before that is not known.
+    #[tokio::test]
+    async fn only_what_surely_did_not_run_is_sent_alone() {
+        for (fate, is_in_doubt) in [
+            (Fate::Refused(Refused::OutOfMemory), false),
+            (Fate::TryAgain("elsewhere".to_owned()), false),
+            (Fate::Refused(Refused::Other("what".to_owned())), true),
+            (Fate::Doubtful("lost".to_owned()), true),
+        ] {
+            let (stub, (groups, _)) = (Stub::new(), groups());
+            let first = alone(&groups, &stub);
+            stub.tell([Err(fate.clone())]);
+            for said in join_all(joined(&groups, &stub, 2)).await {
+                match said {
+                    Ok((Err(Fate::Doubtful(_)), Some(_))) => assert!(is_in_doubt, "{fate:?}"),
+                    Ok(_) => panic!("{fate:?}: another answer"),
+                    Err(_) => assert!(!is_in_doubt, "{fate:?}"),
+                }
+            }
+            drop(first);
+        }
+    }
+
+    /// A task that is dropped half-way leaves each of its calls in doubt, and one that has told all leaves none.
+    #[tokio::test]
+    async fn a_flight_that_is_dropped_leaves_each_in_doubt() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        stub.close();
+        let said = || oneshot::channel();
+        let ((first, first_said), (second, second_said)) = (said(), said());
+        let query = Query::new(SCRIPT, &["key"], &["word"]);
+        let calls = [first, second].map(|said| Waiting::new(&query, None, said));
+        let mut flight = Box::pin(groups.fly(&stub.node, calls.into()));
+        assert!(futures::poll!(&mut flight).is_pending());
+        drop(flight);
+        for said in [first_said, second_said] {
+            assert!(matches!(said.await, Ok((Err(Fate::Doubtful(_)), Some(_)))));
+        }
+    }
+
+    /// Behind a server that is slow to answer nobody waits: those that came go together, now.
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_behind_a_slow_answer_is_sent() {
+        let (stub, (groups, begun)) = (Stub::new(), groups());
+        stub.close();
+        let first = alone(&groups, &stub);
+        let one = joined(&groups, &stub, 1);
+        until_asked(&stub, 1).await;
+        let others = joined(&groups, &stub, 10);
+        tokio::time::sleep(groups.copies.slow() * 3 / 2).await;
+        assert_eq!(stub.asked().iter().map(|asked| asked.args).collect::<Vec<_>>(), [1, 10]);
+        let under_way: usize = groups.lanes.lock().values().map(|lane| lane.groups).sum();
+        assert_eq!((begun.load(Ordering::Relaxed), under_way), (2, 1), "the one that is late has left its place");
+        stub.open(usize::from(u16::MAX));
+        for said in join_all(one.into_iter().chain(others)).await {
+            assert!(said.unwrap().0.is_ok());
+        }
+        drop(first);
+        until_idle(&groups).await;
     }
 }

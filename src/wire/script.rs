@@ -399,6 +399,18 @@ mod tests {
         assert_eq!(stub.asked().len(), 4);
     }
 
+    /// Once a node, as then its clock is known; it costs no patience. A second time it does.
+    #[tokio::test]
+    async fn to_be_late_costs_no_patience_once() {
+        let over = || patience().until(Clock::System.now());
+        for (fates, is_answered) in [(vec![Fate::Late], true), (vec![Fate::Late, Fate::Late], false)] {
+            let (stub, copies) = (Stub::new(), 2);
+            stub.tell(fates.into_iter().map(Err));
+            assert_eq!(called(&stub, &over()).await.result.is_ok(), is_answered);
+            assert_eq!(stub.asked().len(), copies);
+        }
+    }
+
     /// Fewer replicas were known than there are: all that there are have to have it, which is asked for once.
     #[tokio::test]
     async fn replicas_that_came_are_waited_for() {
