@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::build::Copy;
 use super::run::{End, Run};
 use super::simulated::Simulator;
 use crate::book::Verdict;
@@ -141,10 +142,11 @@ fn tests(program: &Path, folder: &Path, servers: bool) -> Vec<Test> {
 }
 
 impl Judges {
-    pub fn new(programs: &[PathBuf], simulator: &Path, folder: &Path, servers: bool) -> Judges {
+    pub fn new(copy: &Copy, folder: &Path, servers: bool) -> Judges {
         fs::create_dir_all(folder).unwrap();
-        let programs = programs.iter().map(|program| (program.clone(), tests(program, folder, servers))).collect();
-        let simulator = (!servers).then(|| Simulator::new(simulator, folder));
+        let with_tests = |program: PathBuf| (program.clone(), tests(&program, folder, servers));
+        let programs = copy.programs().into_iter().map(with_tests).collect();
+        let simulator = (!servers).then(|| Simulator::new(&copy.simulator(), folder));
         Judges { programs, servers, simulator }
     }
 

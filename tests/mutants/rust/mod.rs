@@ -146,7 +146,7 @@ pub fn judge_all(words: impl Iterator<Item = String>) -> bool {
         book.note(&name, Verdict::Unviable);
     }
     let chosen = chosen(&options, &book, &mutants);
-    let judges = Judges::new(&copy.programs(), &copy.simulator(), &options.folder.join("reached"), options.servers);
+    let judges = Judges::new(&copy, &options.folder.join("reached"), options.servers);
     let book = Mutex::new(book);
     judge_chosen(&judges, &chosen, &book, options.jobs);
     let book = book.into_inner().unwrap();

@@ -7,10 +7,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether a run is over.
-const TICK: Duration = Duration::from_millis(100);
+pub const TICK: Duration = Duration::from_millis(100);
 /// What a run may take beyond what it takes without a mutant, and how many times that.
 const SPARE: Duration = Duration::from_secs(20);
 const TIMES: u32 = 10;
+
+/// What takes longer is endless, where it takes this without a mutant.
+pub fn limit(usual: Duration) -> Duration {
+    SPARE + usual * TIMES
+}
 
 pub struct Run<'a> {
     pub program: &'a Path,
@@ -36,7 +41,7 @@ pub enum End {
 
 impl Run<'_> {
     fn command(&self) -> Command {
-        let cpu = (SPARE + self.usual * TIMES).as_secs();
+        let cpu = limit(self.usual).as_secs();
         let mut command = Command::new("bash");
         command
             .args(["-c", &format!("ulimit -c 0; ulimit -t {cpu}; exec \"$0\" \"$@\"")])
@@ -76,7 +81,7 @@ impl Run<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             waited += began.elapsed().min(TICK);
-            if waited > SPARE + self.usual * TIMES {
+            if waited > limit(self.usual) {
                 break End::Endless;
             }
         };

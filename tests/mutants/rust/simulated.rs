@@ -6,15 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use super::run::{limit, TICK};
 use crate::book::Verdict;
 
 /// By chance that is always the same, and short work of many tasks of one client.
 const RUNS: [&[&str]; 2] = [&["--schedules", "2000"], &["--schedules", "600", "--hot", "--only", "Lock"]];
-/// How often it is looked whether a run is over.
-const TICK: Duration = Duration::from_millis(100);
-/// What a run may take beyond what it takes without a mutant, and how many times that.
-const SPARE: Duration = Duration::from_secs(20);
-const TIMES: u32 = 10;
 
 pub struct Simulator {
     program: PathBuf,
@@ -65,7 +61,7 @@ impl Simulator {
     pub fn judge(&self, mutant: usize) -> Option<Verdict> {
         let runs = self.runs.iter().filter(|(_, _, reached)| reached.contains(&mutant));
         for (words, usual, _) in runs {
-            match ended(&self.program, words, mutant, None, SPARE + *usual * TIMES) {
+            match ended(&self.program, words, mutant, None, limit(*usual)) {
                 None => return Some(Verdict::Endless),
                 Some(status) if !status.success() => {
                     return Some(Verdict::Killed(format!("the simulator, {}", words.join(" "))));
