@@ -17,6 +17,7 @@ use crate::value::{lossy, Value};
 
 const STOPPED: &str = "the embedded server is stopped";
 const LATE: &str = "there was no answer in time";
+pub(crate) const CUT: &str = "the connection was cut before the answer came";
 
 /// A script with its keys and arguments.
 #[derive(Debug, Clone)]
@@ -172,6 +173,11 @@ impl Connection {
             let begun = Instant::now();
             let trip = shared.with(|server| server.hub(|hub| hub.network.as_mut().map(|network| network.call(id))));
             if let Some(trip) = trip.filter(|trip| *trip != Trip::GOOD) {
+                if trip.is_cut {
+                    shared.with(|server| server.reset(id));
+                    drop(travel(shared, id, call, trip));
+                    return Err(CallError::Unanswered(CUT));
+                }
                 let answer = travel(shared, id, call, trip);
                 if let Ok(Ok(result)) = tokio::time::timeout_at(begun + timeout, answer).await {
                     return result;

@@ -42,11 +42,15 @@ pub struct Trip {
     pub delays: [Duration; 2],
     /// The server gets it once more, so much later.
     pub again: Option<Duration>,
+    /// The connection is cut as soon as it is sent: its client knows at once that no answer comes, while the call is on
+    /// its way yet.
+    pub is_cut: bool,
 }
 
 impl Trip {
     /// As it should be.
-    pub const GOOD: Self = Self { arrives: true, is_answered: true, delays: [Duration::ZERO; 2], again: None };
+    pub const GOOD: Self =
+        Self { arrives: true, is_answered: true, delays: [Duration::ZERO; 2], again: None, is_cut: false };
 }
 
 impl Network for Faults {
@@ -55,7 +59,7 @@ impl Network for Faults {
             arrives: !self.happens(self.lost_calls),
             is_answered: !self.happens(self.lost_replies),
             delays: [self.some_delay(), self.some_delay()],
-            again: None,
+            ..Trip::GOOD
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::commands;
-use crate::connection::{Call, CallError};
+use crate::connection::{Call, CallError, CUT};
 use crate::hub::{Hub, Outbox};
 use crate::keyspace::Snapshot;
 use crate::lua::Engine;
@@ -17,8 +17,6 @@ use crate::scripts::{Asked, Scripts};
 use crate::store::Store;
 use crate::touched::Touched;
 use crate::value::Value;
-
-const CUT: &str = "the connection was cut before the answer came";
 
 /// What becomes of a call.
 type Outcome = Result<Value, CallError>;

@@ -277,6 +277,32 @@ async fn a_clock_drifts_and_is_set_back() {
     assert_eq!(server.now_ms(), begun);
 }
 
+/// Bytes that are in a proxy, or in the server's socket, when the connection ends.
+#[tokio::test(start_paused = true)]
+async fn a_call_arrives_behind_the_cut_of_its_connection() {
+    struct Cut;
+    impl Network for Cut {
+        fn call(&mut self, _: u64) -> Trip {
+            Trip { is_cut: true, delays: [Duration::from_millis(50), Duration::ZERO], ..Trip::GOOD }
+        }
+
+        fn message(&mut self, _: u64) -> Option<Duration> {
+            Some(Duration::ZERO)
+        }
+    }
+    let server = Server::new();
+    let (told, heard) = std::sync::mpsc::channel();
+    let connection = server.connect(Duration::from_millis(100), move |signal| drop(told.send(signal)));
+    server.inject(Cut);
+    let begun = tokio::time::Instant::now();
+    let answer = connection.call(Call::new("return redis.call('INCR', KEYS[1])").keys(&["n"])).await;
+    assert!(matches!(answer, Err(CallError::Unanswered(_))) && begun.elapsed().is_zero());
+    assert!(matches!(heard.try_recv(), Ok(Signal::Cut)));
+    assert_eq!(server.command(&["GET", "n"]), Ok(Value::Nil));
+    tokio::time::sleep(Duration::from_millis(51)).await;
+    assert_eq!(server.command(&["GET", "n"]), Ok(Value::Bulk(b"1".to_vec())));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_comes_twice_is_done_twice_and_seen_twice() {
     struct Twice;

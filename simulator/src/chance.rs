@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::plan::{End, Fate, Fault, Kind, Plan, Step, Turn, What, CLIENTS, SERVERS};
+use crate::plan::{End, Fate, Fault, Kind, Plan, Step, Turn, What, CLIENTS, SERVERS, TIMEOUT};
 
 /// What is taken under one name, and by which kinds.
 const FAMILIES: [&[Kind]; 14] = [
@@ -166,11 +166,13 @@ fn of_replicas(rng: &mut Rng) -> Fault {
 }
 
 fn fate(rng: &mut Rng) -> Fate {
-    match rng.u32(..4) {
+    match rng.u32(..6) {
         0 => Fate::Lost,
         1 => Fate::Unanswered,
         2 => Fate::Late(rng.u64(..1_500), rng.u64(..600)),
-        _ => Fate::Again(rng.u64(..1_500)),
+        3 => Fate::Again(rng.u64(..1_500)),
+        // Where it does anything.
+        _ => Fate::Cut(rng.u64(..TIMEOUT)),
     }
 }
 

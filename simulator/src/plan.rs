@@ -149,6 +149,8 @@ pub enum Fate {
     Late(u64, u64),
     /// It is not answered, and comes again so much later. (A call that was answered does not: nobody sends it again.)
     Again(u64),
+    /// Its connection is cut as soon as it is sent, and it arrives so much later all the same.
+    Cut(u64),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -54,13 +54,16 @@ impl Road {
             Some(Fate::Again(later)) => {
                 return Trip { is_answered: false, again: Some(Duration::from_millis(later)), ..Trip::GOOD };
             }
+            Some(Fate::Cut(later)) => {
+                return Trip { is_cut: true, delays: [Duration::from_millis(later), Duration::ZERO], ..Trip::GOOD };
+            }
             None => {}
         }
         let Some(weather) = &mut self.weather else { return Trip { delays: self.slow[client], ..Trip::GOOD } };
         let (arrives, is_answered) = (!weather.happens(weather.lost), !weather.happens(weather.unanswered));
         let again = weather.happens(weather.again).then(|| weather.late());
         let is_answered = is_answered && again.is_none();
-        Trip { arrives, is_answered, again, delays: [weather.late(), weather.late()] }
+        Trip { arrives, is_answered, again, delays: [weather.late(), weather.late()], ..Trip::GOOD }
     }
 }
 
