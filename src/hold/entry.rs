@@ -252,7 +252,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn new(wish: &Wish, leased: Arc<Leased>, heir: Option<&Arc<Place>>) -> Arc<Self> {
+    pub(super) fn new(wish: &Wish, leased: Arc<Leased>, heir: Option<&Arc<Place>>) -> Arc<Self> {
         let hold = Arc::new(Self {
             entry: wish.entry.clone(),
             kind: wish.kind,

@@ -164,3 +164,92 @@ pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
     });
     let _ = tokio::time::timeout(engine.look_limit(), work).await;
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+    use crate::base::config::Replicas;
+    use crate::wire::doubt::Doubt;
+    use crate::{EmbeddedServer, Locks, Request};
+
+    fn wish(locks: &Locks, owner: &str, request: &Request) -> Wish {
+        let lock = locks.lock("run").owned_by(&owner.parse().unwrap());
+        let (line, field) = (lock.line().unwrap(), lock.field());
+        lock.wish(&line, &field, request, None).unwrap()
+    }
+
+    /// What a holder has who began a run, or who took it for itself.
+    fn hold(wish: &Wish, mark: &str) -> Arc<Hold> {
+        let owners = [wish.entry.field.clone(), mark.into()];
+        let keys = wish.entry.line.keys.clone();
+        Hold::new(wish, Leased::new(keys, owners, 1, wish.kind.renew, wish.engine.now(), wish.lease), None)
+    }
+
+    /// Each that keeps a run from going on does so by itself.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_goes_on_only_where_nothing_speaks_against_it() {
+        let locks = EmbeddedServer::new().connect();
+        let (watched, debts) = (Request::default(), Debts::default);
+        let owing = || Debts { unanswered: true, ..debts() };
+        let (holder, heir) = (wish(&locks, "holder", &watched), wish(&locks, "heir", &watched));
+        let run = || hold(&holder, "client:run-1");
+        let goes = |hold: &Hold| may_go_on(hold, &debts(), &heir, &debts());
+        assert!(goes(&run()));
+        assert!(!may_go_on(&run(), &owing(), &heir, &debts()) && !may_go_on(&run(), &debts(), &heir, &owing()));
+        let open = Doubt::new(crate::wire::stub::Stub::new().node.clone(), i64::MAX);
+        let released = Debts { release: open, ..debts() };
+        assert!(!may_go_on(&run(), &released, &heir, &debts()));
+        assert!(!goes(&hold(&holder, &holder.entry.field)), "it took it for itself");
+        for place in [Where::Moving, Where::Own] {
+            let run = run();
+            run.leased.moves(place);
+            assert!(!goes(&run), "{place:?}");
+        }
+        let votes = Wish { vote: Some(heir.kind.acquire), ..heir.clone() };
+        assert!(!may_go_on(&run(), &debts(), &votes, &debts()), "its acquire is another");
+        let leased = wish(&locks, "heir", &Request::default().lease(Duration::from_secs(30)));
+        assert!(!may_go_on(&run(), &debts(), &leased, &debts()), "it is not renewed");
+        let confirmed = wish(&locks, "heir", &Request::default().confirm(Replicas::AtLeast(1), STAYS));
+        assert!(!may_go_on(&run(), &debts(), &confirmed, &debts()), "nobody has confirmed it");
+        let surer = run();
+        surer.leased.confirmed(confirmed.confirm);
+        assert!(goes(&surer) && may_go_on(&surer, &debts(), &confirmed, &debts()));
+        let (unsure, forced) = (run(), run());
+        unsure.leased.doubted();
+        assert!(!goes(&unsure));
+        forced.forced.store(true, Ordering::Release);
+        assert!(!goes(&forced));
+    }
+
+    /// From LONGEST_RUN_TIME on, behind a switch of its server, and to whom who holds it already it does not.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_ends_in_time() {
+        let locks = EmbeddedServer::new().connect();
+        let wishes = ["holder", "heir"].map(|owner| wish(&locks, owner, &Request::default()));
+        let goes = |hold: &Hold| may_go_on(hold, &Debts::default(), &wishes[1], &Debts::default());
+        let old = hold(&wishes[0], "client:run-1");
+        tokio::time::advance(LONGEST_RUN_TIME - Duration::from_millis(1)).await;
+        assert!(goes(&old));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!goes(&old), "its time is over");
+        let new = hold(&wishes[0], "client:run-2");
+        assert!(goes(&new));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        wishes[0].engine.watchdog.confirm(vec![0..=u16::MAX]);
+        assert!(!goes(&new), "another server has its place");
+        let behind = hold(&wishes[0], "client:run-3");
+        assert!(goes(&behind));
+        let _guard = locks.lock("run").owned_by(&"heir".parse().unwrap()).guard().await.unwrap();
+        assert!(!goes(&behind), "it holds it");
+    }
+
+    /// A client that is closed hands on nothing.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_ends_with_its_client() {
+        let locks = EmbeddedServer::new().connect();
+        let wishes = ["holder", "heir"].map(|owner| wish(&locks, owner, &Request::default()));
+        let run = hold(&wishes[0], "client:run-1");
+        let _ = locks.shutdown(Duration::from_secs(1)).await;
+        assert!(!may_go_on(&run, &Debts::default(), &wishes[1], &Debts::default()));
+    }
+}

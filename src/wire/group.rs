@@ -407,7 +407,7 @@ mod tests {
             let (Ok(answer), None) = said.unwrap() else { panic!("it has an answer") };
             assert_eq!(answer.status, crate::wire::reply::Status::Done);
         }
-        let asked: Vec<_> = stub.asked().iter().map(|asked| (asked.script, asked.args)).collect();
+        let asked: Vec<_> = stub.asked().iter().map(|asked| (asked.script, asked.args.len())).collect();
         assert_eq!((asked, begun.load(Ordering::Relaxed)), (vec![("group", 3)], 1));
         until_idle(&groups).await;
         drop(alone(&groups, &stub));
@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(begun.load(Ordering::Relaxed), 1, "they wait for the next");
         let more = joined(&groups, &stub, 1);
         until_asked(&stub, 2).await;
-        assert_eq!(stub.asked().iter().map(|asked| asked.args).collect::<Vec<_>>(), [1, FEW]);
+        assert_eq!(stub.asked().iter().map(|asked| asked.args.len()).collect::<Vec<_>>(), [1, FEW]);
         stub.open(usize::from(u16::MAX));
         for said in join_all(one.into_iter().chain(few).chain(more)).await {
             assert!(said.unwrap().0.is_ok());
@@ -499,7 +499,7 @@ mod tests {
         until_asked(&stub, 1).await;
         let others = joined(&groups, &stub, 10);
         tokio::time::sleep(groups.copies.slow() * 3 / 2).await;
-        assert_eq!(stub.asked().iter().map(|asked| asked.args).collect::<Vec<_>>(), [1, 10]);
+        assert_eq!(stub.asked().iter().map(|asked| asked.args.len()).collect::<Vec<_>>(), [1, 10]);
         let under_way: usize = groups.lanes.lock().values().map(|lane| lane.groups).sum();
         assert_eq!((begun.load(Ordering::Relaxed), under_way), (2, 1), "the one that is late has left its place");
         stub.open(usize::from(u16::MAX));
@@ -508,5 +508,118 @@ mod tests {
         }
         drop(first);
         until_idle(&groups).await;
+    }
+
+    /// A group for each half of those that wait, and no more than four at once.
+    #[tokio::test]
+    async fn no_more_than_four_groups_are_under_way() {
+        let (stub, (groups, begun)) = (Stub::new(), groups());
+        stub.close();
+        let first = alone(&groups, &stub);
+        let mut said = joined(&groups, &stub, 1);
+        until_asked(&stub, 1).await;
+        for count in 1..=AT_ONCE + 2 {
+            said.extend(joined(&groups, &stub, FEW));
+            let expected = (1 + count).min(AT_ONCE);
+            until_asked(&stub, expected).await;
+            assert_eq!((begun.load(Ordering::Relaxed), stub.asked().len()), (expected, expected));
+        }
+        stub.open(usize::from(u16::MAX));
+        for said in join_all(said).await {
+            assert!(said.unwrap().0.is_ok());
+        }
+        drop(first);
+    }
+
+    /// Whoever is alone goes alone however many do, and who comes behind them waits for all of them.
+    #[tokio::test]
+    async fn an_empty_place_is_left_but_the_last() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        let there = |slot| groups.join(&stub.node, slot, &Query::new(SCRIPT, &["key"], &["word"]), None);
+        let places = || groups.lanes.lock().len();
+        let [one, other] = [there(1), there(2)];
+        assert!(matches!((&one, &other), (Way::Alone(_), Way::Alone(_))));
+        let third = there(2);
+        assert!(matches!(third, Way::Together(_)));
+        drop(one);
+        assert_eq!(places(), 1, "that of the others is left");
+        drop(other);
+        until_idle(&groups).await;
+        assert_eq!(places(), 1);
+        drop(there(2));
+        assert_eq!(places(), 1, "the only one stays");
+    }
+
+    /// One that is alone in its group goes as it would by itself, with its channel.
+    #[tokio::test]
+    async fn a_group_of_one_is_a_call() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        for names in [&["key"][..], &["key", "channel"]] {
+            let first = alone(&groups, &stub);
+            let query = Query::new(SCRIPT, names, &["owner", "ms"]);
+            let Way::Together(said) = groups.join(&stub.node, 7, &query, None) else { panic!("one is under way") };
+            assert!(matches!(said.await, Ok((Ok(_), None))));
+            let asked = stub.asked().pop().unwrap();
+            assert_eq!(
+                (asked.script, asked.names),
+                ("reentrant/release", names.iter().map(|n| n.to_string()).collect())
+            );
+            assert_eq!(asked.args, ["owner", "ms"]);
+            drop(first);
+            until_idle(&groups).await;
+        }
+    }
+
+    /// Who gives back, and so has a channel, comes first.
+    #[tokio::test]
+    async fn who_gives_back_comes_first() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        let first = alone(&groups, &stub);
+        let calls = [&["takes"][..], &["gives", "channel"], &["takes too"]]
+            .map(|names| groups.join(&stub.node, 7, &Query::new(SCRIPT, names, &["word"]), None));
+        until_asked(&stub, 1).await;
+        assert_eq!(stub.asked()[0].names, ["", "gives", "takes", "takes too"]);
+        drop((first, calls));
+    }
+
+    /// Nobody waits for it, or its caller went away: it is not sent.
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_left_out() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        let first = alone(&groups, &stub);
+        let gone = Arc::new(AtomicBool::new(true));
+        let here = Arc::new(AtomicBool::new(false));
+        let mut said = Vec::new();
+        for (key, flag) in [("none", None), ("gone", Some(&gone)), ("here", Some(&here)), ("closed", Some(&here))] {
+            match groups.join(&stub.node, 7, &Query::new(SCRIPT, &[key], &["word"]), flag) {
+                Way::Together(answer) => said.push(answer),
+                Way::Alone(_) => panic!("one is under way"),
+            }
+        }
+        drop(said.pop());
+        let said: Vec<_> = join_all(said).await.into_iter().map(Result::unwrap).collect();
+        assert!(matches!(&said[..], [(Ok(_), None), (Err(Fate::NotSent(_)), None), (Ok(_), None)]));
+        assert_eq!(stub.asked()[0].names, ["", "none", "here"]);
+        drop(first);
+    }
+
+    /// Each has the status, the value and the error of its own line.
+    #[tokio::test]
+    async fn each_has_an_answer_of_its_own() {
+        let (stub, (groups, _)) = (Stub::new(), groups());
+        let first = alone(&groups, &stub);
+        let nonce = groups.copies.numbers(1) + 1;
+        let lines = ["1 NONCE 0 a value", "3 NONCE 0", "7 NONCE 0 NOPERM no right", "7 NONCE 0 what else", "9 NONCE 0"];
+        let lines = lines.iter().map(|line| Item::Text(line.replace("NONCE", &nonce.to_string())));
+        stub.tell([Ok((1, lines.collect()))]);
+        let said = join_all(joined(&groups, &stub, 5)).await;
+        let mut said = said.into_iter().map(|said| said.unwrap().0);
+        let done = said.next().unwrap().unwrap();
+        assert_eq!((done.status.clone(), done.text(0)), (crate::wire::reply::Status::Done, Some("a value")));
+        assert_eq!(said.next().unwrap().unwrap().status, crate::wire::reply::Status::NotHeld);
+        assert!(matches!(said.next().unwrap(), Err(Fate::Refused(Refused::NoPermission(_)))));
+        assert!(matches!(said.next().unwrap(), Err(Fate::Doubtful(_))));
+        assert!(matches!(said.next().unwrap(), Err(Fate::Doubtful(_))));
+        drop(first);
     }
 }

@@ -20,8 +20,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) script: &'static str,
-    /// How many arguments it had.
-    pub(crate) args: usize,
+    pub(crate) names: Vec<String>,
+    pub(crate) args: Vec<String>,
     pub(crate) asking: bool,
     /// How many replicas have to have it.
     pub(crate) wanted: Option<u32>,
@@ -45,11 +45,12 @@ struct Way {
 
 impl Link for Way {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let (script, args, nonce) = (call.script.name, call.args.len(), call.nonce);
-        let asked = Asked { script, args, asking: call.asking, wanted: call.confirm.map(|(wanted, _)| wanted) };
-        self.asked.lock().push(asked);
+        let (script, nonce) = (call.script.name, call.nonce);
+        let [names, args] = [call.names, call.args].map(|words| words.iter().map(|word| word.to_string()).collect());
+        let wanted = call.confirm.map(|(wanted, _)| wanted);
+        self.asked.lock().push(Asked { script, names, args, asking: call.asking, wanted });
         // A group answers a line for each of its calls; all is done where nothing else was told.
-        let lines = (0..args).filter(|_| script == "group").map(|_| Item::Text(format!("1 {nonce} 0")));
+        let lines = (0..call.args.len()).filter(|_| script == "group").map(|_| Item::Text(format!("1 {nonce} 0")));
         let told = self.answers.lock().pop_front().unwrap_or_else(|| Ok((1, lines.collect())));
         let open = self.open.clone();
         async move {
