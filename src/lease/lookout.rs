@@ -173,14 +173,50 @@ mod tests {
     use crate::base::keys::Naming;
     use crate::wire::stub::Stub;
 
-    struct Someone(Arc<Keys>);
+    /// Who sleeps, and how often it was woken.
+    struct Someone(Arc<Keys>, AtomicU64);
+
+    fn someone(name: &str) -> Arc<Someone> {
+        Arc::new(Someone(Arc::new(Keys::new(&Naming::default(), name).unwrap()), AtomicU64::new(0)))
+    }
 
     impl Sleeper for Someone {
         fn keys(&self) -> &Arc<Keys> {
             &self.0
         }
 
-        fn wake(self: Arc<Self>) {}
+        fn wake(self: Arc<Self>) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The free ones, by their places; without an answer all of them, as each asks for itself then.
+    #[tokio::test]
+    async fn whose_lock_is_free_is_woken() {
+        let stub = Stub::new();
+        let lookout = Lookout::new(Arc::new(stub.wire()), Duration::from_secs(1));
+        let sleepers = ["a", "b", "c"].map(someone);
+        let look = async || {
+            let weak: Vec<Weak<dyn Sleeper>> = sleepers
+                .iter()
+                .map(|sleeper| {
+                    let weak: Weak<Someone> = Arc::downgrade(sleeper);
+                    weak as _
+                })
+                .collect();
+            lookout.look(weak).await;
+            [0, 1, 2].map(|at: usize| sleepers[at].1.swap(0, Ordering::Relaxed))
+        };
+        stub.tell([Ok((1, vec![crate::backend::Item::Int(2)]))]);
+        assert_eq!(look().await, [0, 1, 0]);
+        stub.tell([Ok((1, Vec::new()))]);
+        assert_eq!(look().await, [0, 0, 0]);
+        stub.tell([Err(Fate::Doubtful("lost".to_owned()))]);
+        assert_eq!(look().await, [1, 1, 1]);
+        stub.tell([Ok((4, vec![crate::backend::Item::Text("WRONGTYPE".to_owned())]))]);
+        assert_eq!(look().await, [1, 1, 1], "what it answers is no list");
+        let asked = stub.asked();
+        assert_eq!((asked.len(), &asked[0].args[..]), (4, &["1000".to_owned()][..]));
     }
 
     /// One script has keys of one slot, and no more than so many.
@@ -191,13 +227,13 @@ mod tests {
         // The slot is the length of the name here.
         let many = (0..BATCH).map(|at| format!("{at:05}"));
         let names = ["aa", "b", "cc", "d"].map(str::to_owned).into_iter().chain(many);
-        let sleepers = names.map(|name| Arc::new(Someone(Arc::new(Keys::new(&Naming::default(), &name).unwrap()))));
+        let sleepers = names.map(|name| someone(&name));
         let sleepers: Vec<_> = sleepers.collect();
         let watched: Vec<_> = sleepers.iter().map(|sleeper| lookout.watch(sleeper, now)).collect();
         let due = |now| lookout.due(now).iter().map(Vec::len).collect::<Vec<_>>();
         assert!(due(now.after(lookout.cap / 4)).is_empty(), "somebody looked a moment ago");
         let later = now.after(lookout.cap / 2);
-        let more = Arc::new(Someone(Arc::new(Keys::new(&Naming::default(), "12345").unwrap())));
+        let more = someone("12345");
         let one_more = lookout.watch(&more, now);
         assert_eq!(due(later), [2, 2, BATCH, 1]);
         assert!(due(later).is_empty(), "they were looked for");

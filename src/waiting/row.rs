@@ -124,6 +124,7 @@ mod tests {
     fn each_leaves_from_wherever_it_sits_and_the_first_is_told() {
         let row: Row<u32, ()> = Row::default();
         let [first, second, third, _, last] = [0, 1, 2, 3, 4].map(|wish| row.join(wish));
+        assert!(row.is_first(&first) && !row.is_first(&second));
         row.leave(&last);
         row.serve(vec![(third.clone(), ())]);
         assert_eq!(waiting(&row), [0, 1, 3]);

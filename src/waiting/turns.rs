@@ -364,6 +364,7 @@ mod tests {
         assert!(turns.is_waited_for() && turns.has_others(&first));
         turns.leave(&second);
         assert!(!turns.has_others(&first), "it is the only one");
+        assert!(!turns.is_idle(), "nobody has it, and one waits");
         assert!(turns.has_others(&second), "which has left");
         turns.leave(&first);
         assert!(!turns.has_others(&first));
@@ -396,6 +397,15 @@ mod tests {
         waiters[0].post(Mail::Won(()));
         turns.served(&waiters);
         assert!(turns.is_head(&waiters[1]) && is_told(&waiters[1]));
+    }
+
+    #[test]
+    fn who_has_it_is_not_idle() {
+        let (mut turns, hold) = (turns(), Arc::new(Role::Exclusive));
+        turns.took(&hold, *hold, 1, NOW);
+        assert!(!turns.is_idle() && !turns.is_waited_for());
+        turns.ended(1);
+        assert!(turns.is_idle());
     }
 
     #[test]
