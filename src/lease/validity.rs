@@ -651,4 +651,13 @@ mod tests {
         let kept = hold.observers.lock().len();
         assert_eq!((kept, hold.observers().count()), (2, 1));
     }
+
+    /// Up to its end, and not at it.
+    #[test]
+    fn what_is_renewed_for_a_while_is_not_any_more() {
+        let limit = Duration::from_secs(7);
+        let limited = leased("mark", BEGAN, Lease::Watched { lease: LEASE, max_hold: Some(limit) });
+        let last = BEGAN.after(limit - Duration::from_nanos(1));
+        assert_eq!((limited.renewable(last), limited.renewable(BEGAN.after(limit))), (Some(LEASE), None));
+    }
 }

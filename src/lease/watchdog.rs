@@ -551,4 +551,20 @@ mod tests {
         watchdog.close();
         running.await.unwrap();
     }
+
+    /// From the first that fails until all succeed.
+    #[test]
+    fn renewals_fail_until_none_does() {
+        let now = Moment::from_nanos(1);
+        let ((watchdog, _), holds) = (watchdog(Clock::System), [(); 2].map(|()| hold(1, now)));
+        let good = Verdict::Renewed { sent: now };
+        for (verdicts, fails) in [([good; 2], false), ([good, Verdict::Unknown], true), ([good; 2], false)] {
+            let batch = holds.iter().map(|hold| {
+                watchdog.watch(hold, now);
+                (hold.clone(), LEASE)
+            });
+            watchdog.judge(batch.collect(), verdicts.to_vec());
+            assert_eq!(watchdog.failing.load(Ordering::Relaxed), fails);
+        }
+    }
 }

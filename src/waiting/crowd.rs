@@ -150,3 +150,28 @@ impl<W, P> Crowd<W, P> {
         waiters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Owners in the order of the server's queue, and of their arrival where that is not known; those of one owner by
+    /// their arrival.
+    #[tokio::test]
+    async fn the_first_is_of_the_first_owner() {
+        let mut crowd: Crowd<u32, ()> = Crowd::default();
+        let fields: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
+        let [one, two] = [0, 1].map(|at: usize| crowd.join(&fields[at], 0));
+        let again = crowd.join(&fields[0], 1);
+        assert!(crowd.has("a") && crowd.has("b") && !crowd.has("c"));
+        assert!(crowd.is_first(&one) && !crowd.is_first(&two) && !crowd.is_first(&again));
+        crowd.leave("a", &one);
+        assert!(crowd.is_first(&again), "its owner came first");
+        crowd.rank(&fields[1], (1, 1), true);
+        assert!(crowd.is_first(&two));
+        crowd.leave("b", &two);
+        assert!(crowd.is_first(&again) && !crowd.has("b"));
+        crowd.leave("a", &again);
+        assert!(crowd.first().is_none() && crowd.order.is_empty());
+    }
+}

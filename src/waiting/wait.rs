@@ -252,3 +252,39 @@ impl Listener {
         }
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    /// A wait that was never answered is unheard, unless its node answers others; and one beside a silent node.
+    #[tokio::test(start_paused = true)]
+    async fn who_asked_in_vain_is_unheard() {
+        let server = crate::EmbeddedServer::new();
+        let locks = server.connect();
+        let lock = locks.lock("asked");
+        let wish = || {
+            let (line, field) = (lock.line().unwrap(), lock.field());
+            lock.wish(&line, &field, &crate::Request::default(), None).unwrap()
+        };
+        let engine = wish().engine.clone();
+        let mut listener = Listener::new(&engine, "channel".into());
+        assert!(!listener.is_unheard(), "it asked nothing");
+        listener.asks();
+        assert!(listener.is_unheard() && listener.attempts() == 1);
+        listener.answered();
+        assert!(!listener.is_unheard());
+        listener.asks();
+        assert!(!listener.is_unheard() && listener.attempts() == 2, "one that was answered is known to be heard");
+        let mut other = Listener::new(&engine, "channel".into());
+        other.asks();
+        other.asks();
+        assert!(other.is_unheard(), "it is still the first that is not answered");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(lock.try_lock().await.unwrap().is_acquired());
+        assert!(!other.is_unheard(), "the node answers others");
+        server.stop();
+        drop(tokio::time::timeout(engine.wire.slow() * 2, lock.unlock()).await);
+        assert!(listener.is_unheard() && other.is_unheard(), "it is silent");
+    }
+}

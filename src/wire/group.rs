@@ -541,9 +541,14 @@ mod tests {
         assert!(matches!((&one, &other), (Way::Alone(_), Way::Alone(_))));
         let third = there(2);
         assert!(matches!(third, Way::Together(_)));
-        drop(one);
-        assert_eq!(places(), 1, "that of the others is left");
         drop(other);
+        assert_eq!(places(), 2, "somebody waits there");
+        let Way::Together(said) = third else { panic!("one was under way") };
+        assert!(matches!(said.await, Ok((Ok(_), None))));
+        while groups.lanes.lock().len() == 2 {
+            yield_now().await;
+        }
+        drop(one);
         until_idle(&groups).await;
         assert_eq!(places(), 1);
         drop(there(2));

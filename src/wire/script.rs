@@ -355,6 +355,7 @@ mod tests {
     use super::*;
     use crate::backend::Item;
     use crate::base::config::{Confirm, Replicas};
+    use crate::base::keys::Key::Channel;
     use crate::wire::confirm::Short;
     use crate::wire::reply::Status;
     use crate::wire::stub::{Stub, TIMEOUT};
@@ -450,5 +451,31 @@ mod tests {
         assert!(called(&stub, &patience()).await.result.is_ok());
         assert!(wire.heard_since("key", before) && !wire.heard_since("key", Clock::System.now()));
         assert!(!wire.doubt("key").is_empty() && !wire.doubt("key").is_past());
+    }
+
+    static TOGETHER: &Script = crate::wire::table::script!(quick "reentrant/release" as 2, [Channel]);
+
+    /// What may go with others does, but for what replicas confirm.
+    #[tokio::test]
+    async fn what_is_due_at_once_goes_together() {
+        let stub = Stub::new();
+        let (wire, patience) = (stub.wire(), patience());
+        let alone = Some(Confirm::new(Replicas::AtLeast(1), Duration::from_secs(1)));
+        let calls = [None, None, alone, None].map(|confirm| {
+            wire.grant(Query { confirm, ..Query::new(TOGETHER, &["key", "channel"], &["owner", "1"]) }, &patience)
+        });
+        stub.tell([Ok((1, Vec::new())), Ok((1, vec![Item::Int(1), Item::Int(1)]))]);
+        stub.close();
+        let opens = async {
+            // What goes alone is there first.
+            while stub.asked().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+            stub.open(usize::from(u16::MAX));
+        };
+        let (called, ()) = futures::future::join(futures::future::join_all(calls), opens).await;
+        assert!(called.iter().all(|called| called.result.is_ok()));
+        let asked: Vec<_> = stub.asked().iter().map(|asked| (asked.script, asked.wanted)).collect();
+        assert_eq!(asked, [("reentrant/release", None), ("reentrant/release", Some(1)), ("group", None)]);
     }
 }
