@@ -521,4 +521,59 @@ mod tests {
             assert_eq!(debts.may_have_more(), more, "{debts:?}");
         }
     }
+
+    /// The token of a hold is known to its line, and asked for once.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_that_has_a_token_asks_for_none() {
+        let locks = crate::EmbeddedServer::new().connect();
+        let lock = locks.fenced_lock("fenced");
+        let entry = lock.line().unwrap().entry(&lock.field());
+        assert_eq!(entry.fence(), ("0".to_owned(), "1"));
+        let guard = lock.guard().await.unwrap();
+        let token = guard.token();
+        assert_eq!((entry.line.token(), entry.fence()), (token, (token.to_string(), "")));
+        drop(guard);
+    }
+
+    /// A hold is bare while it has a share that no guard has. What is lost so is remembered for its owner, and nothing
+    /// that is given back.
+    #[cfg(feature = "embedded")]
+    #[tokio::test(start_paused = true)]
+    async fn what_only_memory_keeps_is_bare() {
+        let server = crate::EmbeddedServer::new();
+        let locks = server.connect();
+        let lock = locks.lock("bare").owned_by(&"owner".parse().unwrap());
+        let line = lock.line().unwrap();
+        let entry = line.entry(&lock.field());
+        let is_bare = || entry.hold().is_some_and(|hold| hold.leased.is_bare());
+        let forgotten = || line.forgotten.holds.lock().len();
+        lock.lock().await.unwrap();
+        lock.lock().await.unwrap();
+        let guard = lock.guard().await.unwrap();
+        assert!(is_bare());
+        guard.unlock().await.unwrap();
+        assert!(is_bare(), "two are left");
+        let guard = lock.guard().await.unwrap();
+        lock.unlock().await.unwrap();
+        assert!(is_bare(), "one is left");
+        lock.unlock().await.unwrap();
+        assert!(!is_bare() && entry.hold().is_some(), "its guard keeps it");
+        guard.unlock().await.unwrap();
+        assert_eq!(forgotten(), 0);
+        let guard = lock.guard().await.unwrap();
+        entry.hold().unwrap().lose(&engine_of(&lock), LostReason::Server);
+        assert_eq!(forgotten(), 0, "its guard tells");
+        drop(guard);
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        lock.lock().await.unwrap();
+        entry.hold().unwrap().lose(&engine_of(&lock), LostReason::Server);
+        assert_eq!(forgotten(), 1);
+    }
+
+    #[cfg(feature = "embedded")]
+    fn engine_of(lock: &crate::ReentrantLock) -> Arc<Engine> {
+        let (line, field) = (lock.line().unwrap(), lock.field());
+        lock.wish(&line, &field, &crate::Request::default(), None).unwrap().engine
+    }
 }

@@ -252,4 +252,50 @@ mod tests {
         let _ = locks.shutdown(Duration::from_secs(1)).await;
         assert!(!may_go_on(&run, &Debts::default(), &wishes[1], &Debts::default()));
     }
+
+    /// Who still has it when the turns of a run are over takes its place on the server.
+    #[tokio::test(start_paused = true)]
+    async fn who_stays_is_there_by_its_own_name() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let of = |owner: &str| locks.lock("run").owned_by(&owner.parse().unwrap());
+        let fields = || match server.command(&["HKEYS", "run"]) {
+            Ok(crate::Reply::List(fields)) => fields.iter().map(|field| format!("{field:?}")).collect::<String>(),
+            other => panic!("{other:?}"),
+        };
+        let first = of("first").guard().await.unwrap();
+        let [second, third] = ["second", "third"].map(|owner| {
+            let lock = of(owner);
+            tokio::spawn(async move { lock.guard().await })
+        });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        first.unlock().await.unwrap();
+        let second = second.await.unwrap().unwrap();
+        assert!(fields().contains(":run-"), "{}", fields());
+        tokio::time::sleep(STAYS * 2).await;
+        assert!(fields().contains(":second") && !fields().contains(":run-"), "{}", fields());
+        second.unlock().await.unwrap();
+        let third = third.await.unwrap().unwrap();
+        third.unlock().await.unwrap();
+    }
+
+    /// Nothing is asked of what nobody looks after any more, or of what is being moved.
+    #[tokio::test(start_paused = true)]
+    async fn only_what_is_watched_is_looked_at() {
+        let server = EmbeddedServer::new();
+        let locks = server.connect();
+        let holder = wish(&locks, "holder", &Request::default());
+        let engine = holder.engine.clone();
+        let (forgotten, moving) = (hold(&holder, "client:run-1"), hold(&holder, "client:run-2"));
+        engine.watchdog.watch(&moving.leased, engine.now());
+        moving.leased.moves(Where::Moving);
+        let before = server.calls();
+        look(engine.clone(), forgotten.clone()).await;
+        look(engine.clone(), moving.clone()).await;
+        assert_eq!(server.calls(), before);
+        moving.leased.moves(Where::First);
+        look(engine, moving.clone()).await;
+        assert_eq!(server.calls(), before + 1);
+        assert!(moving.leased.lost(holder.engine.now()).is_some() && !forgotten.leased.is_watched());
+    }
 }
