@@ -165,7 +165,8 @@ pub(crate) async fn show(engine: &Arc<Engine>, hold: Arc<Hold>) {
     let _ = tokio::time::timeout(engine.look_limit(), work).await;
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests {
     use super::*;
     use crate::base::config::Replicas;
