@@ -205,7 +205,7 @@ mod tests {
                 })
                 .collect();
             lookout.look(weak).await;
-            [0, 1, 2].map(|at: usize| sleepers[at].1.swap(0, Ordering::Relaxed))
+            sleepers.each_ref().map(|sleeper| sleeper.1.swap(0, Ordering::Relaxed))
         };
         stub.tell([Ok((1, vec![crate::backend::Item::Int(2)]))]);
         assert_eq!(look().await, [0, 1, 0]);
@@ -215,8 +215,8 @@ mod tests {
         assert_eq!(look().await, [1, 1, 1]);
         stub.tell([Ok((4, vec![crate::backend::Item::Text("WRONGTYPE".to_owned())]))]);
         assert_eq!(look().await, [1, 1, 1], "what it answers is no list");
-        let asked = stub.asked();
-        assert_eq!((asked.len(), &asked[0].args[..]), (4, &["1000".to_owned()][..]));
+        let args: Vec<_> = stub.asked().into_iter().map(|asked| asked.args).collect();
+        assert_eq!(args, vec![vec!["1000"]; 4]);
     }
 
     /// One script has keys of one slot, and no more than so many.

@@ -161,7 +161,7 @@ mod tests {
     async fn the_first_is_of_the_first_owner() {
         let mut crowd: Crowd<u32, ()> = Crowd::default();
         let fields: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
-        let [one, two] = [0, 1].map(|at: usize| crowd.join(&fields[at], 0));
+        let [one, two] = fields.each_ref().map(|field| crowd.join(field, 0));
         let again = crowd.join(&fields[0], 1);
         assert!(crowd.has("a") && crowd.has("b") && !crowd.has("c"));
         assert!(crowd.is_first(&one) && !crowd.is_first(&two) && !crowd.is_first(&again));

@@ -583,7 +583,8 @@ mod tests {
         let calls = [&["takes"][..], &["gives", "channel"], &["takes too"]]
             .map(|names| groups.join(&stub.node, 7, &Query::new(SCRIPT, names, &["word"]), None));
         until_asked(&stub, 1).await;
-        assert_eq!(stub.asked()[0].names, ["", "gives", "takes", "takes too"]);
+        let asked = stub.asked();
+        assert!(matches!(&asked[..], [group] if group.names == ["", "gives", "takes", "takes too"]));
         drop((first, calls));
     }
 
@@ -604,7 +605,8 @@ mod tests {
         drop(said.pop());
         let said: Vec<_> = join_all(said).await.into_iter().map(Result::unwrap).collect();
         assert!(matches!(&said[..], [(Ok(_), None), (Err(Fate::NotSent(_)), None), (Ok(_), None)]));
-        assert_eq!(stub.asked()[0].names, ["", "none", "here"]);
+        let asked = stub.asked();
+        assert!(matches!(&asked[..], [group] if group.names == ["", "none", "here"]));
         drop(first);
     }
 
