@@ -15,6 +15,8 @@ mod base;
 pub mod blocking;
 mod client;
 mod compose;
+#[cfg(feature = "redis")]
+mod connections;
 mod engine;
 mod error;
 mod events;

@@ -168,7 +168,7 @@ async fn a_connection_that_is_over_loses_its_holds() {
 /// A server that is another run of itself, whichever client it is that finds out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_without_data_is_told() {
-    for by in [By::Fred, By::RedisRs] {
+    for by in [By::Fred, By::RedisRs, By::Lean] {
         let server = Server::start();
         let locks = by.connect(Locks::builder().command_timeout(secs(1)), &server.url()).await;
         let guard = locks.lock("gone").guard().await.unwrap();

@@ -1,4 +1,4 @@
-//! Takes something free and gives it back, so often, by one task on one thread: `counts URL KIND PAIRS [recorder]`.
+//! Takes something free and gives it back, so often, by one task on one thread: `counts URL KIND PAIRS [lean] [recorder]`.
 //! What callgrind shall count goes on in `counted`: before that come as many pairs as have everything set up.
 
 use std::future::Future;
@@ -71,12 +71,13 @@ async fn leased_out(semaphore: &PermitSemaphore, pairs: u32) -> Done {
 
 fn main() -> Done {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [url, kind, count, rest @ ..] = &words[..] else { return Err("URL KIND PAIRS [recorder]".into()) };
-    if rest == ["recorder"] {
+    let [url, kind, count, rest @ ..] = &words[..] else { return Err("URL KIND PAIRS [lean] [recorder]".into()) };
+    let is_there = |word: &str| rest.iter().any(|given| given == word);
+    if is_there("recorder") {
         record()?;
     }
     let (runtime, count) = (Builder::new_current_thread().enable_all().build()?, count.parse()?);
-    let locks = runtime.block_on(Locks::connect(url))?;
+    let locks = runtime.block_on(Locks::builder().lean_connections(is_there("lean")).connect(url))?;
     let (both, in_a_slot) = (locks.read_write_lock(NAME), ["{a}1", "{a}2", "{a}3"].map(|name| locks.lock(name)));
     macro_rules! run {
         ($pairs:ident($of:expr)) => {{

@@ -11,7 +11,8 @@ use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
 use crate::plot::Chart;
 use crate::table::{interleave_rounds, median, Cell, Goal, Ratio, Row};
-use lockson::Locks;
+use crate::uncontended::lean;
+use lockson::{Builder, Locks};
 use support::{unique, Server};
 
 const ROUNDS: u32 = 5;
@@ -51,8 +52,8 @@ fn names(tasks: usize) -> Vec<String> {
     (0..tasks).map(|_| unique("distinct")).collect()
 }
 
-async fn lockson(server: &Server, tasks: usize) -> Cell {
-    let locks = Locks::connect(&server.url()).await.expect("a client");
+async fn lockson(builder: Builder, server: &Server, tasks: usize) -> Cell {
+    let locks = builder.connect(&server.url()).await.expect("a client");
     Box::new(move |window| {
         let locks = locks.clone();
         async move {
@@ -163,30 +164,35 @@ fn goals(tasks: usize) -> Option<[f64; 2]> {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let (mut rows, mut chart) =
-        (Vec::new(), Chart::new(&["lockson", "redis-rs: the two EVALSHA", "rslock", "fred: the two EVALSHA"]));
+    let (mut rows, mut chart) = (
+        Vec::new(),
+        Chart::new(&["lockson", "redis-rs: the two EVALSHA", "rslock", "fred: the two EVALSHA", "lockson, lean"]),
+    );
     for tasks in TASKS {
         let cells = [
-            lockson(&server, tasks).await,
+            lockson(Locks::builder(), &server, tasks).await,
             redis_rs(&server, tasks).await,
             rslock(&server, tasks),
             fred(&server, tasks).await,
+            lockson(lean(), &server, tasks).await,
         ];
         let figures = interleave_rounds(ROUNDS, seconds, &cells).await;
         chart.add(tasks, &figures);
         let said = |cell: usize| format!("{:.0}/s", median(&figures[cell]));
-        let row = |what: &str, cell: usize| {
-            let task = if tasks == 1 { "task" } else { "tasks" };
-            Row::new(format!("{tasks} {task} on distinct locks"), said(0))
-                .beside(format!("{what}: {}", said(cell)))
-                .ratio(Ratio::of(&figures[0], &figures[cell]))
-        };
-        let (by_redis, by_rslock) = (row("the two EVALSHA by redis-rs", 1), row("rslock", 2));
-        let (by_redis, by_rslock) = match goals(tasks) {
-            Some([raw, peer]) => (by_redis.goal(Goal::AtLeast(raw)), by_rslock.goal(Goal::AtLeast(peer))),
-            None => (by_redis, by_rslock),
-        };
-        rows.extend([by_redis, by_rslock, row("the two EVALSHA by fred", 3)]);
+        for (ours, how) in [(0, ""), (4, ", lean")] {
+            let row = |what: &str, cell: usize| {
+                let task = if tasks == 1 { "task" } else { "tasks" };
+                Row::new(format!("{tasks} {task} on distinct locks{how}"), said(ours))
+                    .beside(format!("{what}: {}", said(cell)))
+                    .ratio(Ratio::of(&figures[ours], &figures[cell]))
+            };
+            let (by_redis, by_rslock) = (row("the two EVALSHA by redis-rs", 1), row("rslock", 2));
+            let (by_redis, by_rslock) = match goals(tasks) {
+                Some([raw, peer]) => (by_redis.goal(Goal::AtLeast(raw)), by_rslock.goal(Goal::AtLeast(peer))),
+                None => (by_redis, by_rslock),
+            };
+            rows.extend([by_redis, by_rslock, row("the two EVALSHA by fred", 3)]);
+        }
     }
     chart.write("distinct", "Lock + unlock a second: each task has a lock of its own");
     rows

@@ -9,7 +9,8 @@ use futures::future::FutureExt;
 
 use crate::floor::{self, Ready};
 use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
-use lockson::{Locks, Owner, ReentrantLock};
+use crate::uncontended::lean;
+use lockson::{Builder, Locks, Owner, ReentrantLock};
 use support::Server;
 
 /// Time for the waiter to ask once and to fall asleep.
@@ -24,10 +25,10 @@ fn keep(samples: &Samples, slice: &[f64]) -> f64 {
     median(slice)
 }
 
-async fn lockson(server: &Server, samples: Samples) -> Cell {
+async fn lockson(builder: Builder, server: &Server, samples: Samples) -> Cell {
     let mut handles = Vec::new();
     for _ in 0..2 {
-        let locks = Locks::connect(&server.url()).await.expect("a client");
+        let locks = builder.clone().connect(&server.url()).await.expect("a client");
         handles.push(locks.lock("hand-over").owned_by(&Owner::unique()));
     }
     Box::new(move |slice| {
@@ -114,16 +115,24 @@ async fn delete(client: &Client) -> FredResult<i64> {
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
-    let (ours, theirs) = (Samples::default(), Samples::default());
-    let cells = [lockson(&server, ours.clone()).await, raw(&server, theirs.clone()).await];
+    let (ours, theirs, leans) = (Samples::default(), Samples::default(), Samples::default());
+    let cells = [
+        lockson(Locks::builder(), &server, ours.clone()).await,
+        raw(&server, theirs.clone()).await,
+        lockson(lean(), &server, leans.clone()).await,
+    ];
     let figures = interleave(seconds * 2, &cells).await;
     let (ours, theirs) = (ours.lock().expect("no panic").clone(), theirs.lock().expect("no panic").clone());
+    let leans = median(&leans.lock().expect("no panic"));
     let p99 = [quantile(&ours, 0.99), quantile(&theirs, 0.99)];
     vec![
         Row::new("hand-over between two clients, p50", format!("{:.0} us", median(&ours)))
             .beside(format!("DEL + PUBLISH, message, EVALSHA, raw: {:.0} us", median(&theirs)))
             .ratio(Ratio::of(&figures[0], &figures[1]))
             .goal(Goal::AtMost(1.3)),
+        Row::new("the same by lean connections", format!("{leans:.0} us"))
+            .beside(format!("raw: {:.0} us", median(&theirs)))
+            .ratio(Ratio::of(&figures[2], &figures[1])),
         Row::new(format!("the same, p99 of {}", ours.len()), format!("{:.0} us", p99[0]))
             .beside(format!("raw: {:.0} us", p99[1]))
             .ratio(Ratio::single(p99[0] / p99[1])),

@@ -10,7 +10,7 @@ use rustix::time::ClockId;
 use crate::floor::{self, Ready};
 use crate::hot::rslock_manager;
 use crate::table::{interleave, median, time, Cell, Goal, Ratio, Row};
-use lockson::Locks;
+use lockson::{Builder, Locks};
 use support::Server;
 
 /// Microseconds of a clock per pair while `slice` lasts.
@@ -26,7 +26,11 @@ pub async fn pairs<F: Future<Output = ()>>(slice: Duration, clock: ClockId, mut 
 
 /// lockson's pairs: bare holds, or guards.
 pub async fn lockson(server: &Server, guards: bool, clock: ClockId) -> Cell {
-    let locks = Locks::connect(&server.url()).await.expect("a client");
+    by(Locks::builder(), server, guards, clock).await
+}
+
+async fn by(builder: Builder, server: &Server, guards: bool, clock: ClockId) -> Cell {
+    let locks = builder.connect(&server.url()).await.expect("a client");
     Box::new(move |slice| {
         let locks = locks.clone();
         async move {
@@ -81,6 +85,11 @@ fn rslock(server: &Server, clock: ClockId) -> Cell {
     })
 }
 
+/// A client whose scripts go by a connection of lockson's own.
+pub fn lean() -> Builder {
+    Locks::builder().lean_connections(true)
+}
+
 /// The rows of this group.
 pub async fn run(seconds: Duration) -> Vec<Row> {
     let server = Server::start();
@@ -92,6 +101,8 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         rslock(&server, wall),
         lockson(&server, false, cpu).await,
         raw(&server, cpu).await,
+        by(lean(), &server, false, wall).await,
+        by(lean(), &server, false, cpu).await,
     ];
     let figures = interleave(seconds, &cells).await;
     let said = |cell: usize| format!("{:.0} us", median(&figures[cell]));
@@ -109,5 +120,15 @@ pub async fn run(seconds: Duration) -> Vec<Row> {
         Row::new("CPU of this process per lock + unlock", said(4))
             .beside(format!("the two EVALSHA raw: {}", said(5)))
             .ratio(Ratio::of(&figures[4], &figures[5])),
+        Row::new("by a lean connection: lock + unlock", said(6))
+            .beside(format!("the two EVALSHA raw: {}", said(1)))
+            .ratio(Ratio::of(&figures[6], &figures[1]))
+            .goal(Goal::AtMost(0.85)),
+        Row::new("the same", said(6))
+            .beside(format!("rslock's lock + unlock: {}", said(3)))
+            .ratio(Ratio::of(&figures[6], &figures[3])),
+        Row::new("CPU of this process, the same", said(7))
+            .beside(format!("the two EVALSHA raw: {}", said(5)))
+            .ratio(Ratio::of(&figures[7], &figures[5])),
     ]
 }

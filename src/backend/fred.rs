@@ -52,7 +52,8 @@ pub(crate) async fn connect(
     let (phase, _) = watch::channel(Phase::Open);
     let lanes = Lanes::new(&config, times, name);
     let limit = is_lent.then_some(command_timeout);
-    let link = Commands { way: Way::new(&commands, limit, None), publish: "PUBLISH", lanes: lanes.clone() };
+    let confirming = Confirming { lanes: lanes.clone(), publish: "PUBLISH" };
+    let link = Commands { way: Way::new(&commands, limit, None), confirming };
     let address = address(&config);
     // Dropped before its end, both connections are closed.
     let backend = Arc::new(Fred {
@@ -90,6 +91,14 @@ pub(crate) fn address(config: &Config) -> String {
     config.server.hosts().first().map_or_else(|| "socket".to_owned(), ToString::to_string)
 }
 
+/// The same, as it is connected to.
+#[cfg(feature = "lean")]
+pub(crate) fn place(config: &Config) -> HostPort {
+    let place = |server: &Server| HostPort { host: server.host.to_string(), port: server.port };
+    // A socket has none.
+    config.server.hosts().first().map(place).unwrap_or_default()
+}
+
 /// The connection for scripts to one server of many. It connects in the background. Once `left` is dropped it is gone,
 /// and calls under way by it end, but for those that wait for replicas. `look` is woken when a call has failed.
 pub(crate) fn link(
@@ -100,14 +109,10 @@ pub(crate) fn link(
     mut left: watch::Receiver<()>,
     look: Arc<Notify>,
 ) -> Result<Arc<dyn Link>, ConnectError> {
-    let server = ServerConfig::new_centralized(to.host.clone(), to.port);
     // Whoever calls it is told at once when the server is not there: it may be tried often.
-    let own = Config { server, fail_fast: false, ..config.clone() };
-    let client = client(own.clone(), times, 200, Some(times.command * 2), FEW)?;
-    let lanes = Lanes::new(&own, times, &name);
-    // In a cluster the messages of a slot stay on its node.
-    let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
-    let link = Commands { way: Way::new(&client, None, Some(look)), publish, lanes: lanes.clone() };
+    let client = client(one(config, to), times, 200, Some(times.command * 2), FEW)?;
+    let confirming = Confirming::new(config, to, times, &name);
+    let link = Commands { way: Way::new(&client, None, Some(look)), confirming: confirming.clone() };
     tokio::spawn(async move {
         let (_open, phase) = watch::channel(Phase::Open);
         let connection = Connection(client.connect());
@@ -116,17 +121,50 @@ pub(crate) fn link(
             // Nothing is ever sent by it.
             _ = left.changed() => {}
         }
-        lanes.close();
+        confirming.close();
     });
     Ok(Arc::new(link))
 }
 
-/// The connections for scripts to one server.
+/// The connection for scripts to one server.
 struct Commands {
     way: Arc<Way>,
-    /// The command that messages are sent by.
-    publish: &'static str,
+    confirming: Confirming,
+}
+
+/// The connections for scripts that replicas have to confirm.
+#[derive(Clone)]
+pub(crate) struct Confirming {
     lanes: Arc<Lanes>,
+    /// The command that messages are sent by.
+    pub(crate) publish: &'static str,
+}
+
+impl Confirming {
+    /// To one server of many, or the only one.
+    pub(crate) fn new(config: &Config, to: &HostPort, times: Times, name: &Arc<str>) -> Self {
+        // In a cluster the messages of a slot stay on its node.
+        let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
+        Self { lanes: Lanes::new(&one(config, to), times, name), publish }
+    }
+
+    pub(crate) fn call(&self, call: &Call<'_>, confirm: (u32, i64)) -> BoxFuture<'static, Outcome> {
+        let (order, lanes) = (order(call, self.publish), self.lanes.clone());
+        async move { lanes.send(order, confirm).await }.boxed()
+    }
+
+    pub(crate) fn close(&self) {
+        self.lanes.close();
+    }
+}
+
+/// The configuration of one of these servers.
+fn one(config: &Config, to: &HostPort) -> Config {
+    let server = match &config.server {
+        only @ (ServerConfig::Centralized { .. } | ServerConfig::Unix { .. }) => only.clone(),
+        _ => ServerConfig::new_centralized(to.host.clone(), to.port),
+    };
+    Config { server, fail_fast: false, ..config.clone() }
 }
 
 /// The connection for scripts that no replica has to confirm.
@@ -209,14 +247,13 @@ impl Drop for Fred {
 
 impl Link for Commands {
     fn call(&self, call: Call<'_>) -> BoxFuture<'static, Outcome> {
-        let (keys, args) = words(&call, self.publish);
-        let order = Order { script: call.script, in_full: call.in_full, asking: call.asking, keys, args };
         let way = self.way.clone();
-        let Some(confirm) = call.confirm else {
-            return async move { way.look_if_failed(way.send(order).await) }.boxed();
-        };
-        let lanes = self.lanes.clone();
-        async move { way.look_if_failed(lanes.send(order, confirm).await) }.boxed()
+        if let Some(confirm) = call.confirm {
+            let answer = self.confirming.call(&call, confirm);
+            return async move { way.look_if_failed(answer.await) }.boxed();
+        }
+        let order = order(&call, self.confirming.publish);
+        async move { way.look_if_failed(way.send(order).await) }.boxed()
     }
 
     fn reset(&self) {
@@ -334,6 +371,11 @@ async fn recognize(
 async fn info(client: &Client, sections: &[&str]) -> FredResult<String> {
     let sections: Vec<Value> = sections.iter().map(|section| (*section).into()).collect();
     client.custom(CustomCommand::new_static("INFO", None, false), sections).await
+}
+
+fn order(call: &Call<'_>, publish: &str) -> Order {
+    let (keys, args) = words(call, publish);
+    Order { script: call.script, in_full: call.in_full, asking: call.asking, keys, args }
 }
 
 /// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -267,6 +268,8 @@ pub(crate) struct Dial {
     pub(crate) connect: Duration,
     /// The limit of each answer; a server that says nothing for twice as long is taken for dead.
     pub(crate) limit: Duration,
+    /// Where it listens, if not at an address.
+    pub(crate) socket: Option<PathBuf>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<tokio_rustls::TlsConnector>,
 }
@@ -287,6 +290,10 @@ pub(crate) fn dial(
             provider: config.credential_provider.clone(),
         },
         limit,
+        socket: match &config.server {
+            ServerConfig::Unix { path } => Some(path.clone()),
+            _ => None,
+        },
         #[cfg(feature = "tls")]
         tls: match config.tls.as_ref().map(|tls| &tls.connector) {
             None => None,

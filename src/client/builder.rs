@@ -48,6 +48,8 @@ pub struct Builder {
     pub(crate) credentials: Option<Credentials>,
     #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<Credentials>,
+    #[cfg(feature = "lean")]
+    pub(crate) is_lean: bool,
 }
 
 impl fmt::Debug for Builder {
@@ -251,6 +253,16 @@ impl Builder {
     /// twenty times slower, and the server shows at every moment whose it is.
     pub fn local_turns(mut self, on: bool) -> Self {
         self.settings.local_turns = on;
+        self
+    }
+
+    /// Whether scripts go by a lean connection of lockson's own in place of fred's: whoever calls writes, and what comes
+    /// together while answers are awaited is one write. Default: off. On, a call costs the client less than half as much,
+    /// and an outage is told to calls at once, which try again by themselves; all promises are the same. Calls that wait
+    /// for replicas ([`confirm`](Builder::confirm)) go by fred still, and so does all that a lent client carries.
+    #[cfg(feature = "lean")]
+    pub fn lean_connections(mut self, on: bool) -> Self {
+        self.is_lean = on;
         self
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures::future::OptionFuture;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+#[cfg(feature = "lean")]
+use crate::backend::fred::place;
 use crate::backend::fred::{address, connect};
 #[cfg(feature = "fred")]
 use crate::backend::fred_config::ClientLike;
@@ -23,6 +25,8 @@ use crate::client::factory::Locks;
 use crate::client::preflight::begin;
 use crate::error::in_runtime;
 use crate::topology::member::Access;
+#[cfg(feature = "lean")]
+use crate::topology::single;
 use crate::topology::slots::AddressMap;
 use crate::topology::{cluster, sentinel};
 
@@ -138,7 +142,15 @@ impl Builder {
             }
         }
         let (addresses, calm) = (self.addresses.clone(), self.settings.refresh_interval);
-        Ok(Target { servers, config, times, addresses, calm })
+        Ok(Target {
+            servers,
+            config,
+            times,
+            addresses,
+            calm,
+            #[cfg(feature = "lean")]
+            is_lean: self.is_lean,
+        })
     }
 }
 
@@ -149,6 +161,8 @@ pub(crate) struct Target {
     times: Times,
     addresses: Option<AddressMap>,
     calm: Option<Duration>,
+    #[cfg(feature = "lean")]
+    is_lean: bool,
 }
 
 impl Target {
@@ -175,10 +189,17 @@ impl Target {
         client_id: &str,
         lent: Option<&Client>,
     ) -> Result<(Arc<dyn Backend>, UnboundedReceiver<Signal>), ConnectError> {
-        let Self { servers, config, times, addresses, calm } = self;
+        let Self { servers, config, times, addresses, calm, .. } = self;
         let name = connection_name(client_id);
-        let access = || Access::new(config.clone(), *times, &name, addresses.clone(), *calm);
+        let access = || {
+            let access = Access::new(config.clone(), *times, &name, addresses.clone(), *calm);
+            #[cfg(feature = "lean")]
+            let access = access.map(|access| access.lean(self.is_lean));
+            access
+        };
         match servers.clone() {
+            #[cfg(feature = "lean")]
+            Servers::One if self.is_lean && lent.is_none() => single::connect(place(config), access()?).await,
             Servers::One => {
                 let lent = OptionFuture::from(lent.map(|client| usable(client, *times))).await.transpose()?;
                 connect(config.clone(), *times, &name, lent).await

@@ -11,7 +11,6 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::connection::Told;
 use super::member::{gather, in_words, keep_looking, unreachable, Access, Member};
 use super::slots::{
     best, by_slot, commands, is_no_cluster, newcomers, ranges, redirected, slot, tag, uncovered, BySlot, Range, SLOTS,
@@ -22,6 +21,7 @@ use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
+use crate::connections::connection::Told;
 
 /// How often the servers are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(10);

@@ -13,17 +13,21 @@ use tokio::runtime::Handle;
 use tokio::sync::{watch, Notify};
 use tokio::time::{sleep, sleep_until, timeout, Instant};
 
-use super::connection::{Connection, State, Told};
-use super::resp::{Reply, TLS};
 use super::slots::{followers, AddressMap};
 use crate::backend::fred::link;
+#[cfg(feature = "lean")]
+use crate::backend::fred::Confirming;
 use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};
 use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
-use crate::backend::{Call, Fate, Outcome};
+use crate::backend::{Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
 use crate::base::fault::{ConnectError, Refused};
 use crate::base::janitor::say;
+use crate::connections::connection::{Connection, State, Told};
+#[cfg(feature = "lean")]
+use crate::connections::lean;
+use crate::connections::resp::{Reply, TLS};
 
 /// What asks for servers has no shorter limit: a connection has to be made first.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
@@ -63,6 +67,9 @@ pub(crate) struct Access {
     pub(super) dial: Dial,
     config: Config,
     times: Times,
+    /// Whether scripts go by lean connections.
+    #[cfg(feature = "lean")]
+    lean: bool,
     /// The client's own, whichever its calls are polled on.
     pub(super) runtime: Handle,
     pub(super) addresses: Option<AddressMap>,
@@ -84,7 +91,45 @@ impl Access {
     ) -> Result<Self, ConnectError> {
         let dial = dial(&config, times.command.max(SHORTEST_LIMIT), times.connect, name)?;
         let (look, changes, runtime) = (Arc::default(), watch::Sender::default(), Handle::current());
-        Ok(Self { dial, config, times, runtime, addresses, calm, look, changes })
+        Ok(Self {
+            dial,
+            config,
+            times,
+            #[cfg(feature = "lean")]
+            lean: false,
+            runtime,
+            addresses,
+            calm,
+            look,
+            changes,
+        })
+    }
+
+    /// Scripts go by lean connections, or by fred's.
+    #[cfg(feature = "lean")]
+    pub(crate) fn lean(mut self, on: bool) -> Self {
+        self.lean = on;
+        self
+    }
+
+    /// The connection for scripts to this server.
+    fn link(&self, to: &HostPort, left: watch::Receiver<()>) -> Result<Arc<dyn Link>, ConnectError> {
+        let (name, look) = (self.dial.name.clone(), self.look.clone());
+        #[cfg(feature = "lean")]
+        if self.lean {
+            let way = lean::Way {
+                dial: self.dial.clone(),
+                to: to.clone(),
+                database: self.config.database.unwrap_or_default(),
+                limit: self.times.command,
+                confirming: Confirming::new(&self.config, to, self.times, &name),
+            };
+            let changes = self.changes.clone();
+            return Ok(lean::link(way, left, look, move || {
+                changes.send_replace(());
+            }));
+        }
+        link(&self.config, to, self.times, name, left, look)
     }
 }
 
@@ -131,8 +176,7 @@ impl Member {
         }
         let _entered = access.runtime.enter();
         let (sender, left) = watch::channel(());
-        let inner =
-            link(&access.config, &self.at, access.times, access.dial.name.clone(), left.clone(), access.look.clone())?;
+        let inner = access.link(&self.at, left.clone())?;
         let link = Watched { inner, left, state: self.ears.watched(), look: access.look.clone() };
         let node = Node::new(self.at.to_string(), Arc::new(link), Clock::System);
         if let Some(generation) = &seating.generation {
@@ -260,6 +304,23 @@ impl Link for Watched {
 
     fn settings(&self, names: &'static [&'static str]) -> BoxFuture<'static, BTreeMap<String, String>> {
         self.inner.settings(names)
+    }
+}
+
+/// What the connection to the only server that has keys tells whoever waits.
+pub(super) fn signals(told: &Told) -> Vec<Signal> {
+    match told {
+        Told::Push(items) => match items.as_slice() {
+            [kind, channel, text] if kind.text() == Some("message") => {
+                let channel = channel.text().unwrap_or_default().to_owned();
+                vec![Signal::Message { channel, zero: text.text() == Some("0") }]
+            }
+            _ => Vec::new(),
+        },
+        Told::Met(_) => Vec::new(),
+        Told::Another => vec![Signal::Over(vec![ALL_SLOTS])],
+        Told::Up => vec![Signal::Gap, Signal::Whole],
+        Told::Down(_) => vec![Signal::Gap],
     }
 }
 

@@ -1,9 +1,9 @@
-//! Deployments of many servers behind the seam: which server has which key, behind sentinels and in a cluster.
+//! Deployments of servers behind the seam: which server has which key, behind sentinels, in a cluster, and alone.
 
 pub(crate) mod cluster;
-mod connection;
 pub(crate) mod member;
-mod resp;
 pub(crate) mod sentinel;
+#[cfg(feature = "lean")]
+pub(crate) mod single;
 pub(crate) mod slots;
 mod state;

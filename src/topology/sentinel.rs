@@ -10,9 +10,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::connection::{Connection, Told};
-use super::member::{gather, in_words, keep_looking, refused, unreachable, Access, Member};
-use super::resp::Reply;
+use super::member::{gather, in_words, keep_looking, refused, signals, unreachable, Access, Member};
 use super::slots::place;
 use crate::backend::fred_config::{Dial, Login};
 use crate::backend::node::{Node, NodeHealth, Role, Topology};
@@ -20,6 +18,8 @@ use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal, ALL_SLOTS};
 use crate::base::fault::ConnectError;
 use crate::base::janitor::say;
+use crate::connections::connection::{Connection, Told};
+use crate::connections::resp::Reply;
 
 /// How often the sentinels are asked when nothing seems wrong.
 const CALM: Duration = Duration::from_secs(5);
@@ -160,21 +160,11 @@ impl Watch {
         if !self.primary.lock().as_ref().is_ok_and(|member| member.at == *from) {
             return;
         }
-        let signals: &[Signal] = match &told {
-            Told::Push(items) => match items.as_slice() {
-                [kind, channel, text] if kind.text() == Some("message") => {
-                    let channel = channel.text().unwrap_or_default().to_owned();
-                    &[Signal::Message { channel, zero: text.text() == Some("0") }]
-                }
-                _ => &[],
-            },
-            Told::Met(_) => return,
-            Told::Another => &[Signal::Over(vec![ALL_SLOTS])],
-            Told::Up => &[Signal::Gap, Signal::Whole],
-            Told::Down(_) => &[Signal::Gap],
-        };
-        for signal in signals {
-            let _ = self.signals.send(signal.clone());
+        if matches!(told, Told::Met(_)) {
+            return;
+        }
+        for signal in signals(&told) {
+            let _ = self.signals.send(signal);
         }
         if matches!(told, Told::Up) {
             self.access.changes.send_replace(());

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::resp::Reply;
 use crate::backend::url::HostPort;
+use crate::connections::resp::Reply;
 
 /// How many slots a cluster has.
 pub(super) const SLOTS: u16 = 16384;

@@ -66,15 +66,29 @@ pub fn run(name: &str, kind: Kind, cases: &[Cases], topology: Topology) {
     }
 }
 
+/// The same by lean connections, on one server, behind sentinels and in a cluster; in the short run on one of these.
+pub fn run_lean(name: &str, kind: Kind, cases: &[Cases]) {
+    let places = [Topology::Single, Topology::Sentinel, Topology::Cluster];
+    let first = chance() as usize % places.len() + name.len();
+    for topology in places.into_iter().cycle().skip(first).take(soak_part(places.len(), places.len())) {
+        run_on(name, kind, cases, (topology, &server::program()), By::Lean, 8 + topology as usize);
+    }
+}
+
 /// The same on one server, by a connection that the program lends.
 pub fn run_lent(name: &str, kind: Kind, cases: &[Cases], by: By) {
     run_on(name, kind, cases, (Topology::Single, &server::program()), by, 6 + usize::from(by == By::Fred));
 }
 
+/// The same in all of a run.
+fn chance() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(seed)
+}
+
 /// The share of this place.
 fn run_on(name: &str, kind: Kind, cases: &[Cases], (topology, program): (Topology, &str), by: By, place: usize) {
-    static SEED: OnceLock<u64> = OnceLock::new();
-    let seed = *SEED.get_or_init(seed);
+    let seed = chance();
     let deployment = Deployment::shared(topology, program);
     let share = share(&deck(cases, seed), place);
     let failed = run_all(deployment, by, kind, &share);

@@ -97,6 +97,11 @@ macro_rules! everywhere {
             fn by_a_connection_of_redis_rs() {
                 everywhere::run_lent($name, $kind, &GROUPS.concat(), By::RedisRs);
             }
+
+            #[test]
+            fn by_lean_connections() {
+                everywhere::run_lean($name, $kind, &GROUPS.concat());
+            }
         }
     };
 }

@@ -16,12 +16,15 @@ pub enum By {
     Fred,
     /// A connection of redis-rs that the program has.
     RedisRs,
+    /// Lean ones of lockson's own.
+    Lean,
 }
 
 impl By {
     pub async fn connect(self, builder: Builder, url: &str) -> Locks {
         match self {
             By::Url => builder.connect(url).await,
+            By::Lean => builder.lean_connections(true).connect(url).await,
             By::Fred => builder.over_fred(&fred_client(url).await).await,
             By::RedisRs => {
                 let (connection, pushes) = redis_connection(url).await;

@@ -21,12 +21,12 @@ use crate::backend::url::HostPort;
 use crate::base::janitor::say;
 
 /// The first pause before a lost connection is made anew, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What becomes of a connection, and what comes by it unasked.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(crate) enum Told {
     /// It is connected to, and says this of itself by INFO. Until this is heard it is not up.
     Met(Reply),
     /// It is not what it was when it was connected to before.
@@ -45,10 +45,10 @@ struct Order {
 }
 
 /// Connected, or why not.
-pub(super) type State = Result<(), String>;
+pub(crate) type State = Result<(), String>;
 
 /// A connection that stays until this is dropped.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     orders: UnboundedSender<Order>,
     limit: Duration,
     /// The same of an order that waits for a connection.
@@ -66,7 +66,7 @@ impl Drop for Connection {
 
 impl Connection {
     /// Connects in the background, and listens to these channels always. `tell` must not wait.
-    pub(super) fn start(
+    pub(crate) fn start(
         dial: Dial,
         to: HostPort,
         channels: &[&str],
@@ -108,27 +108,27 @@ impl Connection {
     }
 
     /// Whether it is connected.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         self.state.lock().clone()
     }
 
     /// The same, for whoever looks often.
-    pub(super) fn watched(&self) -> Arc<Mutex<State>> {
+    pub(crate) fn watched(&self) -> Arc<Mutex<State>> {
         self.state.clone()
     }
 
     /// For how long it has been lost, or could not be made, so far.
-    pub(super) fn away(&self) -> Option<Duration> {
+    pub(crate) fn away(&self) -> Option<Duration> {
         self.away.so_far()
     }
 
     /// One command.
-    pub(super) async fn ask(&self, words: &[&str]) -> Answer {
+    pub(crate) async fn ask(&self, words: &[&str]) -> Answer {
         self.order(vec![words.iter().map(|word| (*word).to_owned()).collect()], None).await
     }
 
     /// Commands that are confirmed by pushes: it ends when the server has done all of them, with the first refusal.
-    pub(super) async fn subscribe(&self, mut commands: Vec<Vec<String>>) -> Result<(), String> {
+    pub(crate) async fn subscribe(&self, mut commands: Vec<Vec<String>>) -> Result<(), String> {
         let barrier = format!("barrier-{}", fastrand::u64(..));
         commands.push(vec!["PING".to_owned(), barrier.clone()]);
         self.order(commands, Some(barrier)).await.map(drop)
@@ -154,10 +154,11 @@ async fn stay(
 ) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let why = match dial.connect(&to).await {
+        let why = match dial.connect(&to, &["INFO", "server", "replication"]).await {
             Ok((talk, info)) => {
                 pause = FIRST_PAUSE;
-                tell(Told::Met(info));
+                // Who may not ask is told nothing.
+                tell(Told::Met(info.unwrap_or(Reply::Nil)));
                 tell(Told::Up);
                 converse(talk, dial.limit, &greeting, &mut orders, &tell).await
             }

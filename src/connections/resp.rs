@@ -12,14 +12,14 @@ use crate::backend::fred_config::{Dial, CREDENTIALS};
 use crate::backend::url::HostPort;
 
 /// Whoever is asked for credentials has so many times the limit of an answer, at most.
-pub(super) const ASKS: u32 = 3;
+pub(crate) const ASKS: u32 = 3;
 
 /// Before the words of an error of TLS.
-pub(super) const TLS: &str = "TLS: ";
+pub(crate) const TLS: &str = "TLS: ";
 
 /// What a server answers, or says unasked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Int(i64),
     Text(String),
     Nil,
@@ -28,14 +28,14 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(super) fn int(&self) -> Option<i64> {
+    pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
             Self::Text(text) => text.parse().ok(),
@@ -44,7 +44,7 @@ impl Reply {
     }
 
     /// Nothing, where it is no list.
-    pub(super) fn items(&self) -> &[Reply] {
+    pub(crate) fn items(&self) -> &[Reply] {
         match self {
             Self::List(items) => items,
             _ => &[],
@@ -52,7 +52,7 @@ impl Reply {
     }
 
     /// The value of a key, where this is a map.
-    pub(super) fn get(&self, key: &str) -> Option<&Reply> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Reply> {
         self.items().chunks_exact(2).find_map(|pair| match pair {
             [name, value] if name.text() == Some(key) => Some(value),
             _ => None,
@@ -61,15 +61,15 @@ impl Reply {
 }
 
 /// An answer, or the server's words, or why there is none.
-pub(super) type Answer = Result<Reply, String>;
+pub(crate) type Answer = Result<Reply, String>;
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Dial {
-    /// A connection that has said who it is, and speaks RESP3; and what the server says of itself, if it may be asked.
-    pub(super) async fn connect(&self, to: &HostPort) -> Result<(Talk, Reply), String> {
+    /// A connection that has said who it is, and speaks RESP3; and what the server answered to a question more.
+    pub(crate) async fn connect(&self, to: &HostPort, question: &[&str]) -> Result<(Talk, Answer), String> {
         let late = |_| format!("{CREDENTIALS}the provider said nothing");
         let (username, password) = timeout(self.limit * ASKS, self.login.ask(to)).await.map_err(late)??;
         let opened = timeout(self.connect, async {
@@ -79,15 +79,19 @@ impl Dial {
                 hello.extend(["AUTH", username.as_deref().unwrap_or("default"), password]);
             }
             hello.extend(["SETNAME", &self.name]);
-            talk.send(&[hello, vec!["INFO", "server", "replication"]], self.limit).await?;
+            talk.send(&[hello, question.to_vec()], self.limit).await?;
             talk.next().await??;
-            let info = talk.next().await?.unwrap_or(Reply::Nil);
-            Ok((talk, info))
+            let answer = talk.next().await?;
+            Ok((talk, answer))
         });
         opened.await.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.connect)))
     }
 
     async fn open(&self, to: &HostPort) -> std::io::Result<Box<dyn Stream>> {
+        #[cfg(unix)]
+        if let Some(path) = &self.socket {
+            return Ok(Box::new(tokio::net::UnixStream::connect(path).await?));
+        }
         let stream = TcpStream::connect((to.host.as_str(), to.port)).await?;
         stream.set_nodelay(true)?;
         #[cfg(feature = "tls")]
@@ -101,14 +105,15 @@ impl Dial {
 }
 
 /// An open connection.
-pub(super) struct Talk {
-    stream: Box<dyn Stream>,
-    read: Vec<u8>,
+pub(crate) struct Talk {
+    pub(crate) stream: Box<dyn Stream>,
+    /// What came of the next answer.
+    pub(crate) read: Vec<u8>,
 }
 
 impl Talk {
     /// All in one write. A server that does not read for so long is dead.
-    pub(super) async fn send<W: AsRef<str>>(
+    pub(crate) async fn send<W: AsRef<str>>(
         &mut self,
         commands: &[impl AsRef<[W]>],
         limit: Duration,
@@ -136,7 +141,7 @@ impl Talk {
     }
 
     /// The next answer or push. May be dropped: what was read stays.
-    pub(super) async fn hear(&mut self) -> Result<Heard, String> {
+    pub(crate) async fn hear(&mut self) -> Result<Heard, String> {
         loop {
             if let Some((frame, length)) = decode(&self.read).map_err(|error| error.to_string())? {
                 self.read.drain(..length);
@@ -149,7 +154,7 @@ impl Talk {
     }
 }
 
-pub(super) enum Heard {
+pub(crate) enum Heard {
     Answer(Answer),
     Push(Vec<Reply>),
 }
@@ -163,7 +168,7 @@ fn heard(frame: OwnedFrame) -> Heard {
     }
 }
 
-fn reply(frame: OwnedFrame) -> Reply {
+pub(crate) fn reply(frame: OwnedFrame) -> Reply {
     match frame {
         OwnedFrame::BlobString { data, .. }
         | OwnedFrame::BlobError { data, .. }
