@@ -6,6 +6,7 @@ use std::future::Future;
 use lockson::kind::Kind;
 use lockson::{Backoff, Lock, Locks, MultiLock, PermitSemaphore, Semaphore};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
 
 type Failed = Box<dyn std::error::Error>;
 type Done = Result<(), Failed>;
@@ -53,6 +54,21 @@ async fn all_locked(multi: &MultiLock, pairs: u32) -> Done {
     Ok(())
 }
 
+/// So many tasks at once, each with a lock of its own.
+const TASKS: u32 = 64;
+
+async fn many_locked(locks: &Locks, pairs: u32) -> Done {
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let lock = locks.lock(&format!("{NAME}{task}"));
+        tasks.spawn(async move { locked(&lock, pairs / TASKS).await.map_err(|error| error.to_string()) });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
 async fn counted_out(semaphore: &Semaphore, pairs: u32) -> Done {
     semaphore.try_set_permits(2).await?;
     for _ in 0..pairs {
@@ -94,6 +110,7 @@ fn main() -> Done {
         "fair" => run!(locked(locks.fair_lock(NAME))),
         "read" => run!(locked(both.read())),
         "write" => run!(locked(both.write())),
+        "distinct" => run!(many_locked(locks.clone())),
         "multi" => run!(all_locked(MultiLock::new(in_a_slot))),
         "semaphore" => run!(counted_out(locks.semaphore(NAME))),
         "permits" => run!(leased_out(locks.permit_semaphore(NAME))),

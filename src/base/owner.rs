@@ -167,6 +167,12 @@ pub(crate) fn field(client_id: &str, owner: &Owner) -> Arc<str> {
     [client_id, ":", &owner.0].concat().into()
 }
 
+/// The same of the owner that code at this place acts for.
+pub(crate) fn current_field(client_id: &str) -> Arc<str> {
+    let task = tokio::task::try_id().filter(|_| SCOPE.try_with(|_| ()).is_err());
+    task.map_or_else(|| field(client_id, &Owner::current()), |task| format!("{client_id}:{task}").into())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

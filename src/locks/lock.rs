@@ -11,7 +11,7 @@ use async_trait::async_trait;
 
 use crate::backend::Script;
 use crate::base::config::InvalidLease;
-use crate::base::owner::{field, InvalidOwner, Owner};
+use crate::base::owner::{current_field, field, InvalidOwner, Owner};
 use crate::compose::held::Held;
 use crate::engine::{Engine, Session};
 use crate::error::{LockError, LostReason, QueryError, UnlockError};
@@ -406,7 +406,11 @@ impl<K: Kind> Lock<K> {
     }
 
     fn field_as(&self, role: Role) -> Arc<str> {
-        let owner = self.owner.clone().unwrap_or_else(Owner::current);
+        let is_plain = self.transaction.is_none() && role != Role::Write;
+        let owner = match &self.owner {
+            None if is_plain => return current_field(&self.engine().client_id),
+            owner => owner.clone().unwrap_or_else(Owner::current),
+        };
         let owner = if role == Role::Write { owner.as_writer() } else { owner };
         match &self.transaction {
             Some(id) => field(&self.engine().client_id, &owner.within(id)),

@@ -105,6 +105,8 @@ struct Waiting {
     /// as names, labels and owners have no control characters.
     words: String,
     args: usize,
+    /// Whether it has a channel.
+    announces: bool,
     abandoned: Option<Arc<AtomicBool>>,
     said: oneshot::Sender<Said>,
 }
@@ -121,16 +123,16 @@ impl Waiting {
             words.push('\n');
             words.push_str(word);
         }
-        Self { script: query.script, key, words, args: query.args.len(), abandoned: abandoned.cloned(), said }
+        let (args, announces) = (query.args.len(), !channel.is_empty());
+        Self { script: query.script, key, words, args, announces, abandoned: abandoned.cloned(), said }
     }
 
     fn args(&self) -> impl Iterator<Item = &str> {
         self.words.split('\n').skip(2).take(self.args)
     }
 
-    /// Empty, if it announces nothing.
-    fn channel(&self) -> &str {
-        self.words.split('\n').nth(1).unwrap_or_default()
+    fn channel(&self) -> Option<&str> {
+        self.words.split('\n').nth(1).filter(|_| self.announces)
     }
 
     /// Nobody waits for it any more.
@@ -209,7 +211,7 @@ impl Groups {
             taken.extend(lane.waiting.drain(..count));
         }
         drop(lanes);
-        taken.sort_by_key(|call| call.channel().is_empty());
+        taken.sort_by_key(|call| !call.announces);
         taken
     }
 
@@ -229,8 +231,7 @@ impl Groups {
         match &*flight.calls {
             [] => {}
             [call] => {
-                let announces = Some(call.channel()).filter(|channel| !channel.is_empty());
-                let names: Vec<&str> = iter::once(&*call.key).chain(announces).collect();
+                let names: Vec<&str> = iter::once(&*call.key).chain(call.channel()).collect();
                 let args: Vec<&str> = call.args().collect();
                 let answer = self.copies.ask(&flight.sent, call.script, &names, &args, false).await;
                 flight.tell(answer);
@@ -304,11 +305,17 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn of(item: &'a Item, nonce: u64) -> Option<Self> {
         let Item::Text(line) = item else { return None };
-        let mut words = line.splitn(4, ' ');
-        let (status, echo, _time) = (words.next()?, words.next()?, words.next()?);
-        let is_own = echo.parse() == Ok(nonce);
-        is_own.then_some(Self { status: status.parse().ok()?, value: words.next() })
+        let (status, rest) = cut(line)?;
+        let (echo, rest) = cut(rest)?;
+        let (value, is_own) = (cut(rest), echo.parse() == Ok(nonce));
+        is_own.then_some(Self { status: status.parse().ok()?, value: value.map(|(_time, value)| value) })
     }
+}
+
+/// What stands before the first blank, and behind it. The standard library's way is for long texts.
+fn cut(text: &str) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == b' ')?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 impl Turn {
