@@ -1,5 +1,6 @@
-//! Takes something free and gives it back, so often, by one task on one thread: `counts URL KIND PAIRS [lean] [recorder]`.
-//! What callgrind shall count goes on in `counted`: before that come as many pairs as have everything set up.
+//! Takes something free and gives it back, so often, by one task on one thread: `counts URL KIND PAIRS`, with the words
+//! `lean` and `recorder` behind it where wanted. What callgrind shall count goes on in `counted`: before that come as
+//! many pairs as have everything set up.
 
 use std::future::Future;
 

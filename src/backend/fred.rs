@@ -5,23 +5,21 @@
 //! URL parser, cluster router and redirections stay unused.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::futures::future::{BoxFuture, FutureExt, OptionFuture};
-use fred::bytes::{Bytes, BytesMut};
 use fred::prelude::*;
-use fred::types::{CustomCommand, Key, Message, Value};
+use fred::types::{CustomCommand, Message, Value};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{watch, Notify};
 
-use super::fred_call::{begin, failed, outcome, Connection, Lanes, Order};
+use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
 use super::node::{entry, generation, Away, Link, Node, NodeHealth, Only, Role, Topology};
 use super::url::HostPort;
@@ -32,8 +30,6 @@ use crate::base::janitor::say;
 
 /// Timeouts in a row after which a connection is taken for dead.
 const TIMEOUTS: u32 = 3;
-/// Room for a nonce and a time.
-const TWO_NUMBERS: usize = 40;
 
 /// Connects both connections, or neither. Scripts go by `lent` where a program lends its own.
 pub(crate) async fn connect(
@@ -52,7 +48,7 @@ pub(crate) async fn connect(
     let (phase, _) = watch::channel(Phase::Open);
     let lanes = Lanes::new(&config, times, name);
     let limit = is_lent.then_some(command_timeout);
-    let confirming = Confirming { lanes: lanes.clone(), publish: "PUBLISH" };
+    let confirming = Confirming::by(lanes.clone(), "PUBLISH");
     let link = Commands { way: Way::new(&commands, limit, None), confirming };
     let address = address(&config);
     // Dropped before its end, both connections are closed.
@@ -130,41 +126,6 @@ pub(crate) fn link(
 struct Commands {
     way: Arc<Way>,
     confirming: Confirming,
-}
-
-/// The connections for scripts that replicas have to confirm.
-#[derive(Clone)]
-pub(crate) struct Confirming {
-    lanes: Arc<Lanes>,
-    /// The command that messages are sent by.
-    pub(crate) publish: &'static str,
-}
-
-impl Confirming {
-    /// To one server of many, or the only one.
-    pub(crate) fn new(config: &Config, to: &HostPort, times: Times, name: &Arc<str>) -> Self {
-        // In a cluster the messages of a slot stay on its node.
-        let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
-        Self { lanes: Lanes::new(&one(config, to), times, name), publish }
-    }
-
-    pub(crate) fn call(&self, call: &Call<'_>, confirm: (u32, i64)) -> BoxFuture<'static, Outcome> {
-        let (order, lanes) = (order(call, self.publish), self.lanes.clone());
-        async move { lanes.send(order, confirm).await }.boxed()
-    }
-
-    pub(crate) fn close(&self) {
-        self.lanes.close();
-    }
-}
-
-/// The configuration of one of these servers.
-fn one(config: &Config, to: &HostPort) -> Config {
-    let server = match &config.server {
-        only @ (ServerConfig::Centralized { .. } | ServerConfig::Unix { .. }) => only.clone(),
-        _ => ServerConfig::new_centralized(to.host.clone(), to.port),
-    };
-    Config { server, fail_fast: false, ..config.clone() }
 }
 
 /// The connection for scripts that no replica has to confirm.
@@ -371,32 +332,6 @@ async fn recognize(
 async fn info(client: &Client, sections: &[&str]) -> FredResult<String> {
     let sections: Vec<Value> = sections.iter().map(|section| (*section).into()).collect();
     client.custom(CustomCommand::new_static("INFO", None, false), sections).await
-}
-
-fn order(call: &Call<'_>, publish: &str) -> Order {
-    let (keys, args) = words(call, publish);
-    Order { script: call.script, in_full: call.in_full, asking: call.asking, keys, args }
-}
-
-/// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
-fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
-    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + publish.len();
-    let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
-    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
-    let mut args = Vec::with_capacity(4 + call.args.len());
-    // Writing can't fail: the buffer grows.
-    let _ = write!(buffer, "{}", call.nonce);
-    args.push(Value::Bytes(buffer.split().freeze()));
-    let _ = write!(buffer, "{}", call.not_after);
-    args.push(Value::Bytes(buffer.split().freeze()));
-    let words = call.args.iter().copied().chain(call.announces(publish));
-    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
-    (keys, args)
-}
-
-fn share(buffer: &mut BytesMut, word: &str) -> Bytes {
-    buffer.extend_from_slice(word.as_bytes());
-    buffer.split().freeze()
 }
 
 /// Drops a client's connection and makes a new one.

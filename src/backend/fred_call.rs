@@ -1,11 +1,13 @@
 //! One call by fred: its words and its answer; and the connections for calls that wait for replicas, one call at a
 //! time, as WAIT holds up all that stands behind it.
 
+use std::fmt::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::futures::future::FutureExt;
+use ::futures::future::{BoxFuture, FutureExt};
+use fred::bytes::{Bytes, BytesMut};
 use fred::bytes_utils::Str;
 use fred::prelude::*;
 use fred::types::config::Options;
@@ -19,7 +21,8 @@ use tokio::time::timeout;
 use super::call::grants;
 use super::fred_config::{client, Config, Times, FEW};
 use super::node::online;
-use super::{Fate, Item, Outcome, Script};
+use super::url::HostPort;
+use super::{Call, Fate, Item, Outcome, Script};
 use crate::base::janitor::say;
 
 /// So many at most: who comes beyond waits until one is free.
@@ -35,6 +38,9 @@ impl Drop for Connection {
         self.0.abort();
     }
 }
+
+/// Room for a nonce and a time.
+const TWO_NUMBERS: usize = 40;
 
 /// A script with all that it is sent with.
 pub(super) struct Order {
@@ -72,6 +78,32 @@ impl Order {
 /// One command; to a pipeline it goes into this client's memory only.
 async fn put<C: ClientLike>(to: &C, name: &'static str, words: Vec<Value>) -> FredResult<()> {
     to.custom(CustomCommand::new_static(name, None, false), words).await
+}
+
+pub(super) fn order(call: &Call<'_>, publish: &str) -> Order {
+    let (keys, args) = words(call, publish);
+    Order { script: call.script, in_full: call.in_full, asking: call.asking, keys, args }
+}
+
+/// KEYS and ARGV, all of them shares of one buffer: fred copies each on its way, and to copy a share takes no memory.
+fn words(call: &Call<'_>, publish: &str) -> (Vec<Key>, Vec<Value>) {
+    let length: usize = call.names.iter().chain(call.args).map(|word| word.len()).sum::<usize>() + publish.len();
+    let mut buffer = BytesMut::with_capacity(length + TWO_NUMBERS);
+    let keys = call.keys().map(|key| share(&mut buffer, key).into()).collect();
+    let mut args = Vec::with_capacity(4 + call.args.len());
+    // Writing can't fail: the buffer grows.
+    let _ = write!(buffer, "{}", call.nonce);
+    args.push(Value::Bytes(buffer.split().freeze()));
+    let _ = write!(buffer, "{}", call.not_after);
+    args.push(Value::Bytes(buffer.split().freeze()));
+    let words = call.args.iter().copied().chain(call.announces(publish));
+    args.extend(words.map(|arg| Value::Bytes(share(&mut buffer, arg))));
+    (keys, args)
+}
+
+fn share(buffer: &mut BytesMut, word: &str) -> Bytes {
+    buffer.extend_from_slice(word.as_bytes());
+    buffer.split().freeze()
 }
 
 /// As fred's `init`, but dropped half-way it leaves no task behind.
@@ -196,6 +228,45 @@ impl Lanes {
             self.idle.lock().push(lane);
         }
     }
+}
+
+/// The connections for scripts that replicas have to confirm.
+#[derive(Clone)]
+pub(crate) struct Confirming {
+    lanes: Arc<Lanes>,
+    /// The command that messages are sent by.
+    pub(crate) publish: &'static str,
+}
+
+impl Confirming {
+    /// To one server of many, or the only one.
+    pub(crate) fn new(config: &Config, to: &HostPort, times: Times, name: &Arc<str>) -> Self {
+        // In a cluster the messages of a slot stay on its node.
+        let publish = if config.server.is_clustered() { "SPUBLISH" } else { "PUBLISH" };
+        Self::by(Lanes::new(&one(config, to), times, name), publish)
+    }
+
+    pub(super) fn by(lanes: Arc<Lanes>, publish: &'static str) -> Self {
+        Self { lanes, publish }
+    }
+
+    pub(crate) fn call(&self, call: &Call<'_>, confirm: (u32, i64)) -> BoxFuture<'static, Outcome> {
+        let (order, lanes) = (order(call, self.publish), self.lanes.clone());
+        async move { lanes.send(order, confirm).await }.boxed()
+    }
+
+    pub(crate) fn close(&self) {
+        self.lanes.close();
+    }
+}
+
+/// The configuration of one of these servers.
+pub(super) fn one(config: &Config, to: &HostPort) -> Config {
+    let server = match &config.server {
+        only @ (ServerConfig::Centralized { .. } | ServerConfig::Unix { .. }) => only.clone(),
+        _ => ServerConfig::new_centralized(to.host.clone(), to.port),
+    };
+    Config { server, fail_fast: false, ..config.clone() }
 }
 
 /// How many replicas have it.

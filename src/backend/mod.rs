@@ -7,7 +7,7 @@ pub(crate) mod embedded;
 #[cfg(feature = "redis")]
 pub(crate) mod fred;
 #[cfg(feature = "redis")]
-mod fred_call;
+pub(crate) mod fred_call;
 #[cfg(feature = "redis")]
 pub(crate) mod fred_config;
 pub(crate) mod node;

@@ -256,10 +256,11 @@ impl Builder {
         self
     }
 
-    /// Whether scripts go by a lean connection of lockson's own in place of fred's: whoever calls writes, and what comes
-    /// together while answers are awaited is one write. Default: off. On, a call costs the client less than half as much,
-    /// and an outage is told to calls at once, which try again by themselves; all promises are the same. Calls that wait
-    /// for replicas ([`confirm`](Builder::confirm)) go by fred still, and so does all that a lent client carries.
+    /// Whether scripts go by a lean connection of lockson's own in place of fred's: whoever calls writes, and what
+    /// comes together while answers are awaited is one write. Default: off. On, a call costs the client about half as
+    /// much, and who calls in an outage is told at once, and tries again by itself; all promises are the same. Calls
+    /// that wait for replicas ([`confirm`](Builder::confirm)) go by fred still, as do those of one server whose client
+    /// is lent.
     #[cfg(feature = "lean")]
     pub fn lean_connections(mut self, on: bool) -> Self {
         self.is_lean = on;

@@ -1,4 +1,4 @@
-//! The short way for scripts: whoever calls writes, if nothing is under way; what comes together meanwhile is one write.
+//! A lean way for scripts: whoever calls writes if nothing is under way; what comes together meanwhile is one write.
 //!
 //! It is lost and made anew, and nothing is sent twice. An answer is for whoever waits longest. No call has a timer:
 //! as answers come in order, one look at the first that waits is enough.
@@ -22,7 +22,7 @@ use tokio::time::{sleep, Instant};
 
 use super::connection::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::resp::{reply, Reply, Stream, Talk};
-use crate::backend::fred::Confirming;
+use crate::backend::fred_call::Confirming;
 use crate::backend::fred_config::Dial;
 use crate::backend::node::Link;
 use crate::backend::url::HostPort;

@@ -16,7 +16,7 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use super::slots::{followers, AddressMap};
 use crate::backend::fred::link;
 #[cfg(feature = "lean")]
-use crate::backend::fred::Confirming;
+use crate::backend::fred_call::Confirming;
 use crate::backend::fred_config::{dial, is_resp2, wants_certificate, Config, Dial, Times, CREDENTIALS};
 use crate::backend::node::{generation, Link, Node, NodeHealth, Role};
 use crate::backend::url::HostPort;
