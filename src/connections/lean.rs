@@ -227,6 +227,7 @@ impl Pipe {
     async fn ask(&self, words: &[u8], asking: bool) -> Result<OwnedFrame, Fate> {
         let (asker, answer) = oneshot::channel();
         {
+            let mut nobody = Context::from_waker(Waker::noop());
             let mut flow = self.flow.lock();
             if let To::Down(why) = &flow.to {
                 return Err(not_sent(why));
@@ -239,7 +240,7 @@ impl Pipe {
             flow.waiting.push_back(Waiting { begins, until, asker: Some(asker) });
             flow.out.extend_from_slice(words);
             // What it could not write, and why, the task finds.
-            let is_written = is_alone && flow.write(&mut Context::from_waker(Waker::noop())).is_ready();
+            let is_written = is_alone && matches!(flow.write(&mut nobody), Poll::Ready(Ok(())));
             if !is_written {
                 self.stirred.notify_one();
             }
