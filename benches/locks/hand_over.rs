@@ -11,7 +11,7 @@ use crate::floor::{self, Ready};
 use crate::table::{interleave, median, quantile, Cell, Goal, Ratio, Row};
 use crate::uncontended::lean;
 use lockson::{Builder, Locks, Owner, ReentrantLock};
-use support::Server;
+use support::{unique, Server};
 
 /// Time for the waiter to ask once and to fall asleep.
 const PARK: Duration = Duration::from_millis(2);
@@ -26,10 +26,11 @@ fn keep(samples: &Samples, slice: &[f64]) -> f64 {
 }
 
 async fn lockson(builder: Builder, server: &Server, samples: Samples) -> Cell {
-    let mut handles = Vec::new();
+    // Who listened in another cell is waited for.
+    let (name, mut handles) = (unique("hand-over"), Vec::new());
     for _ in 0..2 {
         let locks = builder.clone().connect(&server.url()).await.expect("a client");
-        handles.push(locks.lock("hand-over").owned_by(&Owner::unique()));
+        handles.push(locks.lock(&name).owned_by(&Owner::unique()));
     }
     Box::new(move |slice| {
         let (handles, samples) = (handles.clone(), samples.clone());
