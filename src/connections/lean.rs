@@ -30,6 +30,8 @@ use crate::backend::{Call, Fate, Item, Outcome};
 
 /// Memory that a connection keeps for what it writes.
 const KEPT: usize = 1 << 16;
+/// Room for what is read at once, at first.
+const ROOM: usize = 1 << 12;
 
 /// Which server it is to, and how it is made.
 pub(crate) struct Way {
@@ -262,6 +264,8 @@ impl Pipe {
     /// Until the connection is lost: why it was. `up` is called once calls may go by it.
     async fn converse(&self, talk: Talk, up: &impl Fn()) -> String {
         let Talk { stream, mut read } = talk;
+        // Who reads less than there is room for knows that it is all.
+        read.reserve(ROOM);
         let (mut from, to) = split(stream);
         self.flow.lock().to = To::Open(to);
         up();
