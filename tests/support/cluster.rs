@@ -175,10 +175,11 @@ impl Cluster {
         node.control(&["CLUSTER", "KEYSLOT", key]).int().try_into().unwrap()
     }
 
-    /// The node that has this slot, as the first that runs sees it.
+    /// The node that has this slot, as the first sees it that runs and answers.
     pub fn primary_of(&self, slot: u16) -> usize {
-        let (_, node) = self.running().next().expect("a node that runs");
-        let owner = self.seen_by(node).into_iter().find(|seen| has(seen, slot));
+        let mut owners =
+            self.running().filter_map(|(_, node)| self.seen_by(node).into_iter().find(|seen| has(seen, slot)));
+        let owner = owners.next();
         owner.expect("somebody has the slot").node
     }
 
