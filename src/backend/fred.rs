@@ -21,7 +21,7 @@ use tokio::sync::{watch, Notify};
 
 use super::fred_call::{begin, failed, one, order, outcome, Confirming, Connection, Lanes, Order};
 use super::fred_config::{client, connect_error, Config, Times, FEW, MESSAGES};
-use super::node::{entry, generation, Away, Link, Node, NodeHealth, Only, Role, Topology};
+use super::node::{connected, generation, look_if_failed, Away, Link, Node, NodeHealth, Only, Role, Topology};
 use super::url::HostPort;
 use super::{Backend, Call, Fate, Outcome, Signal, ALL_SLOTS};
 use crate::base::clock::Clock;
@@ -122,7 +122,7 @@ pub(crate) fn link(
     Ok(Arc::new(link))
 }
 
-/// The connection for scripts to one server.
+/// The connections for scripts to one server.
 struct Commands {
     way: Arc<Way>,
     confirming: Confirming,
@@ -159,12 +159,11 @@ impl Way {
         outcome(result)
     }
 
-    /// Another server may have the keys.
     fn look_if_failed(&self, outcome: Outcome) -> Outcome {
-        if let (Some(look), Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_))) = (&self.look, &outcome) {
-            look.notify_one();
+        match &self.look {
+            Some(look) => look_if_failed(look, outcome),
+            None => outcome,
         }
-        outcome
     }
 
     fn replace(&self) {
@@ -255,7 +254,7 @@ impl Backend for Fred {
         let commands = self.commands.clone();
         async move {
             let info = info(&commands, &["replication"]).await.map_err(|error| failed(&error))?;
-            Ok(entry(&info, "connected_slaves").and_then(|count| count.parse().ok()).unwrap_or_default())
+            Ok(connected(&info))
         }
         .boxed()
     }

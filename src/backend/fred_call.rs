@@ -29,6 +29,8 @@ use crate::base::janitor::say;
 const MOST: usize = 16;
 /// A connection has to be made first, whatever the limit of an answer is.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(500);
+/// Room for a nonce and a time.
+const TWO_NUMBERS: usize = 40;
 
 /// fred's connection task, which ends with this.
 pub(super) struct Connection(pub(super) ConnectHandle);
@@ -38,9 +40,6 @@ impl Drop for Connection {
         self.0.abort();
     }
 }
-
-/// Room for a nonce and a time.
-const TWO_NUMBERS: usize = 40;
 
 /// A script with all that it is sent with.
 pub(super) struct Order {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use ::futures::future::{ready, BoxFuture, FutureExt};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Call, Outcome};
+use super::{Call, Fate, Outcome};
 use crate::base::clock::{Clock, Moment, ServerClock, ServerTime, TICK};
 use crate::base::janitor::say;
 
@@ -62,6 +63,19 @@ pub(crate) fn entry<'a>(info: &'a str, key: &str) -> Option<&'a str> {
 pub(crate) fn online(info: &str) -> u32 {
     let is_replica = |line: &&str| line.starts_with("slave") && line.contains(",state=online,");
     u32::try_from(info.lines().filter(is_replica).count()).unwrap_or(u32::MAX)
+}
+
+/// How many replicas are connected to a primary, by its INFO.
+pub(crate) fn connected(info: &str) -> u32 {
+    entry(info, "connected_slaves").and_then(|count| count.parse().ok()).unwrap_or_default()
+}
+
+/// Wakes what looks for servers, where this answer says that another one may have the keys.
+pub(crate) fn look_if_failed(look: &Notify, outcome: Outcome) -> Outcome {
+    if let Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_)) = &outcome {
+        look.notify_one();
+    }
+    outcome
 }
 
 /// What tells a generation of a server from others: its run, and its history of writes. `None`: this INFO does not say.

@@ -24,7 +24,7 @@ use super::connection::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::resp::{reply, Reply, Stream, Talk};
 use crate::backend::fred_call::Confirming;
 use crate::backend::fred_config::Dial;
-use crate::backend::node::Link;
+use crate::backend::node::{look_if_failed, Link};
 use crate::backend::url::HostPort;
 use crate::backend::{Call, Fate, Item, Outcome};
 
@@ -106,14 +106,6 @@ impl Link for Lean {
         }
         .boxed()
     }
-}
-
-/// Another server may have the keys.
-fn look_if_failed(look: &Notify, outcome: Outcome) -> Outcome {
-    if let Err(Fate::Doubtful(_) | Fate::NotSent(_) | Fate::Moved(_)) = &outcome {
-        look.notify_one();
-    }
-    outcome
 }
 
 /// What a frame is the answer to a script.

@@ -191,6 +191,11 @@ impl Member {
         Some(self.seating.lock().seat.as_ref()?.node.clone())
     }
 
+    /// Begins or ends subscriptions, by SUBSCRIBE or UNSUBSCRIBE.
+    pub(super) async fn subscription(&self, verb: &str, channels: Vec<String>) -> Result<(), String> {
+        self.ears.subscribe(vec![std::iter::once(verb.to_owned()).chain(channels).collect()]).await
+    }
+
     /// How many replicas it has by its own account, in a cluster: those too that have failed, which CLUSTER SLOTS
     /// leaves out.
     pub(super) async fn replicas(&self) -> Result<u32, String> {

@@ -258,13 +258,12 @@ impl Watch {
         });
     }
 
-    fn subscription(&self, verb: &str, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+    fn subscription(&self, verb: &'static str, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
         let member = match &*self.primary.lock() {
             Ok(member) => member.clone(),
             Err(why) => return std::future::ready(Err(why.clone())).boxed(),
         };
-        let words = std::iter::once(verb.to_owned()).chain(channels).collect();
-        async move { member.ears.subscribe(vec![words]).await }.boxed()
+        async move { member.subscription(verb, channels).await }.boxed()
     }
 }
 

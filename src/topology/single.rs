@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 
 use super::member::{signals, unreachable, Access, Member};
-use crate::backend::node::{entry, Node, NodeHealth, Role, Topology};
+use crate::backend::node::{connected, Node, NodeHealth, Role, Topology};
 use crate::backend::url::HostPort;
 use crate::backend::{Backend, Changes, Fate, Signal};
 use crate::base::fault::ConnectError;
@@ -51,9 +51,9 @@ impl Single {
         self.member.lock().clone().ok_or_else(|| "the client is closed".to_owned())
     }
 
-    fn subscription(&self, verb: &str, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
-        let (member, words) = (self.member(), std::iter::once(verb.to_owned()).chain(channels).collect());
-        async move { member?.ears.subscribe(vec![words]).await }.boxed()
+    fn subscription(&self, verb: &'static str, channels: Vec<String>) -> BoxFuture<'static, Result<(), String>> {
+        let member = self.member();
+        async move { member?.subscription(verb, channels).await }.boxed()
     }
 }
 
@@ -85,8 +85,7 @@ impl Backend for Single {
         async move {
             let info = member.map_err(Fate::NotSent)?.ears.ask(&["INFO", "replication"]).await;
             let info = info.map_err(|why| Fate::of_error(&why).unwrap_or(Fate::NotSent(why)))?;
-            let count = info.text().and_then(|info| entry(info, "connected_slaves")?.parse().ok());
-            Ok(count.unwrap_or_default())
+            Ok(info.text().map_or(0, connected))
         }
         .boxed()
     }

@@ -177,9 +177,9 @@ impl Cluster {
 
     /// The node that has this slot, as the first sees it that runs and answers.
     pub fn primary_of(&self, slot: u16) -> usize {
-        let mut owners =
-            self.running().filter_map(|(_, node)| self.seen_by(node).into_iter().find(|seen| has(seen, slot)));
-        let owner = owners.next();
+        let mut views = self.running().map(|(_, node)| self.seen_by(node));
+        let view = views.find(|view| !view.is_empty()).expect("a node that runs and answers");
+        let owner = view.into_iter().find(|seen| has(seen, slot));
         owner.expect("somebody has the slot").node
     }
 
