@@ -14,14 +14,13 @@ use ::futures::future::{BoxFuture, FutureExt};
 use itoa::{Buffer as Digits, Integer};
 use parking_lot::Mutex;
 use redis_protocol::resp3::decode::complete::decode;
-use redis_protocol::resp3::types::OwnedFrame;
 use scopeguard::guard;
 use tokio::io::{split, AsyncReadExt, AsyncWrite, WriteHalf};
 use tokio::sync::{oneshot, watch, Notify};
 use tokio::time::{sleep, Instant};
 
 use super::connection::{FIRST_PAUSE, LONGEST_PAUSE};
-use super::resp::{reply, Reply, Stream, Talk};
+use super::resp::{heard, Answer, Heard, Reply, Stream, Talk};
 use crate::backend::fred_call::Confirming;
 use crate::backend::fred_config::Dial;
 use crate::backend::node::{look_if_failed, Link};
@@ -97,7 +96,7 @@ impl Link for Lean {
         async move {
             let mut words = Words::of(2 + names.len(), 0);
             ["CONFIG", "GET"].iter().chain(names).for_each(|word| words.put(word));
-            let found = pipe.ask(&words.0, false).await.map(reply).unwrap_or(Reply::Nil);
+            let found = pipe.ask(&words.0, false).await.ok().and_then(Answer::ok).unwrap_or(Reply::Nil);
             let pairs = found.items().chunks_exact(2).filter_map(|pair| match pair {
                 [name, value] => Some((name.text()?.to_owned(), value.text()?.to_owned())),
                 _ => None,
@@ -108,15 +107,13 @@ impl Link for Lean {
     }
 }
 
-/// What a frame is the answer to a script.
-fn outcome(frame: OwnedFrame) -> Outcome {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match frame {
-        OwnedFrame::BlobString { data, .. } => Ok(Item::of_text(&String::from_utf8_lossy(&data))),
-        OwnedFrame::Array { data, .. } => Ok(data.into_iter().map(|frame| item(reply(frame))).collect()),
-        OwnedFrame::SimpleError { data, .. } => Err(Fate::of_reply(&data)),
-        OwnedFrame::BlobError { data, .. } => Err(Fate::of_reply(&text(&data))),
-        other => Ok(vec![item(reply(other))]),
+/// The answer to a script.
+fn outcome(answer: Answer) -> Outcome {
+    match answer {
+        Ok(Reply::Text(text)) => Ok(Item::of_text(&text)),
+        Ok(Reply::List(replies)) => Ok(replies.into_iter().map(item).collect()),
+        Ok(other) => Ok(vec![item(other)]),
+        Err(text) => Err(Fate::of_reply(&text)),
     }
 }
 
@@ -213,12 +210,12 @@ struct Waiting {
     begins: u64,
     until: Instant,
     /// Nobody, where nothing is to be told any more.
-    asker: Option<oneshot::Sender<Result<OwnedFrame, Fate>>>,
+    asker: Option<oneshot::Sender<Result<Answer, Fate>>>,
 }
 
 impl Pipe {
     /// Sends it, once. Where it is asking, it is two commands, and the first one's answer is nobody's.
-    async fn ask(&self, words: &[u8], asking: bool) -> Result<OwnedFrame, Fate> {
+    async fn ask(&self, words: &[u8], asking: bool) -> Result<Answer, Fate> {
         let (asker, answer) = oneshot::channel();
         {
             let mut nobody = Context::from_waker(Waker::noop());
@@ -291,13 +288,11 @@ impl Pipe {
         let mut done = 0;
         while let Some((frame, length)) = decode(read.get(done..).unwrap_or_default()).map_err(|why| why.to_string())? {
             done += length;
-            if matches!(frame, OwnedFrame::Push { .. }) {
-                continue;
-            }
+            let Heard::Answer(answer) = heard(frame) else { continue };
             let first = self.flow.lock().waiting.pop_front();
             let first = first.ok_or("the server answered what nobody asked")?;
             // Who is gone is not told.
-            let _ = first.asker.map(|asker| asker.send(Ok(frame)));
+            let _ = first.asker.map(|asker| asker.send(Ok(answer)));
         }
         read.drain(..done);
         Ok(())
@@ -394,11 +389,12 @@ mod tests {
     use super::*;
     use crate::backend::Script;
     use crate::base::keys::Key;
+    use crate::connections::resp::reply;
 
     const LIMIT: Duration = Duration::from_secs(1);
     const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-    type Asked = JoinHandle<Result<OwnedFrame, Fate>>;
+    type Asked = JoinHandle<Result<Answer, Fate>>;
 
     fn pipe() -> Arc<Pipe> {
         Arc::new(Pipe { flow: Mutex::default(), stirred: Notify::new(), limit: LIMIT })
@@ -424,8 +420,8 @@ mod tests {
         assert_eq!(bytes, PING.repeat(commands));
     }
 
-    fn text(asked: Result<OwnedFrame, Fate>) -> Result<String, Fate> {
-        asked.map(|frame| reply(frame).text().unwrap().to_owned())
+    fn text(asked: Result<Answer, Fate>) -> Result<String, Fate> {
+        asked.map(|answer| answer.unwrap().text().unwrap().to_owned())
     }
 
     #[tokio::test]

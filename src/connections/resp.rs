@@ -159,22 +159,22 @@ pub(crate) enum Heard {
     Push(Vec<Reply>),
 }
 
-fn heard(frame: OwnedFrame) -> Heard {
+pub(crate) fn heard(frame: OwnedFrame) -> Heard {
     match frame {
         OwnedFrame::Push { data, .. } => Heard::Push(data.into_iter().map(reply).collect()),
         OwnedFrame::SimpleError { data, .. } => Heard::Answer(Err(data)),
-        OwnedFrame::BlobError { data, .. } => Heard::Answer(Err(lossy(&data))),
+        OwnedFrame::BlobError { data, .. } => Heard::Answer(Err(lossy(data))),
         other => Heard::Answer(Ok(reply(other))),
     }
 }
 
-pub(crate) fn reply(frame: OwnedFrame) -> Reply {
+pub(super) fn reply(frame: OwnedFrame) -> Reply {
     match frame {
         OwnedFrame::BlobString { data, .. }
         | OwnedFrame::BlobError { data, .. }
         | OwnedFrame::SimpleString { data, .. }
         | OwnedFrame::BigNumber { data, .. }
-        | OwnedFrame::VerbatimString { data, .. } => Reply::Text(lossy(&data)),
+        | OwnedFrame::VerbatimString { data, .. } => Reply::Text(lossy(data)),
         OwnedFrame::SimpleError { data, .. } => Reply::Text(data),
         OwnedFrame::Number { data, .. } => Reply::Int(data),
         OwnedFrame::Boolean { data, .. } => Reply::Int(data.into()),
@@ -190,8 +190,8 @@ pub(crate) fn reply(frame: OwnedFrame) -> Reply {
     }
 }
 
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]
