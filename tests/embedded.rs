@@ -10,7 +10,7 @@ mod shipped;
 
 use corpus::{AGO, BOUNDS, COUNTS, INTS, ITEMS, KEYS, PATTERNS, SCORES, SCRIPTS, TEMPLATES, TEXTS};
 use lockson::Reply;
-use shipped::{group_args, shipped, shipped_args};
+use shipped::{group_args, shipped, shipped_args, timed_by_nonce};
 use support::files;
 use support::prelude::*;
 
@@ -33,6 +33,8 @@ struct Pair {
     by_words: bool,
     /// Whether both gave an answer that is no error, to the last question.
     answered: bool,
+    /// How far the embedded server's clock is ahead, in milliseconds.
+    ahead: i64,
     _server: Server,
 }
 
@@ -42,29 +44,21 @@ impl Pair {
         let mut real = server.raw().await;
         let info = real.must(&["INFO", "server"]).await.text();
         let by_words = info.lines().any(|line| line.starts_with("redis_version:7.0."));
-        Pair { real, embedded: EmbeddedServer::new(), by_words, answered: false, _server: server }
+        let mut pair =
+            Pair { real, embedded: EmbeddedServer::new(), by_words, answered: false, ahead: 0, _server: server };
+        let real = millis(pair.real(&["TIME"]).await);
+        pair.ahead = millis(pair.embedded.command(&["TIME"])) - real;
+        pair
     }
 
     async fn real(&mut self, args: &[&str]) -> Answer {
         self.real.command(args).await.map(Reply::from)
     }
 
-    /// The time of both, in milliseconds: (real, embedded).
+    /// The time of both, in milliseconds: (real, embedded). It is one moment, whatever goes by between two questions.
     async fn now(&mut self) -> (i64, i64) {
-        let millis = |answer: Answer| {
-            let Ok(Reply::List(parts)) = &answer else { panic!("no time: {answer:?}") };
-            let [Reply::Text(s), Reply::Text(us)] = &parts[..] else { panic!("no time: {answer:?}") };
-            s.parse::<i64>().unwrap() * 1000 + us.parse::<i64>().unwrap() / 1000
-        };
-        (millis(self.real(&["TIME"]).await), millis(self.embedded.command(&["TIME"])))
-    }
-
-    /// A script that asks no server for the time, as it is now.
-    async fn at_one_time(&mut self, text: &str) -> String {
-        let (now, _) = self.now().await;
-        let asks = "redis.call('TIME')";
-        assert_eq!(text.matches(asks).count(), 1, "begin.lua asks, and nothing else");
-        text.replace(asks, &format!("{{'{}', '{}'}}", now / 1000, now % 1000 * 1000))
+        let real = millis(self.real(&["TIME"]).await);
+        (real, real + self.ahead)
     }
 
     /// Runs a command on both and returns both answers; times in them count from now.
@@ -146,6 +140,12 @@ impl Pair {
         }
         found
     }
+}
+
+fn millis(answer: Answer) -> i64 {
+    let Ok(Reply::List(parts)) = &answer else { panic!("no time: {answer:?}") };
+    let [Reply::Text(s), Reply::Text(us)] = &parts[..] else { panic!("no time: {answer:?}") };
+    s.parse::<i64>().unwrap() * 1000 + us.parse::<i64>().unwrap() / 1000
 }
 
 fn refs(words: &[String]) -> Vec<&str> {
@@ -335,7 +335,8 @@ async fn scripts_get_the_answers_of_a_real_server() {
 #[tokio::test]
 async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
     let (seed, rounds) = (seed(), soak(3_000));
-    let (mut rng, shipped) = (Rng::with_seed(seed), shipped());
+    let mut rng = Rng::with_seed(seed);
+    let shipped: Vec<_> = shipped().into_iter().map(|(name, text)| (name, timed_by_nonce(&text))).collect();
     let mut pair = Pair::start().await;
     let (mut failures, mut done, mut worked) = (0, 0, std::collections::BTreeSet::new());
     let keys = ["lock", "second", "third", "fourth", "fifth", "sixth"];
@@ -365,9 +366,7 @@ async fn the_shipped_scripts_do_the_same_as_on_a_real_server() {
         let (name, text) = &shipped[done % shipped.len()];
         let mut args = if name == "group" { group_args(&mut rng) } else { shipped_args(&mut rng, text) };
         args.extend(files::announces(name).then_some(["PUBLISH", "channel"].map(str::to_owned)).into_iter().flatten());
-        // Both at the same moment: what is due by then is decided by milliseconds.
-        let text = pair.at_one_time(text).await;
-        let mut words = vec!["EVAL", &text, "6"];
+        let mut words = vec!["EVAL", text, "6"];
         words.extend(keys);
         words.extend(args.iter().map(String::as_str));
         difference = difference.or(pair.differ(&words).await);

@@ -4,6 +4,15 @@ use super::pick;
 use support::files;
 use support::prelude::*;
 
+/// The nonce of each call: the time on the clock of its server.
+const NOW: &str = "@0";
+
+/// A script that takes what time it is from its nonce: two servers that run it one after the other find the same due.
+pub fn timed_by_nonce(script: &str) -> String {
+    let time = "{string.sub(ARGV[1], 1, -4), string.sub(ARGV[1], -3) .. '000'}";
+    script.replace("redis.call('TIME')", time)
+}
+
 /// All scripts, each as it is sent.
 pub fn shipped() -> Vec<(String, String)> {
     let names = files::below("lua").into_iter().map(|path| path["lua/".len()..path.len() - ".lua".len()].to_owned());
@@ -18,7 +27,7 @@ pub fn shipped() -> Vec<(String, String)> {
 
 /// The arguments of a call: nonce, not_after, and the rest by the names that the header gives them, or by chance.
 pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
-    let mut args = vec!["nonce".to_owned(), pick(rng, &["@600000", "@600000", "@600000", "@-600000"]).to_owned()];
+    let mut args = vec![NOW.to_owned(), pick(rng, &["@600000", "@600000", "@600000", "@-600000"]).to_owned()];
     let by_header = rng.f64() < 0.8;
     // Two for each of the six keys, or so many as any script has.
     let in_pairs = text.contains("ARGV[2i + 1] ");
@@ -50,7 +59,7 @@ pub fn shipped_args(rng: &mut Rng, text: &str) -> Vec<String> {
 
 /// Those of a call for each of the six keys, by any body, or none.
 pub fn group_args(rng: &mut Rng) -> Vec<String> {
-    let mut args = ["nonce", pick(rng, &["@600000", "@600000", "@600000", "@-600000"])].map(str::to_owned).to_vec();
+    let mut args = [NOW, pick(rng, &["@600000", "@600000", "@600000", "@-600000"])].map(str::to_owned).to_vec();
     for _ in 1..=6 {
         let body = rng.usize(..=files::BODIES.len()).to_string();
         let (lease, n) = (((1 + rng.u64(..9)) * 1_000_000).to_string(), pick(rng, &["0", "1", "1", "2", "", "x"]));
