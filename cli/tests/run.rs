@@ -146,23 +146,31 @@ fn whoever_of_the_three_is_killed_the_command_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_holds_on_each_topology() {
-    for topology in [Topology::Single, Topology::Sentinel, Topology::Cluster] {
-        let url = Deployment::shared(topology, &program()).url();
-        for kind in ["lock", "fenced", "semaphore:1"] {
-            let name = unique("run");
-            let run = |rest: &[&'static str]| [&["run", name.as_str(), "--kind", kind][..], rest].concat();
-            let own = lockson(&url, &run(&["--", "sh", "-c", "echo \"token=$LOCKSON_TOKEN\"; exit 7"])).expect(7);
-            assert_eq!(own.out.trim() != "token=", kind == "fenced", "{topology:?}: {own:?}");
-            let held = run(&["--grace", "1s", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
-            let mut running = Running::start(&url, &held);
-            let group = running.pid();
-            lockson(&url, &run(&["--wait", "0", "--", "true"])).expect(75);
-            lockson(&url, &["force", &name, "--yes"]).expect(0);
-            running.end().expect(74);
-            assert!(!lives(group), "{topology:?} {kind}");
-            lockson(&url, &run(&["--wait", "0", "--", "true"])).expect(0);
+    let topologies = [Topology::Single, Topology::Sentinel, Topology::Cluster];
+    let urls = topologies.map(|topology| (topology, Deployment::shared(topology, &program()).url()));
+    // At once, as each hears of the force at its next renewal.
+    std::thread::scope(|cases| {
+        for (topology, url) in &urls {
+            for kind in ["lock", "fenced", "semaphore:1"] {
+                cases.spawn(move || holds(*topology, url, kind));
+            }
         }
-    }
+    });
+}
+
+fn holds(topology: Topology, url: &str, kind: &'static str) {
+    let name = unique("run");
+    let run = |rest: &[&'static str]| [&["run", name.as_str(), "--kind", kind][..], rest].concat();
+    let own = lockson(url, &run(&["--", "sh", "-c", "echo \"token=$LOCKSON_TOKEN\"; exit 7"])).expect(7);
+    assert_eq!(own.out.trim() != "token=", kind == "fenced", "{topology:?}: {own:?}");
+    let held = run(&["--grace", "1s", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
+    let mut running = Running::start(url, &held);
+    let group = running.pid();
+    lockson(url, &run(&["--wait", "0", "--", "true"])).expect(75);
+    lockson(url, &["force", &name, "--yes"]).expect(0);
+    running.end().expect(74);
+    assert!(!lives(group), "{topology:?} {kind}");
+    lockson(url, &run(&["--wait", "0", "--", "true"])).expect(0);
 }
 
 /// What is on the last line of stderr, and what is on those before it.
