@@ -125,14 +125,16 @@ fn a_hold_that_is_ended_by_force_ends_the_command() {
 #[test]
 fn whoever_of_the_three_is_killed_the_command_ends() {
     let server = Server::start();
-    // The keeper, which is the command's parent.
-    let words = ["run", "keeper", "--", "sh", "-c", "echo $PPID; echo $$; sleep 1000; true"];
-    let mut running = Running::start(&server.url(), &words);
-    let (keeper, group) = (running.pid(), running.pid());
-    rustix::process::kill_process(keeper, Signal::KILL).unwrap();
-    let ran = running.end().expect(74);
-    assert!(ran.err.contains("the helper was killed"), "{ran:?}");
-    until(secs(5), "the group is gone", || !lives(group));
+    // The keeper, which is the command's parent: as soon as there is a command, and so each time at another moment.
+    for _ in 0..10 {
+        let words = ["run", "keeper", "--", "sh", "-c", "echo $PPID; echo $$; sleep 1000; true"];
+        let mut running = Running::start(&server.url(), &words);
+        let (keeper, group) = (running.pid(), running.pid());
+        rustix::process::kill_process(keeper, Signal::KILL).unwrap();
+        let ran = running.end().expect(74);
+        assert!(ran.err.contains("the helper was killed"), "{ran:?}");
+        until(secs(5), "the group is gone", || !lives(group));
+    }
     // While it waits for the lock.
     let mut holder = Running::start(&server.url(), &["run", "keeper", "--", "sh", "-c", "echo $$; exec sleep 1000"]);
     holder.pid();

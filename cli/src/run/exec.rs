@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
 use super::line::is_json;
+use super::stdin;
 use crate::args::{NOT_EXECUTABLE, NOT_FOUND};
 use crate::out::failed;
 use crate::{End, Failure};
@@ -61,7 +62,9 @@ pub fn exec(words: Vec<OsString>) -> u8 {
     if set_parent_process_death_signal(Some(Signal::KILL)).is_err() || getppid() != keeper {
         return NOT_EXECUTABLE;
     }
-    let error = Command::new(&program).args(words).exec();
+    // It comes when `lockson` was told of this process's group.
+    let Ok((of_command, _way)) = stdin::take() else { return NOT_EXECUTABLE };
+    let error = Command::new(&program).args(words).stdin(Stdio::from(of_command)).exec();
     let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     failed(json, &format!("{}: {error}", program.display()), code);
     code

@@ -2,15 +2,13 @@
 //! deadline unless it is told of a later one. So the deadline is kept if `lockson` itself is killed, or stopped.
 
 use std::ffi::OsString;
-use std::io::{Error, IoSliceMut, Result as IoResult};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Result as IoResult;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{getpid, kill_process_group, set_child_subreaper, test_kill_process_group};
 use rustix::process::{wait, Pid, Signal, WaitOptions, WaitStatus};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -19,7 +17,7 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::time::sleep;
 
 use super::line::{boot_nanos, forwarded, how, is_json, Order, Report};
-use super::{EXEC, SELF};
+use super::{stdin, EXEC, SELF};
 use crate::out::failed;
 
 /// It looks at the clock so often, as timers stand still while a machine is suspended; and while a group is ended.
@@ -48,11 +46,13 @@ pub fn keep(words: Vec<OsString>) -> u8 {
 async fn run(json: bool, command: Vec<OsString>, [grace, margin, deadline]: [u64; 3]) -> IoResult<()> {
     // What the command leaves behind becomes this process's, which has to reap it to know that it is gone.
     set_child_subreaper(Some(getpid()))?;
-    let (stdin, way) = stdin_of_command()?;
+    let (of_command, way) = stdin::take()?;
+    way.set_nonblocking(true)?;
+    let (ours, theirs) = StdStream::pair()?;
     let (mut signals, mut children) = (forwarded()?, signal(SignalKind::child())?);
     let pid = getpid().as_raw_nonzero().to_string();
     let mut child = Command::new(SELF);
-    child.arg(EXEC).arg(how(json)).arg(pid).args(command).process_group(0).stdin(Stdio::from(stdin));
+    child.arg(EXEC).arg(how(json)).arg(pid).args(command).process_group(0).stdin(Stdio::from(OwnedFd::from(theirs)));
     let child = child.spawn()?;
     let group = Pid::from_child(&child);
     let (orders, mut reports) = UnixStream::from_std(way)?.into_split();
@@ -60,6 +60,10 @@ async fn run(json: bool, command: Vec<OsString>, [grace, margin, deadline]: [u64
     let started = format!("{}\n", Report::Started(group.as_raw_nonzero().get()));
     // If nobody hears it, that is seen where the orders end.
     let _ = reports.write_all(started.as_bytes()).await;
+    // Behind that the command begins: who kills this process leaves nothing in a group that nobody knows. If it is gone by
+    // now, it is reaped.
+    let _ = stdin::give(&ours, of_command);
+    drop(ours);
     let mut kept = Group { group, grace, margin, deadline, code: None, kill_at: None, is_lost: false };
     let mut is_told = true;
     loop {
@@ -83,24 +87,6 @@ async fn run(json: bool, command: Vec<OsString>, [grace, margin, deadline]: [u64
     let ended = Report::Ended { code: kept.code.unwrap_or_default(), is_lost: kept.is_lost };
     let _ = reports.write_all(format!("{ended}\n").as_bytes()).await;
     Ok(())
-}
-
-/// What `lockson` hands over: the command's stdin. The way that it comes by is this process's own.
-fn stdin_of_command() -> IoResult<(OwnedFd, StdStream)> {
-    let stdin = std::io::stdin();
-    let way = stdin.as_fd().try_clone_to_owned()?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0; 1];
-    recvmsg(&way, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let mut files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-        _ => None,
-    });
-    let file = files.next().ok_or_else(|| Error::other("this is started by `lockson run` alone"))?;
-    let way = StdStream::from(way);
-    way.set_nonblocking(true)?;
-    Ok((file, way))
 }
 
 /// The command's process group. Times are nanoseconds of [`boot_nanos`].

@@ -6,17 +6,16 @@ mod exec;
 mod hold;
 mod keeper;
 mod line;
+mod stdin;
 
 use std::ffi::OsString;
-use std::io::{IoSlice, Result as IoResult};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Result as IoResult;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{kill_process_group, Pid, Signal};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -149,7 +148,8 @@ impl Kept {
         }
         // A group of its own, so that nothing that is meant for this one's ends it.
         let child = command.process_group(0).stdin(Stdio::from(OwnedFd::from(theirs))).spawn()?;
-        hand_over_stdin(&ours)?;
+        // The command's stdin is this process's; the keeper's is the way to here.
+        stdin::give(&ours, std::io::stdin())?;
         ours.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
         Ok(Self { child, reports: BufReader::new(reports).lines(), orders, json, group: None })
@@ -205,7 +205,8 @@ impl Kept {
         }
     }
 
-    /// The keeper was killed, and with it the command's first process, as the kernel is told.
+    /// The keeper was killed, and with it the command's first process, as the kernel is told. There is a group for the others
+    /// only where its number is known.
     fn abandoned(mut self) -> Failure {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
@@ -220,15 +221,4 @@ impl Kept {
 fn deadline(hold: &Hold) -> u64 {
     let now = boot_nanos();
     now.saturating_add(u64::try_from(hold.remaining().as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// The command's stdin is this process's; the keeper's is the way to here.
-fn hand_over_stdin(to: &StdStream) -> IoResult<()> {
-    let stdin = std::io::stdin();
-    let files = [stdin.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files));
-    sendmsg(to, &[IoSlice::new(b"i")], &mut control, SendFlags::empty())?;
-    Ok(())
 }
