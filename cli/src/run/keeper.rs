@@ -60,8 +60,8 @@ async fn run(json: bool, command: Vec<OsString>, [grace, margin, deadline]: [u64
     let started = format!("{}\n", Report::Started(group.as_raw_nonzero().get()));
     // If nobody hears it, that is seen where the orders end.
     let _ = reports.write_all(started.as_bytes()).await;
-    // Behind that the command begins: who kills this process leaves nothing in a group that nobody knows. If it is gone by
-    // now, it is reaped.
+    // Behind that the command begins: who kills this process leaves nothing in a group that nobody knows. If it is
+    // gone by now, it is reaped.
     let _ = stdin::give(&ours, of_command);
     drop(ours);
     let mut kept = Group { group, grace, margin, deadline, code: None, kill_at: None, is_lost: false };

@@ -205,8 +205,8 @@ impl Kept {
         }
     }
 
-    /// The keeper was killed, and with it the command's first process, as the kernel is told. There is a group for the others
-    /// only where its number is known.
+    /// The keeper was killed, and with it the command's first process, as the kernel is told. There are others in the
+    /// group only where its number is known.
     fn abandoned(mut self) -> Failure {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, Signal::KILL);
