@@ -173,9 +173,10 @@ fn relative(reply: Reply, now: i64) -> Reply {
     }
 }
 
-/// Writes all that is a number in one way: 1e+17 as 100000000000000000.
+/// Writes all that is a number in one way: 1e+17 as 100000000000000000. And what Redis says of itself, as Valkey does.
 fn numbers(reply: Reply) -> Reply {
     match reply {
+        Reply::Text(text) if text.contains("Redis command") => Reply::Text(text.replace("Redis command", "command")),
         Reply::Text(text) => match text.parse::<f64>() {
             Ok(number) if text.contains(['.', 'e']) || number.abs() > 1e15 => Reply::Text(number.to_string()),
             _ => Reply::Text(text),
