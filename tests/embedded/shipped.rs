@@ -7,8 +7,8 @@ use support::prelude::*;
 /// The nonce of each call: the time on the clock of its server.
 const NOW: &str = "@0";
 
-/// A script that takes what time it is from its nonce, and leaves nothing that ends in a moment: two servers that run it
-/// one after the other find the same due, and have the same.
+/// A script that takes what time it is from its nonce, and leaves nothing that ends in a moment: two servers that run
+/// it one after the other find the same due, and have the same.
 pub fn timed_by_nonce(script: &str) -> String {
     let time = "{string.sub(ARGV[1], 1, -4), string.sub(ARGV[1], -3) .. '000'}";
     script.replace("redis.call('TIME')", time).replace("'PX', 100)", "'PX', 5000000)")
