@@ -9,8 +9,9 @@ use support::process::Process;
 
 use crate::*;
 
-/// The program, beside this one. It is built with the tests of the workspace; where only these were, it is built here.
-fn program() -> &'static Path {
+/// The program, beside this one. It is built with the tests of the workspace; where only these were, it is built here,
+/// which takes minutes, and no case may run meanwhile.
+pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         // This program may have been copied to another place, as the soak does.

@@ -248,6 +248,9 @@ fn main() {
     if places.is_empty() {
         return;
     }
+    if places.iter().any(|(_, groups)| groups.iter().flatten().any(|(name, _)| name.contains("command::"))) {
+        command::program();
+    }
     let began = Instant::now();
     let names: Vec<&str> = places.iter().map(|(place, _)| *place).collect();
     let worlds = World::start(&names);
